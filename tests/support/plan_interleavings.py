@@ -71,6 +71,7 @@ def collect(c, o, s):
     held = []
     while True:
         bound, _ = promised(o)
+        place = promised_place(o, bound)
         for r in range(len(o.head)):
             head = load_acquire(o.head, r)
             held += [(o.primary[r][at], o.a[r][at], o.b[r][at]) for at in range(s.tails[r], head)]
@@ -80,7 +81,7 @@ def collect(c, o, s):
         held.sort()
         held_back = sum(ts > bound for ts, _, _ in held)
         assert held_back <= s.most_held, f"{held_back} results are held back"
-        while held and held[0][0] <= bound:
+        while held and (held[0][0] <= bound or (held[0][0] == bound + 1 and held[0][1] < place)):
             s.rows.append(held.pop(0))
         if s.ordered and load_relaxed(c.words, RELEASED) != len(s.rows):
             release_results(c, len(s.rows))
@@ -275,7 +276,7 @@ def case(
         control.tree.append([place.parent, place.left, place.right, place.below, first, len(control.owned)])
         control.node.extend([k.AT_REST, 2, 1])
     out = k.OutArrays(
-        words=[0] * 8, event=[0] * 64, head=[0] * (workers + 1), tail=[0] * (workers + 1),
+        words=[0] * 16, event=[0] * 64, head=[0] * (workers + 1), tail=[0] * (workers + 1),
         mark=[END_OF_TIME] * workers + [MIN_TIME], mark_ts=[END_OF_TIME] * workers + [MIN_TIME],
         primary=[[0] * RESULTS for _ in range(workers + 1)], a=[[0] * RESULTS for _ in range(workers + 1)],
         b=[[0] * RESULTS for _ in range(workers + 1)], c=[], at=[], meter=control.meter, membership=[0], list_words=[[]],

@@ -195,27 +195,41 @@ def test_example_a_stop_ends_it_without_an_end_of_results():
 
 
 @settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(steps=st.lists(st.tuples(st.lists(st.integers(0, 40), min_size=1, max_size=1500), st.integers(-1, 41)), max_size=8))
-def test_oracle_what_is_held_goes_once_its_time_has_come(monkeypatch, steps):
-    """Any parts and any bounds, beside a list of rows."""
+@given(
+    steps=st.lists(st.tuples(
+        st.lists(st.integers(0, 40), min_size=1, max_size=1500), st.integers(-1, 41), st.integers(0, 4000)
+    ), max_size=8),
+    by_place=st.booleans(),
+)  # fmt: skip
+def test_oracle_what_is_held_goes_once_its_time_has_come(monkeypatch, steps, by_place):
+    """Any parts and any bounds, beside a list of rows; with places within a time, or without."""
     monkeypatch.setattr(collector, "_ROOM", 1024)
-    held, kept, number = Held([*[np.dtype(np.int64)] * 3, None, np.dtype(np.int64), np.dtype(float)]), [], 0
-    for part, bound in steps:
+    dtypes = [*[np.dtype(np.int64)] * 3, None, np.dtype(np.int64), np.dtype(float)]
+    held, kept, number = Held(dtypes, by_place=by_place), [], 0
+    for part, bound, drawn in steps:
         rows = [(primary, number + i, (number + i) / 2) for i, primary in enumerate(part)]
         number += len(rows)
         kept += rows
+        place = 0
+        if by_place:  # of a row that is held, which has to wait
+            bound, place = kept[drawn % len(kept)][0] - 1, kept[drawn % len(kept)][1]
         primary, numbers, halves = (np.array(column) for column in zip(*rows, strict=True))
         held.add([primary, numbers, -numbers, None, numbers + 7, halves])
         assert (held.count, held.earliest) == (len(kept), min(primary for primary, *_ in kept))
-        with held.release(bound) as ready:
+        if by_place:
+            assert held.first_place == min(kept)[1]
+        due = [row for row in kept if row[0] <= bound or (row[0] == bound + 1 and row[1] < place)]
+        assert held.is_due(bound, place) == bool(due)
+        with held.release(bound, place) as ready:
             got = list(zip(ready.primary.tolist(), ready.a.tolist(), ready.values[0].tolist(), strict=True))
-            assert got == [row for row in kept if row[0] <= bound]
+            assert got == due
             assert (ready.b == -ready.a).all() and ready.c is None and (ready.at == ready.a + 7).all()
             places = np.arange(len(ready)) if ready.index is None else ready.index
             backwards = ready.at_places(places[::-1])
             assert backwards.primary.tolist() == ready.primary.tolist()[::-1] and backwards.c is None
             assert backwards.values[0].tolist() == ready.values[0].tolist()[::-1]
-        kept = [row for row in kept if row[0] > bound]
+        gone = set(due)
+        kept = [row for row in kept if row not in gone]
         assert held.earliest == min([END_OF_TIME, *(primary for primary, *_ in kept)])
 
 

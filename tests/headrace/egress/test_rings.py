@@ -2,7 +2,8 @@
 
 Property    a record is drained no later than the promise that covers it is
             seen; the watermark passed on is never ahead of the promises; every
-            record is drained once, in its instance's order
+            record is drained once, in its instance's order; a place that is
+            promised is taken for one of its own mark only
 Schedules   of the file's own text (`interleave`), under both memory models: rings
             of two records, two instances that write at once or hand over at a
             change of members; a promise without records, that is waited for
@@ -18,7 +19,7 @@ Cannot see  memory weaker than x86's: tests/headrace/memory/test_weak_memory.py
 import pytest
 
 from headrace.progress import END_OF_TIME, MIN_TIME
-from interleave import TSO, Kernels, copied, exhaustive, find_failure, sampled
+from interleave import SC, TSO, FailingSchedule, Kernels, copied, exhaustive, find_failure, sampled
 from support.result_rings import write
 
 OUTPUT = "headrace.egress.rings"
@@ -95,7 +96,29 @@ def await_promise(o, wanted):
     store_release(o.membership, GO, 1)
 
 
-PROGRAMS = (write, write_all, hand_over, take_over, collect, promise_and_wait, await_promise)
+def promise_places(o, me, steps, waits):
+    """Promise places one after the other; go on from each that `waits` only when the collector has made use of it."""
+    for mark, place in steps:
+        publish_place(o, me, mark, place)
+        while (mark, place) == waits and load_acquire(o.membership, GO) == 0:
+            pause()
+
+
+def await_place(o, primary, place, seen):
+    """The collector, holding back a record that a place lets go: nothing else will wake it. What it takes for promised."""
+    while True:
+        store_release(o.words, WANTED_PLACE, place)
+        bound, _ = await_release(o, primary, 0)
+        upto = promised_place(o, bound)
+        seen.append((bound, upto))
+        if bound >= primary or (bound + 1 == primary and upto > place):
+            store_release(o.membership, GO, 1)
+            return
+
+
+PROGRAMS = (
+    write, write_all, hand_over, take_over, collect, promise_and_wait, await_promise, promise_places, await_place,
+)  # fmt: skip
 
 
 def kernels(planted=()):
@@ -159,6 +182,28 @@ def waited_for(k):
     return build
 
 
+def place_waited_for(k, steps, primary, place):
+    """Nobody writes records: the last place alone lets the record go that is held back."""
+    template = arrays(k, (1,))
+
+    def build():
+        o = copied(template)
+        seen = []
+        threads = [k.promise_places(o, 1, steps, steps[-1]), k.await_place(o, primary, place, seen)]
+        allowed = {(MIN_TIME, 0), *steps, *((mark, 0) for mark, _ in steps)}
+        return threads, lambda: check_places(seen, allowed)
+
+    return build
+
+
+def check_places(seen, allowed):
+    assert set(seen) <= allowed, f"taken for promised: {sorted(set(seen) - allowed)}"
+
+
+PLACES = [(3, 9), (3, 4), (5, 2), (5, 7)]
+"""What is less than before says nothing. What comes of (6, 9) if 9 is taken for a place of 5?"""
+
+
 def check(got, wrong, wanted):
     assert not wrong, f"behind a promise that covers it: {wrong}"
     assert got == wanted, f"drained {got}, written {wanted}"
@@ -187,6 +232,42 @@ def test_interleave_catches_a_promise_without_a_fence_behind_it():
     k = kernels([(OUTPUT, FENCE, "")])
     exhaustive("output rings", waited_for(k), preemptions=1)
     find_failure("output rings", waited_for(k), r"deadlock: threads \[0, 1\] wait, \[2\] sleep", memory=TSO)
+
+
+def test_interleave_places_in_every_schedule_of_few_preemptions():
+    k = kernels()
+    for held in ((6, 6), (6, 1), (4, 8)):
+        assert exhaustive("places", place_waited_for(k, PLACES, *held), preemptions=2) > 50
+        assert exhaustive("places", place_waited_for(k, PLACES, *held), preemptions=1, memory=TSO) > 50
+
+
+TAKEN = r"taken for promised: \[\(5, 9\)"
+PLACES_PLANTED = {
+    "a place is left to the mark that follows": ("        store_release(o.words, PLACE, 0)  # P1\n", "", SC, TAKEN),
+    "a place is taken for one of the mark before": (
+        "    return place if promised(o)[0] == bound else 0\n", "    return place\n", SC, r"taken for promised: \[\(3, 7\)",
+    ),
+    "a place wakes nobody": (
+        "or (mark + 1 == wanted and place > load_relaxed(o.words, WANTED_PLACE)):\n", "or False:\n", SC, "deadlock",
+    ),
+    "no fence behind a place": (
+        "    fence()  # W5\n    wanted = load_relaxed(o.words, WANTED)  # P4\n",
+        "    wanted = load_relaxed(o.words, WANTED)\n", TSO, "deadlock",
+    ),
+    "who waits does not look at the place": (
+        "    if wanted == bound + 1 and promised_place(o, bound) >", "    if False and promised_place(o, bound) >", SC,
+        "deadlock",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("bug", PLACES_PLANTED)
+def test_interleave_planted_bug_of_places_is_found(bug):
+    old, new, memory, expected = PLACES_PLANTED[bug]
+    k = kernels([(OUTPUT, old, new)])
+    with pytest.raises(FailingSchedule, match=expected):
+        for held in ((6, 6), (4, 8)):
+            exhaustive("places (planted)", place_waited_for(k, PLACES, *held), preemptions=2, memory=memory)
 
 
 @pytest.mark.slow

@@ -158,8 +158,17 @@ PLANTED = {
     ),
     "what is promised is that of one input": (
         "a window", ROWS, SC,
-        (MAILBOX, "        smallest = min(smallest, load_acquire(c.input, input_cell(i, FRONTIER)))\n",
-         "        smallest = load_acquire(c.input, input_cell(i, FRONTIER))\n"),
+        (MAILBOX, "        if is_below(frontier, (i << SOURCE_SHIFT) | row, first_ts, first_place):\n", "        if True:\n"),
+    ),
+    "ties are promised that an input may still give": (
+        "ties of one input, in a tree", ROWS, SC,
+        (MAILBOX, "            first_ts, first_place = frontier, (i << SOURCE_SHIFT) | row\n",
+         "            first_ts, first_place = frontier, ((i + 1) << SOURCE_SHIFT) | row\n"),
+    ),
+    "ties are promised that wait": (
+        "ties of inputs", ROWS, SC,
+        (MAILBOX, "            place = c.form[q, INPUT] << SOURCE_SHIFT\n",
+         "            place = (c.form[q, INPUT] + 1) << SOURCE_SHIFT\n"),
     ),
     "results are published after the promise": (
         "a window", ROWS, SC,
@@ -251,7 +260,7 @@ PLANTED = {
          "    while load_acquire(c.words, RESTS) != 0 and not stopped(c):  # H4\n"),
     ),
     "who holds is let go while rest is asked for": (
-        "plans change", ASLEEP, SC,
+        "stays joined, plans and threads change", ASLEEP, SC,
         (TREE, "    store_release(c.words, RESTS, 0)  # H3\n    store_release(c.words, HELD, 0)  # H4\n",
          "    store_release(c.words, HELD, 0)\n    store_release(c.words, RESTS, 0)\n"),
     ),
@@ -289,11 +298,6 @@ PLANTED = {
     "all inputs wait for results to be released": (
         "one waits, others pass", ASLEEP, SC,
         (MAILBOX, "        if load_acquire(c.input, input_cell(other, FRONTIER)) < frontier:\n", "        if True:\n"),
-    ),
-    "nobody says that an input is not ahead any more": (
-        "an input is not ahead any more", ASLEEP, SC,
-        (MAILBOX, "        if load_acquire(c.words, RESULTS) - load_acquire(c.words, RELEASED) > MOST_RESULTS:\n",
-         "        if False:\n"),
     ),
     "nobody says that results are released": (
         "results wait for who lags", ASLEEP, SC,

@@ -69,6 +69,18 @@ def test_a_silent_input_holds_back_only_what_may_depend_on_it(heartbeat):
         assert run.to_arrow().to_pylist() == [{"ts": 10, "sum": 22}, {"ts": 20_000, "sum": 10_000 - 22}]
 
 
+def test_a_result_does_not_wait_for_what_its_own_input_says_next():
+    """All events before the barrier are there, and the next one of its input is behind it, whenever it comes."""
+    silent = Silent(TIMES, barriers([10]), barriers([10, 20_000]))
+    inputs = {"value": [values(range(5_000)), values(range(5_000))], "barrier": silent.reader()}
+    with window().start(inputs, threads=2, leaves=2) as run:
+        eventually(lambda: run.snapshot().num_rows == 1)
+        assert not silent.goes_on.is_set() and run.snapshot().to_pylist() == [{"ts": 10, "sum": 22}]
+        silent.goes_on.set()
+        assert run.wait(HANG_S)
+        assert run.to_arrow()["sum"].to_pylist() == [22, 0, 10_000 - 22]
+
+
 @pytest.mark.parametrize("leaves", [1, 2, 3])
 def test_full_mailboxes_wait_for_an_input_that_lags(leaves):
     """One value's mailbox fills up, and that of a barrier, many times over; nothing waits in a circle."""

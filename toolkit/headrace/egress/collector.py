@@ -24,7 +24,7 @@ from headrace.egress import rings
 from headrace.egress.payload import Payload
 from headrace.egress.rings import OutArrays
 from headrace.memory.atomics import CELL
-from headrace.memory.cells import read_cell, read_cells, reserved, touch
+from headrace.memory.cells import publish_cell, read_cell, read_cells, reserved, touch
 from headrace.metrics.latency import LatencyHistogram
 from headrace.progress import END_OF_TIME, MIN_TIME
 
@@ -105,10 +105,14 @@ class Held:
         Of `primary`, `a`, `b`, `c`, `at` and the values; None for a column that nobody reads.
     clock : callable
         Seconds.
+    by_place : bool
+        Records of one `primary` are released in the order of `a`, each as soon as none before it will follow.
     """
 
-    def __init__(self, dtypes: Sequence[np.dtype | None], clock: Callable[[], float] = time.monotonic):
-        self._dtypes, self._clock = dtypes, clock
+    def __init__(
+        self, dtypes: Sequence[np.dtype | None], clock: Callable[[], float] = time.monotonic, by_place: bool = False
+    ):
+        self._dtypes, self._clock, self._by_place = dtypes, clock, by_place
         self._columns = self._reserve(_ROOM)
         for column in self._columns:
             if column is not None:
@@ -118,6 +122,8 @@ class Held:
         self.count = 0
         self.earliest = END_OF_TIME
         """Smallest `primary` held."""
+        self.first_place = 0
+        """The smallest `a` of those with that `primary`; if they are released by it."""
 
     def add(self, parts: Sequence[np.ndarray | None]) -> None:
         """Copy records to the end."""
@@ -129,18 +135,35 @@ class Held:
             self._fill(0, [None if column is None else column[: self.count] for column in before])
         self._fill(self.count, parts)
         self.count = count
-        self.earliest = min(self.earliest, int(first.min()))
+        self._note(first, parts[1])
+
+    def _note(self, primary: np.ndarray, a: np.ndarray | None) -> None:
+        """Know the first of these as well."""
+        earliest = int(primary.min())
+        if self._by_place and earliest <= self.earliest:
+            assert a is not None
+            place = int(a[primary == earliest].min())
+            self.first_place = min(self.first_place, place) if earliest == self.earliest else place
+        self.earliest = min(self.earliest, earliest)
+
+    def is_due(self, bound: int, place: int) -> bool:
+        """Whether some may be released: up to `bound`, and of bound + 1 those before a place."""
+        return self.count > 0 and (self.earliest <= bound or (self.earliest == bound + 1 and self.first_place < place))
 
     @contextmanager
-    def release(self, bound: int) -> Iterator[Records]:
-        """Take the records up to `bound` out: they are read while it lasts."""
+    def release(self, bound: int, place: int = 0) -> Iterator[Records]:
+        """Take the records up to `bound` out, and of bound + 1 those with `a` below `place`: they are read while it lasts."""
         held = [None if column is None else column[: self.count] for column in self._columns]
         first = held[0]
         assert first is not None
         is_ready = first <= bound
         index, rest = None, np.zeros(0, np.int64)
         if not is_ready.all():
-            index, rest = np.flatnonzero(is_ready), np.flatnonzero(~is_ready)
+            rest = np.flatnonzero(~is_ready)
+            if place and held[1] is not None:  # mostly few are left to look at
+                goes = (first[rest] == bound + 1) & (held[1][rest] < place)
+                is_ready[rest[goes]], rest = True, rest[~goes]
+            index = np.flatnonzero(is_ready)
         yield Records(*held[:_HEAD_COLUMNS], held[_HEAD_COLUMNS:], index=index)
         self._keep(rest)
 
@@ -151,9 +174,11 @@ class Held:
         for column in columns:
             if column is not None and len(rest):
                 column[: len(rest)] = column[:count].take(rest)
-        first = columns[0]
+        first, a = columns[0], columns[1]
         assert first is not None
-        self.earliest = int(first[: len(rest)].min()) if len(rest) else END_OF_TIME
+        self.earliest = END_OF_TIME
+        if len(rest):
+            self._note(first[: len(rest)], None if a is None else a[: len(rest)])
         self._give_back(count)
         if self._columns is not columns:
             self._fill(0, [None if column is None else column[: len(rest)] for column in columns])
@@ -271,6 +296,8 @@ class Collector:
     least_rest_s : float
         After a turn of few rows, or none, it rests for so long whatever else is: where results come one by one, and to wake it
         for each costs who makes them more than they do.
+    by_place : bool
+        Who promises says of records of one `primary` too which may still follow (`rings.publish_place`).
     """
 
     def __init__(
@@ -285,7 +312,9 @@ class Collector:
         lists: Sequence[tuple[int, int]] = (),
         rest: float = REST,
         least_rest_s: float = 0.0,
+        by_place: bool = False,
     ):
+        self._by_place = by_place
         self._out, self._is_saturated, self._rest, self._least_rest_s = out, is_saturated, rest, least_rest_s
         b, c = (out.b, out.c) if finisher.reads_b_and_c else (None, None)
         self._columns = [out.primary, out.a, b, c, out.at, *value_columns]
@@ -307,7 +336,7 @@ class Collector:
 
     def run(self) -> None:
         """Collect until the end of input or a stop."""
-        held = Held([None if column is None else column.dtype for column in self._columns])
+        held = Held([None if column is None else column.dtype for column in self._columns], by_place=self._by_place)
         if self._first is not None and self._first[0] is not None and len(self._first[0]):
             held.add(self._first)
         self._held = held
@@ -315,25 +344,28 @@ class Collector:
             if self._rest_s:
                 time.sleep(self._rest_s)
                 self._rest_s = 0.0
+            if self._by_place:
+                publish_cell(self._out.words, rings.WANTED_PLACE, held.first_place)
             bound, watermark = rings.await_release(self._out, held.earliest, self._idle_ns)
+            place = rings.promised_place(self._out, bound) if self._by_place else 0
             with self._turn:
                 self._is_whole = False
                 before = self.rows
-                if self._go_on(held, bound, watermark):
+                if self._go_on(held, bound, place, watermark):
                     return
                 if self.rows - before < FEW_ROWS:
                     self._rest_s = max(self._rest_s, self._least_rest_s)
                 self._is_whole = True
 
-    def _go_on(self, held: Held, bound: int, watermark: int) -> bool:
+    def _go_on(self, held: Held, bound: int, place: int, watermark: int) -> bool:
         """Take what is in the rings, and pass on what may go. True if that was the end."""
         out = self._out
         self._drain(held)
         if read_cell(out.words, rings.OUT_STOP):
             return True
         # What is held back is gone through only when some of it may go.
-        if held.count and held.earliest <= bound:
-            with held.release(bound) as records:
+        if held.is_due(bound, place):
+            with held.release(bound, place) as records:
                 self._release(records)
             if self._payload is not None:
                 self._payload.forget(held.values)

@@ -5,7 +5,9 @@ orders results first: the right boundary of the window, or the position of the
 tuple that made the result; a, b, c order the rest by content. Each instance
 promises in MARK[r] that it will write no further record with
 primary <= MARK[r]; the collector releases what all active instances promised.
-So the order of the output never depends on which instance wrote what.
+Where `a` says which of those of one primary is first, PLACE promises more, for
+all instances at once (`publish_place`): no further record with primary = MARK + 1
+and a < PLACE. So the order of the output never depends on which instance wrote what.
 
 Where no collector takes them but another operator, ELSEWHERE has the address of a kernel that is called for each of this
 (`elsewhere`): rows are written here all the same, and what is done with HEAD, TAIL and MARK is its own business.
@@ -36,6 +38,10 @@ Ordering    W1 write record, W2 store_release OUT_HEAD, W3 store_release MARK
                     store buffers: of the two fences one is first. If W5: C5 sees
                     the promise. If the collector's: W6 sees what it waits for.
                     With new records W6 is not asked: their signal has its fence
+            P1 store_release PLACE := 0, P2 store_release MARK, P3 store_release PLACE, W5, P4 load WANTED and
+            WANTED_PLACE; C6 load_acquire MARK, C7 load_acquire PLACE, C8 load_acquire MARK
+                    a mark only grows: if C6 and C8 are the same, C7 is behind P1 of that mark, and before P2 of
+                    the next one, so it is a place of that mark, or 0
 Progress    A full ring waits for the collector (back-pressure), polling STOP; the
             collector waits for the end of a change of membership, polling OUT_STOP,
             after which it releases nothing.
@@ -65,7 +71,9 @@ INSTANCES_WAITING = 2 * CELL
 WANTED = 3 * CELL  # smallest primary the collector holds back: wake it when passed
 OUT_LOST_WAKEUPS = 4 * CELL  # sleeps of the collector that only the time-out ended, though it had been owed a wake-up
 ELSEWHERE = 5 * CELL  # not 0: the address of a kernel in the collector's place, and in the next word that of its arrays
-WORD_COUNT = 6
+PLACE = 7 * CELL  # of primary = MARK + 1, no further record has a smaller `a`; 0 where that says nothing
+WANTED_PLACE = 8 * CELL  # smallest `a` of those with the primary WANTED; of who releases by place
+WORD_COUNT = 9
 
 FOR_ROOM, FOR_ROWS, FOR_MARK, FOR_SWITCH = range(4)
 """What it is called for: to wait until a row fits (1, or 0 when stopped), `publish`, `start_mark`, `switch_behind`."""
@@ -213,6 +221,27 @@ def publish(o, me, head, mark, watermark):
 
 
 @kernel
+def publish_place(o, me, mark, place):
+    """P1 to P3: nothing <= `mark` will follow, and of mark + 1 nothing with a smaller `a` than `place`.
+
+    For one that promises for all, has no records of its own, and is called by one thread at a time. What is promised may be
+    less than before, and says nothing then.
+    """
+    before = load_relaxed(o.mark, me * CELL)
+    if mark < before or (mark == before and place <= load_relaxed(o.words, PLACE)):
+        return
+    if mark > before:
+        store_release(o.words, PLACE, 0)  # P1
+        store_release(o.mark, me * CELL, mark)  # P2
+        store_release(o.mark_ts, me * CELL, mark)  # W4
+    store_release(o.words, PLACE, place)  # P3
+    fence()  # W5
+    wanted = load_relaxed(o.words, WANTED)  # P4
+    if mark >= wanted or (mark + 1 == wanted and place > load_relaxed(o.words, WANTED_PLACE)):
+        signal(o.words, COLLECTOR_WAITING, o.event, RELEASE_EVENT)
+
+
+@kernel
 def promised(o):
     """C1: the smallest promise of the active instances and their smallest watermark, one snapshot unless it is stopped."""
     while True:
@@ -230,10 +259,19 @@ def promised(o):
 
 
 @kernel
+def promised_place(o, bound):
+    """C7, C8: the place that belongs to what `promised` said before: of bound + 1, no further record has a smaller `a`."""
+    place = load_acquire(o.words, PLACE)
+    return place if promised(o)[0] == bound else 0
+
+
+@kernel
 def glance(o, wanted):
     """The smallest promise and watermark, and whether there is something to collect or to release."""
     bound, watermark = promised(o)
     ready = (wanted <= bound) or bound == END_OF_TIME or load_acquire(o.words, OUT_STOP) != 0
+    if wanted == bound + 1 and promised_place(o, bound) > load_relaxed(o.words, WANTED_PLACE):
+        ready = True
     for r in range(o.head.size // CELL):
         pending = load_acquire(o.head, r * CELL) - load_relaxed(o.tail, r * CELL)
         if pending > 0:
@@ -251,7 +289,7 @@ def await_release(o, wanted, timeout_ns):
     Parameters
     ----------
     wanted : int
-        Smallest primary held back by the collector, END_OF_TIME for none.
+        Smallest primary held back by the collector, END_OF_TIME for none. Who releases by place writes WANTED_PLACE before.
 
     Returns
     -------
@@ -311,7 +349,9 @@ __all__ = [
     "await_room",
     "drained",
     "promised",
+    "promised_place",
     "publish",
+    "publish_place",
     "reserve_slot",
     "reserve_slots",
     "start_mark",

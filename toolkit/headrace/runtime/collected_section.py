@@ -48,6 +48,8 @@ class CollectedSection(Section, Protocol):
     """How long the collector rests while sources wait for room; see `REST`."""
     least_rest_s: float = 0.0
     """How long it rests in any case; see `Collector`."""
+    releases_by_place: bool = False
+    """Whether results of one time are promised one by one; see `Collector`."""
     collector: Any = None
     """A `Collector`; where results are passed on, what counts them in its place."""
     passes_on: bool = False
@@ -130,6 +132,7 @@ class CollectedSection(Section, Protocol):
             return
         for function, arguments in (
             (rings.await_release, (out, zero, zero)),
+            (rings.promised_place, (out, zero)),
             (rings.drained, (out, zero, zero)),
             (rings.stop_output, (out,)),
         ):
@@ -142,6 +145,7 @@ class CollectedSection(Section, Protocol):
         self.collector = Collector(
             self.out, self.result_columns, self.finisher, list(consumers), self.release, is_last=is_last,
             is_saturated=self.is_saturated, lists=self.result_lists, rest=self.collector_rest, least_rest_s=self.least_rest_s,
+            by_place=self.releases_by_place,
         )  # fmt: skip
 
     def let_go(self) -> None:

@@ -26,8 +26,9 @@ Ordering    F1 runs are written, F2 store_release TAIL of every queue written to
                     before the earlier one: ADMITTED says that it is not its turn, where ts is the same
             M1 results are written, M2 the ring's head is published (`rings`), M3 store_release HEAD or
             DONE_TS; P1 load_acquire FRONTIER, P2 TAIL, P3 HEAD, DONE_TS, P4 the promise
-                    a queue that P2 and P3 find empty had, when L1 was read, no event below FRONTIER that
-                    is not processed; else none below DONE_TS. So what is promised to the collector
+                    a queue that P2 and P3 find empty had, when P1 was read, no event below FRONTIER that
+                    is not processed, nor one of that ts with a row below ADMITTED, read before (L0); else none below
+                    DONE_TS, nor before the first row of its first run. So what is promised to the collector
                     is never ahead of a result that is not written
             S0 WAKE_AT of the input's queues, S1 SPACE_WAITING += 1 (`prepare`: a fence), S2 try again, S3 sleep; G1 PASSED,
             a FRONTIER, RELEASED or MERGED moves, or CLOSED is set, G2 fence, G3 SPACE_WAITING is read (`signal`); where it
@@ -455,21 +456,29 @@ def pass_rows(c, q, head, at, count, bound):
 
 @kernel
 def earliest(c):
-    """The smallest ts that an event may have which is not processed, of all queues. Any thread."""
-    smallest = END_OF_TIME
+    """The smallest rank that an event may have which is not processed, of all queues: ts, and input and row. Any thread."""
+    first_ts, first_place = END_OF_TIME, 0
     for i in range(c.given.shape[0]):
-        smallest = min(smallest, load_acquire(c.input, input_cell(i, FRONTIER)))
+        row = load_acquire(c.input, input_cell(i, ADMITTED))  # L0
+        frontier = load_acquire(c.input, input_cell(i, FRONTIER))  # P1
+        if is_below(frontier, (i << SOURCE_SHIFT) | row, first_ts, first_place):
+            first_ts, first_place = frontier, (i << SOURCE_SHIFT) | row
     # An input's queues are looked at after its frontier was (P1): of an empty one the frontier is what counts.
     for q in range(c.shape[QUEUES]):
         tail = load_acquire(c.queue, queue_cell(q, TAIL))  # P2
         head = load_acquire(c.queue, queue_cell(q, HEAD))  # P3
         if head < tail:
-            bound = load_acquire(c.queue, queue_cell(q, DONE_TS))
-            ts = load_acquire(c.runs, run_of(q, head) + FIRST_TS)  # not after the look at HEAD that follows
+            ts = load_acquire(c.queue, queue_cell(q, DONE_TS))
+            place = c.form[q, INPUT] << SOURCE_SHIFT
+            run = run_of(q, head)
+            run_ts = load_acquire(c.runs, run + FIRST_TS)  # neither after the look at HEAD that follows
+            row = load_acquire(c.runs, run + FIRST)
             if load_acquire(c.queue, queue_cell(q, HEAD)) == head:  # else the run may have been written over
-                bound = max(bound, ts)
-            smallest = min(smallest, bound)
-    return smallest
+                ts = max(ts, run_ts)
+                place |= row  # rows before may be processed, which only who runs the node knows
+            if is_below(ts, place, first_ts, first_place):
+                first_ts, first_place = ts, place
+    return first_ts, first_place
 
 
 @kernel

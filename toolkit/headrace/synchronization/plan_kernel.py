@@ -25,7 +25,7 @@ Promises    What results there may still be is promised for all workers at once,
 Checked     tests/headrace/synchronization
 """
 
-from headrace.egress.rings import publish
+from headrace.egress.rings import publish, publish_place
 from headrace.kernel import kernel
 from headrace.memory.atomics import (
     CELL,
@@ -117,20 +117,23 @@ def come_into_force(c, due):
 
 @kernel
 def promise_results(c, o, x):
-    """Say up to which time there will be no more results; the end, if all is done."""
+    """Say up to which rank there will be no more results; the end, if all is done."""
     spins = 0
     while exchange(c.words, PROMISING, 1) != 0:
         spins += 1
         if spins % 100 == 0:
             yield_core()
         pause()
-    bound = earliest(c)
+    ts, place = earliest(c)
     last = o.mark.size // CELL - 1
-    over = bound == END_OF_TIME
+    over = ts == END_OF_TIME
     while over and load_acquire(c.words, PLANNED) < c.plan_at.size - 1 and not stopped(c):
         change(c, x, True)  # no row reached them: they are applied all the same, before anybody hears of the end
         pause()  # another worker may be at it
-    publish(o, last, 0, bound if over else bound - 1, bound if over else bound - 1)
+    if over:
+        publish(o, last, 0, ts, ts)
+    else:
+        publish_place(o, last, ts - 1, place)
     exchange(c.words, PROMISING, 0)
     if over and load_relaxed(c.words, OVER) == 0:
         store_release(c.words, OVER, 1)

@@ -71,6 +71,7 @@ class ProgramSection(CollectedSection):
 
     collector_rest = COLLECTOR_REST
     least_rest_s = LEAST_REST_S
+    releases_by_place = True
 
     def __init__(self, node: OperatorNode, branches: list[Branch], options: ProgramOptions):
         spec: Any = node.spec
