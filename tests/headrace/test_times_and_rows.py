@@ -12,6 +12,7 @@ import re
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -239,3 +240,27 @@ def test_example_times_in_the_index_of_a_frame(name, options):
     assert counts(hr.stream(eval(fix, {"frame": frame}), event_time="ts"), "1d").to_arrow().num_rows == 2
     with pytest.raises(SchemaError, match="the columns are k"):
         hr.stream(frame.reset_index(drop=True), event_time="ts")
+
+
+NULL_TIME = pa.table({"ts": [1, None], "x": [1, 2]})
+FALLING = pa.table({"ts": [5, 3], "x": [1, 2]})
+
+
+@pytest.mark.parametrize(
+    ("table", "options", "said"),
+    [
+        (NULL_TIME, {}, "event_time column 'ts' is null at row 1"),
+        (FALLING, {}, "event_time column 'ts', row 1: 3 comes after 5"),
+        (FALLING, {"lateness": 1}, "event_time column 'ts', row 1: 3 is 2 behind 5"),
+        (NULL_TIME, {"lateness": 1}, "event_time column 'ts' is null at row 1"),
+    ],
+)
+@pytest.mark.parametrize("is_file", [False, True], ids=["table", "file"])
+def test_example_an_error_about_a_row_names_its_source_once(tmp_path, table, options, said, is_file):
+    right, name = pa.table({"ts": [1], "x": [1]}), "source 2 (Table)"
+    if is_file:
+        pq.write_table(table, tmp_path / "t.parquet")
+        table, name = str(tmp_path / "t.parquet"), f"input {str(tmp_path / 't.parquet')!r}"
+    with pytest.raises(InputError, match=f"^{re.escape(f'{name}, {said}')}") as caught:
+        hr.stream([right, table], event_time="ts", **options).forward().to_arrow()
+    assert str(caught.value).count(name) == 1

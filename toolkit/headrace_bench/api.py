@@ -153,12 +153,12 @@ def forms_of(table: pa.Table, folder: Path, name: str, spark: Any) -> dict[str, 
 
 def measure(full: bool, tiny: bool = False) -> list[Row]:
     """M rows/s and processor time a row of each form, kind of keys and number of threads; what a second thread brings."""
-    from headrace_bench.ingress import _has_session
+    from headrace_bench.ingress import has_session
 
     n, costly, repetitions = (32_000_000, 16_000_000, 5) if full else (6_000_000, 2_000_000, 3)
     if tiny:
         n, costly, repetitions = 4_000, 1_000, 1
-    spark = hr.spark.session() if not tiny or _has_session() else None
+    spark = hr.spark.session() if not tiny or has_session() else None
     table = keyed_rows(n, per_span=n // 20 if tiny else 400_000)
     rows: list[Row] = []
     single: dict[tuple[str, str, int], float] = {}

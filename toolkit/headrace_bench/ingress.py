@@ -127,7 +127,7 @@ def measure(full: bool, tiny: bool = False) -> list[Row]:
     n, repetitions = (4_000_000, 5) if full else (200_000, 3)
     with_spark = True
     if tiny:
-        n, repetitions, with_spark = 5_000, 1, _has_session()
+        n, repetitions, with_spark = 5_000, 1, has_session()
     rows = []
     table = make_table(n)
     words = count_words(table.slice(0, 200_000))
@@ -200,7 +200,7 @@ def _count_listed(stream: hr.Stream) -> hr.Stream:
     return stream.key_by(word=hr.each("words")).window("1h").aggregate(n=hr.count())
 
 
-def _has_session() -> bool:
+def has_session() -> bool:
     from pyspark.sql import SparkSession
 
     return SparkSession.getActiveSession() is not None

@@ -295,10 +295,10 @@ def call(workload: Workload, source: Any, **options: Any) -> tuple[float, int, d
 
 
 def _from_outside(workload: Workload, sizes: Sizes, tiny: bool) -> list[Row]:
-    from headrace_bench.ingress import _has_session
+    from headrace_bench.ingress import has_session
 
     table = with_rounds(workload.table(sizes.whole), 0)
-    spark = hr.spark.session() if not tiny or _has_session() else None
+    spark = hr.spark.session() if not tiny or has_session() else None
     baseline = workload.morphstream
     rows = []
     with tempfile.TemporaryDirectory(prefix="headrace-bench-") as folder:

@@ -86,6 +86,8 @@ def wrong(capfd, *arguments, status=2):
         (["run", "wordcount", "--in", "", "--out", "o.parquet"], "--in '': an empty path"),
         (["run", "forward", "--in", "words.parquet", "--right", "", "--out", "o.parquet"], "--right '': an empty path"),
         (["run", "wordcount", "--in", "words.parquet", "--out", ""], "--out '': an empty path"),
+        (["run", "wordcount", "--in", "words.parquet", "--out", "-"], "--out -: files are not read from or written to a term"),
+        (["run", "wordcount", "--in", "-", "--out", "o.parquet"], "--in -: files are not read"),
         (["run", "sl", "--in", "words.parquet", "--out", "o.parquet", "--mode", "sn"], "--mode sn: sl is transactional, and"),
         (["run", "gs", "--in", "words.parquet", "--out", "o.parquet", "--gate", "log"], "--gate log: gs is transactional, and"),
         (["run", "tp", "--in", "words.parquet", "--out", "o.parquet", "--size", "3s"], "no window size"),

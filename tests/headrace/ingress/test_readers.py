@@ -14,6 +14,7 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
 
+import headrace as hr
 from headrace.errors import InputError, SchemaError, UnsupportedTypeError
 from headrace.ingress import readers
 from headrace.ingress.readers import open_input
@@ -182,6 +183,33 @@ def test_example_bad_files(tmp_path):
         (tmp_path / name).write_bytes(b"ts,text\n1,a\n")
         with pytest.raises(InputError, match=rf"neither a Parquet nor an Arrow file: .*{re.escape(reader)}"):
             list(open_input(tmp_path / name))
+
+
+@pytest.mark.parametrize("other", [pa.table({"ts": [1]}), pa.table({"ts": [7], "w": [8]})], ids=["column gone", "column retyped"])
+def test_example_a_file_that_is_replaced(tmp_path, other):
+    """While it is read, the file that was opened is read to its end; before, the error names it. Long texts are read twice."""
+    path = tmp_path / "t.parquet"
+
+    def write(table):
+        pq.write_table(table, tmp_path / "new", row_group_size=100)
+        (tmp_path / "new").replace(path)
+
+    long = ["a" + "x" * 700_000, "b"]
+    texts = pa.table({"ts": range(400), "w": long * 200})
+    write(texts)
+    reader = open_input(str(path), batch_rows=100)
+    found = iter(reader)
+    first = next(found)
+    write(other)
+    assert pa.Table.from_batches([first, *found])["ts"].to_pylist() == list(range(400))
+    said = r"t\.parquet' was replaced: its column 'w' is (not there any more|int64 now, and was string); make the query"
+    with pytest.raises(InputError, match=said):
+        list(reader)
+    write(texts)
+    counts = hr.stream(str(path), event_time="ts").window(1000).aggregate(w=hr.last("w"))
+    write(other)
+    with pytest.raises(InputError, match=said):
+        counts.to_arrow()
 
 
 def test_example_arrow_that_is_not_valid():

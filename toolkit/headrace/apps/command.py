@@ -290,6 +290,11 @@ def _check_paths(app: App, request: Asked) -> None:
     for flag, path in (("--in", request.left), ("--right", request.right), ("--out", request.out), ("--report", request.report)):
         if path == "":
             raise ParameterError(f"{flag} '': an empty path; give the path of a file")
+        if path == "-":
+            raise ParameterError(
+                f"{flag} -: files are not read from or written to a terminal or a pipe; give the path of a file (./- if it is"
+                f" called so)"
+            )
     for flag, path in (("--checkpoint", request.checkpoint), ("--resume", request.resume)):
         if path == "":
             raise ParameterError(f"{flag} '': an empty path; give the path of a folder")

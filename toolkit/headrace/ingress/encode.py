@@ -247,7 +247,7 @@ class Encoder:
         first_row = self.counters.rows
         if ts is None:
             ts = event_times(self._column(batch, self.event_time), self.event_time, first_row)
-        check_sorted(ts, self.event_time, self._last_ts, self.window_size, first_row, self.source, self.time_type)
+        check_sorted(ts, self.event_time, self._last_ts, self.window_size, first_row, self.time_type)
         if ts.size == 0:
             return
         for start, stop in self._cuts(batch):

@@ -430,10 +430,24 @@ def _open_path(path: Path, columns, batch_rows: int, name: str) -> Reader:
 
     def batches() -> Iterator[pa.RecordBatch]:
         select_fields(chosen, chosen.names, name)  # Arrow finds columns by name: each is there once
-        with pq.ParquetFile(path, page_checksum_verification=True) as file:
-            yield from parquet.batches(path, file, chosen, batch_rows)
+        # Opened once: a file that is put in its place meanwhile is another one, of which no part is read.
+        with pa.OSFile(os.fspath(path)) as opened, pq.ParquetFile(opened, page_checksum_verification=True) as file:
+            check_same_types(file.schema_arrow, chosen, name)
+            yield from parquet.batches(opened, file, chosen, batch_rows)
 
     return Reader(chosen, name, rows, batches, files=(os.fspath(path),))
+
+
+def check_same_types(schema: pa.Schema, wanted: pa.Schema, name: str) -> None:
+    """Raise `InputError` where a file has other columns than when it was looked at: it was replaced since."""
+    for field in wanted:
+        at = schema.get_field_index(field.name)
+        if at < 0 or not schema.field(at).type.equals(field.type):
+            now = "is not there any more" if at < 0 else f"is {schema.field(at).type} now, and was {field.type}"
+            raise InputError(
+                f"{display_name(name)} was replaced: its column {field.name!r} {now}; make the query again, and give new data a"
+                f" new name"
+            )
 
 
 def _how_to_read(path: Path) -> str:

@@ -31,7 +31,6 @@ import pyarrow as pa
 
 from headrace.errors import LateRowError, OverflowInputError, ParameterError
 from headrace.expressions.rows import concat_batches, empty_batch, filter_rows, take_rows
-from headrace.ingress.readers import display_name
 from headrace.ingress.times import check_range, span_text, time_text
 from headrace.kernel import kernel
 from headrace.progress import END_OF_TIME, MIN_TIME
@@ -78,8 +77,6 @@ class Reorder:
         Of the event time, for error texts.
     window_size : int
         For the check of the range.
-    source : str
-        Name of the source, for error texts.
     kind : pa.DataType
         Of the event time, for error texts.
 
@@ -101,7 +98,6 @@ class Reorder:
         max_waiting: int = 1 << 22,
         column: str = "ts",
         window_size: int = 0,
-        source: str = "",
         kind: pa.DataType = _INTEGER,
     ):
         if late not in LATE:
@@ -109,7 +105,7 @@ class Reorder:
         if lateness is not None and not 0 <= lateness < END_OF_TIME:
             raise ParameterError(f"lateness = {lateness}: must be from 0 to below 2**62")
         self.lateness, self.late, self.max_waiting, self.column = lateness, late, max_waiting, column
-        self.window_size, self.source, self._kind = window_size, source, kind
+        self.window_size, self._kind = window_size, kind
         self.counters = ReorderCounters()
         self.released = np.zeros(0, np.int64)
         """Which rows of the input those are that were released last, in their order."""
@@ -185,17 +181,16 @@ class Reorder:
         if self.late == "error":
             index = int(np.argmax(is_late))
             highest = max(int(ts[:index].max(initial=MIN_TIME)), self._highest)
-            where = f"{display_name(self.source)}, " if self.source else ""
             time, kind = int(ts[index]), self._kind
             if time < self._promised:
                 raise LateRowError(
-                    f"{where}event_time column {self.column!r}, row ",
+                    f"event_time column {self.column!r}, row ",
                     self.counters.rows + index,
                     f": {time_text(time, kind)} {before_watermark(self._promised, kind)}",
                 )
             assert self.lateness is not None
             raise LateRowError(
-                f"{where}event_time column {self.column!r}, row ",
+                f"event_time column {self.column!r}, row ",
                 self.counters.rows + index,
                 f": {time_text(time, kind)} is {span_text(highest - time, kind)} behind {time_text(highest, kind)}, more than"
                 f" lateness = {span_text(self.lateness, kind)}: raise lateness, or set late='drop' or late='side'",

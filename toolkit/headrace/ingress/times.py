@@ -21,7 +21,6 @@ from headrace.errors import (
     UnsupportedTypeError,
 )
 from headrace.ingress import columns
-from headrace.ingress.readers import display_name
 from headrace.kernel import kernel
 from headrace.names import instead
 from headrace.progress import END_OF_TIME
@@ -237,7 +236,6 @@ def check_sorted(
     previous: int,
     window_size: int = 0,
     first_row: int = 0,
-    source: str = "",
     kind: pa.DataType = _INTEGER,
 ) -> None:
     """Raise `DisorderError` unless times do not fall, from `previous` on; check their range too.
@@ -252,9 +250,8 @@ def check_sorted(
     _check_bounds(ts, low, high, column, window_size, first_row, kind)
     if disorder >= 0:
         before = int(ts[disorder - 1]) if disorder else previous
-        where = f"{display_name(source)}, " if source else ""
         raise DisorderError(
-            f"{where}event_time column {column!r}, row ",
+            f"event_time column {column!r}, row ",
             first_row + disorder,
             f": {time_text(int(ts[disorder]), kind)} comes after {time_text(before, kind)}; {SORT_FIX}",
         )

@@ -28,7 +28,7 @@ from headrace.errors import (
     RunFailedError,
 )
 from headrace.expressions.rows import filter_rows, take_rows
-from headrace.ingress.readers import Reader, display_name
+from headrace.ingress.readers import Reader, check_same_types, display_name
 from headrace.ingress.reorder import Reorder, before_watermark
 from headrace.ingress.times import event_times, time_text
 from headrace.ingress.watermarks import watermark_time
@@ -110,6 +110,8 @@ class Source:
         is_whole = branch.steps or node.late == "side"
         columns = reader.schema.names if is_whole else feed.inlet.columns_used
         self._reader: Reader = reader.select(columns, branch.source)
+        if self._reader.files:
+            check_same_types(self._reader.schema, node.schema.empty_table().select(columns).schema, branch.source)
         # Rows of a source that may be passed over as idle are known to be late only where they meet the inlet.
         self._step_threads = step_threads if feed.has_free_steps else None
         self._costs = StepCosts(step_threads.most) if self._step_threads is not None and step_threads.is_auto else None
@@ -125,7 +127,6 @@ class Source:
                 node.late,
                 column=node.event_time,
                 window_size=feed.inlet.retention,
-                source=branch.source,
                 kind=self._time_type,
             )
 
@@ -311,11 +312,13 @@ class Source:
         if not len(late):
             return batch, numbers
         if self.node.late == "error":
-            raise LateRowError(
-                f"{display_name(self.feed.inlet.branch.source)}, event_time column {self.node.event_time!r}, row ",
-                self._reader.row_name(int(numbers[int(late[0])])),
+            error = LateRowError(
+                f"event_time column {self.node.event_time!r}, row ",
+                int(late[0]),
                 f": {time_text(ts[ts < self._promised][0], self._time_type)} {before_watermark(self._promised, self._time_type)}",
             )
+            self._name_row(error, lambda row: numbers[row])
+            raise error
         self._late(batch, late)
         is_in_time = np.ones(batch.num_rows, np.bool_)
         is_in_time[late] = False
@@ -352,15 +355,12 @@ class Source:
             raise
 
     def _name_row(self, error: InputError, number_of: Callable[[int], int]) -> None:
-        """Say in an error what the user calls the row that has this number here, and in which file it is."""
+        """Say in an error what the user calls the row that has this number here, and in which source of the run it is."""
         if error.row is None or isinstance(error.row, str):
             return
         error.row = self._reader.row_name(int(number_of(error.row)))
-        source = self.feed.inlet.branch.source
-        name = display_name(source)
         text, *rest = error.args
-        if name != source and name not in text:  # a run may read several files
-            error.args = (f"{name}, {text}", *rest)
+        error.args = (f"{display_name(self.feed.inlet.branch.source)}, {text}", *rest)
 
     def _time_behind_steps(self, batch: pa.RecordBatch) -> int | None:
         """The time of a batch's last row, which moves time even if a step filters it out; None where nothing is to be said."""
@@ -454,12 +454,15 @@ class Source:
         late = np.flatnonzero(ts < (self.feed.inlet.mark if self.passed_time else MIN_TIME))
         if len(late):
             if self.node.late == "error":
-                raise LateRowError(
-                    f"{display_name(self.feed.inlet.branch.source)}: {len(late)} rows, the first of event time"
-                    f" {time_text(ts[late[0]], self._time_type)} (row {self._reader.row_name(int(numbers[late[0]]))}), are"
-                    f" earlier than the time that passed while the source was idle (idle_after={self.node.idle_after} s);"
-                    f" pass late='drop' or 'side', or a longer idle_after="
+                error = LateRowError(
+                    f"event_time column {self.node.event_time!r}, row ",
+                    int(late[0]),
+                    f": {time_text(ts[late[0]], self._time_type)} is earlier than the time that passed while the source was idle"
+                    f" (idle_after={self.node.idle_after} s), as are {len(late) - 1} rows behind it; pass late='drop' or 'side',"
+                    f" or a longer idle_after=",
                 )
+                self._name_row(error, lambda row: numbers[row])
+                raise error
             self._late(batch, late)
             is_in_time = ts >= self.feed.inlet.mark
             batch, numbers = filter_rows(batch, is_in_time), np.asarray(numbers)[is_in_time]
