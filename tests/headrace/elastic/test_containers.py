@@ -5,7 +5,7 @@ Property    functions find in their containers what plain Python would, and resu
             move with their key under shared nothing; `max_state` ends a run with an error that says so
 Oracle      `headrace.reference.operator` with the containers of `headrace.reference.containers`
 Cannot see  what functions may do with containers (tests/headrace/codegen), nor the kernels' own invariants
-            (tests/headrace/memory/test_lists.py, test_maps.py)
+            (tests/headrace/memory/test_containers.py)
 
 A window instance at place p has heads, four words each, and its key's bucket owns the blocks they name::
 

@@ -2,7 +2,7 @@
 
 Property    Rows and schema are those of the table, whatever holds it.
 Oracle      The Arrow table itself.
-Cannot see  Spark DataFrames: tests/headrace/spark/test_source.py.
+Cannot see  Spark DataFrames: tests/headrace/spark/test_source_and_sink.py.
 """
 
 import re
