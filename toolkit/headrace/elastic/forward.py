@@ -26,7 +26,7 @@ class ForwardProgram(Program):
     first_promise = -1
 
     def __init__(self, node: OperatorNode, branches: list[Branch], options: Any):
-        self._schema = node.schema
+        self.node, self._schema = node, node.schema
 
     def carried_of(self, side):
         return self._schema.names
