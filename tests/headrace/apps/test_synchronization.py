@@ -393,7 +393,7 @@ def test_example_other_applications_take_no_checkpoints(name, flag, value, refus
     assert f"{flag} {value}: {name} is no program of dependency-guided synchronization, and takes no checkpoints" in said
 
 
-def test_example_checkpoints_of_another_program_or_run_are_refused(refused, tmp_path):
+def test_example_checkpoints_of_another_program_or_run_are_refused(refused, tmp_path, capfd):
     (tmp_path / "files").mkdir()
     app = Application("eventwindow", tmp_path / "files")
     tables = [pa.table({"ts": range(500), "x": range(500)}), pa.table({"ts": range(0, 500, 50)})]
@@ -411,7 +411,9 @@ def test_example_checkpoints_of_another_program_or_run_are_refused(refused, tmp_
     assert app.run(tables, resume=kept)[0] == content
     empty = tmp_path / "empty"
     empty.mkdir()
+    capfd.readouterr()
     assert app.run(tables, resume=str(empty), checkpoint=str(empty))[0] == content
+    assert "over, or killed, before its first checkpoint" in capfd.readouterr().err
 
 
 def test_example_the_plan_is_not_overwritten(refused):

@@ -215,7 +215,10 @@ def checkpoint_options(request: Asked) -> dict[str, Any]:
     if folder is None and request.every is not None:
         folder = resume
     if resume is not None and os.path.isdir(resume) and not Folder(resume).numbers():
-        said = f"--resume {resume}: there is no checkpoint yet, so the run begins at the beginning"
+        said = (
+            f"--resume {resume}: the run before was over, or killed, before its first checkpoint, so all is read from the"
+            f" beginning; the result is the same"
+        )
         print(f"headrace: {said}", file=sys.stderr, flush=True)
         resume = None
     given: dict[str, Any] = {} if resume is None else {"resume": resume}
