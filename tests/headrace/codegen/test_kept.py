@@ -116,6 +116,16 @@ def chosen_words(state, t, emit):
     emit(state.n, t.v or NAMES[t.j % 3], state.xs, state.ws, state.ms)
 
 
+def empties(state, t, emit):
+    state.xs.append(t.i)
+    state.ss.add(t.w)
+    words = sorted(state.ss)
+    emit(1, t.w, [], words, state.ms)
+    emit(2, t.w, state.xs[-2:], [], state.ms)
+    emit(3, t.w, [], [], state.ms)
+    emit(4, t.w, state.xs, words, state.ms)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("function", [pytest.param(cart, marks=pytest.mark.campaign), nested])
 def test_compiled_equals_plain(function):
@@ -125,7 +135,7 @@ def test_compiled_equals_plain(function):
 
 @pytest.mark.slow
 @pytest.mark.interpreted
-@pytest.mark.parametrize("function", [cart, nested, top_three, changed_meanwhile, chosen_words])
+@pytest.mark.parametrize("function", [cart, nested, top_three, changed_meanwhile, chosen_words, empties])
 def test_interpreted_equals_plain(function):
     for seed in range(20):
         assert agree(function, seed) is None

@@ -91,6 +91,14 @@ def wrong_key(state, t, emit):
     state.ms[t.i] = 1  # here
 
 
+def list_written_out(state, t, emit):
+    emit(1, t.w, [t.i], state.ws, state.ms)  # here
+
+
+def map_written_out(state, t, emit):
+    emit(1, t.w, state.xs, state.ws, {})  # here
+
+
 def get_without_default(state, t, emit):
     state.n = state.mi.get(t.i)  # here
 
@@ -184,6 +192,8 @@ REFUSED = [
     (least_or, "default= cannot be compiled; of several values there is always a least: leave it out"),
     (wrong_element, r"t.w is a string: state.xs.append\(...\) takes a number"),
     (wrong_key, r"t.i is a number: state.ms\[...\] takes a string"),
+    (list_written_out, r"\[t.i\]: emit\(l=...\) takes list_of\('int64'\); give it \[\], or a list of the state"),
+    (map_written_out, r"{}: emit\(\w+=...\) takes map_of\('string', 'int64'\); give it one of the state"),
     (get_without_default, "takes 2 arguments here, and 1 are given: without a default there may be no value"),
     (bare, r"state.xs is list_of\('int64'\), in abs\(...\)"),
     (adds_lists, r"state.xs is list_of\('int64'\); write a loop"),

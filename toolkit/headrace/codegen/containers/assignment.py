@@ -6,6 +6,7 @@ import ast
 from typing import Any
 
 from headrace.codegen.containers.calls import Calls
+from headrace.codegen.containers.expressions import is_empty
 from headrace.codegen.containers.places import NO_END, Place
 from headrace.codegen.inference import TEXTS, is_container, said
 from headrace.codegen.kinds import Array, ListOf, MapOf, Record, SetOf
@@ -32,7 +33,7 @@ class Assignment(Calls):
         if place is None:
             raise self._error(f"{ast.unparse(node)}: a container can only be given to a name or a field", node)
         self._note_write(place)
-        if _is_empty(node.value, self._builtin, place.kind):
+        if is_empty(node.value, self._builtin, place.kind):
             call = self._kept("clear" if isinstance(place.kind, ListOf) else "clear_keys", self._own(place))
             return [self._statement(call, node)]
         given = self._handed_over(node.value, place)
@@ -257,15 +258,3 @@ class Assignment(Calls):
         if isinstance(node.func, ast.Attribute):
             return node.func.attr in ("pop", "setdefault")
         return isinstance(node.func, ast.Name) and node.func.id in self.captured.helpers
-
-
-def _is_empty(node: ast.expr, builtin: Any, kind: Any) -> bool:
-    """Whether it is ``[]``, ``{}``, ``set()``, ``list()`` or ``dict()``, for a container of this kind."""
-    if isinstance(node, ast.List):
-        return not node.elts and isinstance(kind, ListOf)
-    if isinstance(node, ast.Dict):
-        return not node.keys and isinstance(kind, MapOf)
-    if isinstance(node, ast.Call) and not node.args:
-        name = builtin(node)
-        return {"list": ListOf, "set": SetOf, "dict": MapOf}.get(name or "") is type(kind)
-    return False

@@ -336,6 +336,14 @@ class Expressions(Places):
                 raise self._error(f"{ast.unparse(node)} is a string: {where} takes numbers", node)
             return None
         self._refuse_comprehension(node, where)
+        if isinstance(kind, ListOf) and is_empty(node, self._builtin, kind):
+            into = self._temporary_place(kind.kind, node)
+            nothing = self._kept("slice", self._own(into), into.heads, into.at, "0", "0")
+            return self._text(self._memory.staged.format(heads=into.heads, at=nothing, width=0), node)
+        is_made = isinstance(node, ast.Call) and self._builtin(node) in ("set", "dict", "tuple") and not node.args
+        if is_made or isinstance(node, ast.List | ast.Tuple | ast.Set | ast.Dict):
+            fit = "[], or a list of the state" if isinstance(kind, ListOf) else "one of the state"
+            raise self._error(f"{ast.unparse(node)}: {where} takes {said(kind)}; give it {fit}", node)
         is_fit = static == kind or (
             isinstance(kind, ListOf | SetOf)
             and isinstance(static, ListOf | SetOf | Array)
@@ -364,3 +372,15 @@ class Expressions(Places):
             place = replace(place, at=at)
         staged = self._memory.staged.format(heads=place.heads, at=place.at, width=width)
         return self._text(staged, node)
+
+
+def is_empty(node: ast.expr, builtin: Any, kind: Any) -> bool:
+    """Whether it is ``[]``, ``{}``, ``set()``, ``list()`` or ``dict()``, for a container of this kind."""
+    if isinstance(node, ast.List):
+        return not node.elts and isinstance(kind, ListOf)
+    if isinstance(node, ast.Dict):
+        return not node.keys and isinstance(kind, MapOf)
+    if isinstance(node, ast.Call) and not node.args:
+        name = builtin(node)
+        return {"list": ListOf, "set": SetOf, "dict": MapOf}.get(name or "") is type(kind)
+    return False

@@ -211,7 +211,8 @@ def operator(
 
     In containers, NaN is one key and the last in order. A loop over a set or map whose keys change raises
     RuntimeError at its next turn, even if there are as many keys as before. Lists made in passing, such as
-    ``sorted(state.words)[:3]``, can be looped over, emitted, given a name, or given to a list of the state.
+    ``sorted(state.words)[:3]``, can be looped over, emitted, given a name, or given to a list of the state. An empty one,
+    ``[]``, can be emitted or given to a list of the state.
 
     A list that is given to a field is copied: after ``state.last = state.words`` there are two. In ``old = state.words``, `old`
     is another name of the field; a function is refused that reads it after the field was given something else, as by
