@@ -258,7 +258,7 @@ PLANTED = {
 
 IN_THE_GATE = {
     "rows are free once they are merged": (
-        "    return (head - merged) + max(0, end - smallest)\n", "    return head - merged\n", many_rows, WRONG,
+        "(head - merged) + max(0, end - smallest)\n", "head - merged\n", many_rows, WRONG,
     ),
     "U2 before U1: the end of the log is an old one": (
         "    merged = load_acquire(g.merged, source * CELL)  # U1\n    end = load_acquire(g.words, END)  # U2\n",

@@ -486,20 +486,12 @@ def advance(g, reader, position):
 
 @kernel
 def unread_rows(g, source):
-    """Of a source's records, how many of the latest may be unread, for a source that asks this itself.
-
-    Returns
-    -------
-    int
-        At most so many; -1 if membership changes just now.
-    """
+    """Of a source's records, how many of the latest may be unread, at most; -1 if membership changes. The source asks."""
     head = load_relaxed(g.head, source * CELL)
     merged = load_acquire(g.merged, source * CELL)  # U1
     end = load_acquire(g.words, END)  # U2
     smallest, _ = slowest_reader(g, g.cursor)  # U3
-    if smallest < 0:
-        return -1
-    return (head - merged) + max(0, end - smallest)
+    return -1 if smallest < 0 else (head - merged) + max(0, end - smallest)
 
 
 @kernel
