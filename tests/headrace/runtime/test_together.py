@@ -9,6 +9,7 @@ import inspect
 import random
 import threading
 import time
+import warnings
 from pathlib import Path
 from types import ModuleType
 
@@ -373,3 +374,27 @@ def test_planted_mistake_is_noticed(mistake, monkeypatch):
     monkeypatch.setitem(globals(), "HANG_S", 5.0)
     with pytest.raises((AssertionError, KeyError), match=expected):
         check(*([monkeypatch] if "monkeypatch" in inspect.signature(check).parameters else []))
+
+
+@pytest.mark.logic
+@pytest.mark.parametrize("late", ["side", "drop"])
+def test_example_a_late_row_counts_once_whoever_takes_the_stream(late):
+    """Three operators take it, and each finds that the row is late."""
+    batches = [pa.record_batch({"ts": [1, 5], "k": [1, 2]}), hr.Watermark(6), pa.record_batch({"ts": [2, 7], "k": [3, 4]})]
+    stream = hr.stream(iter(batches), event_time="ts", lateness="watermarks", late=late)
+    keyed = stream.key_by("k")
+    query = hr.together(
+        large=keyed.window(10).aggregate(n=hr.count()), small=keyed.window(5).aggregate(n=hr.count()), rows=stream
+    )
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        with query.start() as run:
+            assert run.wait(HANG_S)
+    metrics = run.metrics()
+    assert (metrics.tuples_in, metrics.dropped + metrics.set_aside, metrics.holds) == (4, 1, True)
+    assert {name: result.to_arrow().num_rows for name, result in run.results.items()} == {"large": 3, "small": 3, "rows": 3}
+    if late == "side":
+        assert run.late.to_pydict() == {"ts": [2], "k": [3]} and not told
+    else:
+        (warning,) = told
+        assert "1 of 4 rows were late and dropped" in str(warning.message)

@@ -249,7 +249,7 @@ _HEAD = ("name", "threads", "max_threads", "members", "seconds", "depth_tuples")
 class Metrics:
     """A snapshot of a run.
 
-    `tuples_in` rows came from the sources; `dropped` and `set_aside` of them
+    `tuples_in` rows came from the sources, each once, whatever operators take it; `dropped` and `set_aside` of them
     were late; the others were filtered or entered an operator.
 
     Examples

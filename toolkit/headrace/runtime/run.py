@@ -42,7 +42,7 @@ from headrace.runtime.pinning import pinned
 from headrace.runtime.player import Origin, Player
 from headrace.runtime.sections import Moment, Section
 from headrace.runtime.shared_stream import SharedStream
-from headrace.runtime.sources import Source, tasks_of
+from headrace.runtime.sources import Source, by_stream, tasks_of
 from headrace.runtime.steering import THREAD_SUFFIX, Controls, OperatorSteering
 from headrace.runtime.step_threads import StepThreads
 from headrace.windows import NANOSECONDS
@@ -447,19 +447,25 @@ class Execution:
         end, seconds = self._clock(ended_ns)
         moment = Moment(ended_ns, seconds, state == "finished")
         operators = {name: op.section.metrics(name, moment) for name, op in self.operators.items()}
-        sources = [source.metrics(ended_ns / 1e9 if ended_ns else None) for source in self.sources]
+        measured = {source: source.metrics(ended_ns / 1e9 if ended_ns else None) for source in self.sources}
+        streams = by_stream(self.sources)
+
+        def once(count: Callable[[Source], int]) -> int:
+            """Of a stream that several operators take the one that is furthest counts."""
+            return sum(max(map(count, group)) for group in streams)
+
         return Metrics(
             state=state,
             seconds=seconds,
-            tuples_in=sum(source.rows for source in sources),
-            waiting=sum(source.waiting for source in sources),
+            tuples_in=once(lambda source: measured[source].rows),
+            waiting=once(lambda source: measured[source].waiting),
             tuples_out=self.rows_out,
-            dropped=sum(s.late_rows for s in self.sources if s.node.late == "drop"),
-            set_aside=sum(s.late_rows for s in self.sources if s.node.late == "side"),
+            dropped=once(lambda source: source.late_rows if source.node.late == "drop" else 0),
+            set_aside=once(lambda source: source.late_rows if source.node.late == "side" else 0),
             operators=operators,
-            rate=sources[0].rate if sources else None,
+            rate=next((found.rate for found in measured.values()), None),
             at_ns=end,
-            sources=sources,
+            sources=list(measured.values()),
             cpu_ns=self.pool.cpu_ns(),
         )
 

@@ -10,6 +10,7 @@ from headrace.errors import NotSupportedError
 from headrace.runtime import registry
 from headrace.runtime.life import RunLife
 from headrace.runtime.results import Result
+from headrace.runtime.sources import by_stream
 
 
 class RunResults(RunLife):
@@ -18,7 +19,9 @@ class RunResults(RunLife):
     @property
     def late(self) -> pa.Table | None:
         """Rows set aside as late, in order of arrival, maybe none; None where no source has ``late="side"``."""
-        tables = [table for source in self._execution.sources for table in source.late_tables]
+        # Each operator that takes a stream finds its late rows.
+        once = [max(group, key=lambda source: source.late_rows) for group in by_stream(self._execution.sources)]
+        tables = [table for source in once for table in source.late_tables]
         return pa.concat_tables(tables, promote_options="permissive") if tables else None
 
     def snapshot(self) -> Any:

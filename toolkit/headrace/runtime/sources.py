@@ -486,6 +486,14 @@ def _timed(items: Iterable[Any], costs: StepCosts) -> Iterator[Any]:
         yield item
 
 
+def by_stream(sources: Sequence[Source]) -> list[list[Source]]:
+    """Group those that read the same stream, each for another operator of the query."""
+    groups: dict[tuple[int, int], list[Source]] = {}
+    for source in sources:
+        groups.setdefault((id(source.node), source.feed.inlet.branch.source_index), []).append(source)
+    return list(groups.values())
+
+
 def tasks_of(sources: Sequence[Source]) -> list[Task]:
     """Threads that read and feed these sources: two for each of a few, else shared ones; streams have their own reader."""
     if len(sources) <= OWN_THREADS:
