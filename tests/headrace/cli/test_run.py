@@ -149,6 +149,7 @@ def test_example_workers_are_kept_on_cores(app, monkeypatch):
     assert run(app, "--in", name, "--out", "a.parquet", "--max-threads", 3) == 0 and not kept
     assert run(app, "--in", name, "--out", "b.parquet", "--max-threads", 3, "--pin") == 0
     cores = sorted(before)
-    assert sorted(kept.values()) == sorted((0, {cores[k % len(cores)]}) for k in range(3)) and len(kept) == 3
+    noted_cores = sorted((process, *cores_of) for process, cores_of in kept.values())
+    assert noted_cores == sorted((0, cores[k % len(cores)]) for k in range(3)) and len(kept) == 3
     assert os.sched_getaffinity(0) == before
     assert Path("a.parquet").read_bytes() == Path("b.parquet").read_bytes()

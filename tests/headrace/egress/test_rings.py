@@ -243,7 +243,7 @@ def test_interleave_places_in_every_schedule_of_few_preemptions():
 
 TAKEN = r"taken for promised: \[\(5, 9\)"
 PLACES_PLANTED = {
-    "a place is left to the mark that follows": ("        store_release(o.words, PLACE, 0)  # P1\n", "", SC, TAKEN),
+    "a place is left to the mark that follows": ("        store_release(o.words, PLACE_MARK, 0)  # P1\n", "", SC, TAKEN),
     "a place is taken for one of the mark before": (
         "    return place if promised(o)[0] == bound else 0\n", "    return place\n", SC, r"taken for promised: \[\(3, 7\)",
     ),

@@ -225,7 +225,7 @@ PLANTED = {
     ),
     "the barrier does not look again before it sleeps": (
         EPOCHS,
-        "        if load_acquire(c.words, EPOCH) >= epoch:\n"
+        "        if load_acquire(c.words, word) >= count:\n"
         "            cancel(c.words, BARRIER_WAITING)\n            return True\n",
         "",
         "swap of the same size",

@@ -369,7 +369,7 @@ def test_random_schedules_at_every_single_tuple():
 # More of those in what workers do at the barrier are planted in `test_planted_bugs` and `test_barrier`.
 
 PLACE = """\
-        if self._kernels.control(self._gate, row) == 0:
+        if not self._place(row):
             return None
 """
 RECORD = """\

@@ -10,6 +10,7 @@ Not seen    speed (`headrace bench growth`).
 """
 
 import random
+import sys
 
 import numpy as np
 import pyarrow as pa
@@ -24,7 +25,7 @@ from headrace.elastic.aggregate import fold, template
 from headrace.elastic.ownership import LANES, places_in_range, places_in_table
 from headrace.references import BUCKET_MASK
 from headrace.windows import Window
-from support.workloads import assert_same, bits, rows_of, scattered
+from support.workloads import HANG_S, assert_same, bits, rows_of, scattered
 
 SETTINGS = settings(max_examples=25, deadline=None, derandomize=True)
 ENDS = [2**63 - 1, -(2**63), 0, -1, 7]
@@ -166,3 +167,17 @@ def test_planted_zeroed_memory_is_a_least_value(monkeypatch):
     monkeypatch.setattr(fold, "none_of", lambda kind: "0")
     monkeypatch.setattr(template, "none_of", lambda kind: "0")
     assert_found(*case)
+
+
+@pytest.mark.logic
+def test_example_equal_operators_are_one_module():
+    """A query of many, whatever they are called, is compiled once."""
+    table = pa.table({"ts": [1, 2, 12], "k": ["a", "b", "a"], "v": [1, 2, 3], "w": [0.5, None, 1.5]})
+    keyed = hr.stream(table, event_time="ts").key_by("k").window(10)
+    wanted = {"a": hr.first("v"), "b": hr.min("w"), "c": hr.count_distinct("k"), "d": hr.last("w"), "e": hr.sum("v")}
+    before = set(sys.modules)
+    with hr.together(one=keyed.aggregate("one", **wanted), other=keyed.aggregate("other", **wanted)).start() as run:
+        assert run.wait(HANG_S)
+    made = [name for name in set(sys.modules) - before if name.startswith("op_aggregate_")]
+    assert len(made) == 1, made
+    assert run.results["one"].to_arrow().equals(run.results["other"].to_arrow())

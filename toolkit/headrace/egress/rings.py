@@ -5,9 +5,9 @@ orders results first: the right boundary of the window, or the position of the
 tuple that made the result; a, b, c order the rest by content. Each instance
 promises in MARK[r] that it will write no further record with
 primary <= MARK[r]; the collector releases what all active instances promised.
-Where `a` says which of those of one primary is first, PLACE promises more, for
+Where `a` says which of those of one primary is first, PLACE_MARK promises more, for
 all instances at once (`publish_place`): no further record with primary = MARK + 1
-and a < PLACE. So the order of the output never depends on which instance wrote what.
+and a < PLACE_MARK. So the order of the output never depends on which instance wrote what.
 
 Where no collector takes them but another operator, ELSEWHERE has the address of a kernel that is called for each of this
 (`elsewhere`): rows are written here all the same, and what is done with HEAD, TAIL and MARK is its own business.
@@ -38,8 +38,8 @@ Ordering    W1 write record, W2 store_release OUT_HEAD, W3 store_release MARK
                     store buffers: of the two fences one is first. If W5: C5 sees
                     the promise. If the collector's: W6 sees what it waits for.
                     With new records W6 is not asked: their signal has its fence
-            P1 store_release PLACE := 0, P2 store_release MARK, P3 store_release PLACE, W5, P4 load WANTED and
-            WANTED_PLACE; C6 load_acquire MARK, C7 load_acquire PLACE, C8 load_acquire MARK
+            P1 store_release PLACE_MARK := 0, P2 store_release MARK, P3 store_release PLACE_MARK, W5, P4 load WANTED and
+            WANTED_PLACE; C6 load_acquire MARK, C7 load_acquire PLACE_MARK, C8 load_acquire MARK
                     a mark only grows: if C6 and C8 are the same, C7 is behind P1 of that mark, and before P2 of
                     the next one, so it is a place of that mark, or 0
 Progress    A full ring waits for the collector (back-pressure), polling STOP; the
@@ -71,7 +71,7 @@ INSTANCES_WAITING = 2 * CELL
 WANTED = 3 * CELL  # smallest primary the collector holds back: wake it when passed
 OUT_LOST_WAKEUPS = 4 * CELL  # sleeps of the collector that only the time-out ended, though it had been owed a wake-up
 ELSEWHERE = 5 * CELL  # not 0: the address of a kernel in the collector's place, and in the next word that of its arrays
-PLACE = 7 * CELL  # of primary = MARK + 1, no further record has a smaller `a`; 0 where that says nothing
+PLACE_MARK = 7 * CELL  # of primary = MARK + 1, no further record has a smaller `a`; 0 where that says nothing
 WANTED_PLACE = 8 * CELL  # smallest `a` of those with the primary WANTED; of who releases by place
 WORD_COUNT = 9
 
@@ -228,13 +228,13 @@ def publish_place(o, me, mark, place):
     less than before, and says nothing then.
     """
     before = load_relaxed(o.mark, me * CELL)
-    if mark < before or (mark == before and place <= load_relaxed(o.words, PLACE)):
+    if mark < before or (mark == before and place <= load_relaxed(o.words, PLACE_MARK)):
         return
     if mark > before:
-        store_release(o.words, PLACE, 0)  # P1
+        store_release(o.words, PLACE_MARK, 0)  # P1
         store_release(o.mark, me * CELL, mark)  # P2
         store_release(o.mark_ts, me * CELL, mark)  # W4
-    store_release(o.words, PLACE, place)  # P3
+    store_release(o.words, PLACE_MARK, place)  # P3
     fence()  # W5
     wanted = load_relaxed(o.words, WANTED)  # P4
     if mark >= wanted or (mark + 1 == wanted and place > load_relaxed(o.words, WANTED_PLACE)):
@@ -261,7 +261,7 @@ def promised(o):
 @kernel
 def promised_place(o, bound):
     """C7, C8: the place that belongs to what `promised` said before: of bound + 1, no further record has a smaller `a`."""
-    place = load_acquire(o.words, PLACE)
+    place = load_acquire(o.words, PLACE_MARK)
     return place if promised(o)[0] == bound else 0
 
 

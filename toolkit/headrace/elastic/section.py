@@ -228,7 +228,12 @@ class ElasticSection(GatedSection):
                     touch(array.reshape(-1)[: CACHE_LINE // array.itemsize])
 
     def _build(self) -> build.Instance:
-        return build.build(self.program.text(), self.options.gate, self.name, debug=self.options.debug)
+        return build.build(self.program.text(), self.options.gate, self._kind, debug=self.options.debug)
+
+    @property
+    def _kind(self) -> str:
+        """What names its module: equal operators have one, whatever their names are, and are compiled once."""
+        return type(self.program).__name__.removesuffix("Program").lower()
 
     def _activate(self, initial: Configuration, planned: Sequence[tuple[int, Configuration]]) -> None:
         control = self.control

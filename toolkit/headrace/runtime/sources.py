@@ -454,12 +454,12 @@ class Source:
         late = np.flatnonzero(ts < (self.feed.inlet.mark if self.passed_time else MIN_TIME))
         if len(late):
             if self.node.late == "error":
+                others = f", as are {len(late) - 1} rows behind it" if len(late) > 1 else ""
                 error = LateRowError(
                     f"event_time column {self.node.event_time!r}, row ",
                     int(late[0]),
                     f": {time_text(ts[late[0]], self._time_type)} is earlier than the time that passed while the source was idle"
-                    f" (idle_after={self.node.idle_after} s), as are {len(late) - 1} rows behind it; pass late='drop' or 'side',"
-                    f" or a longer idle_after=",
+                    f" (idle_after={self.node.idle_after} s){others}; pass late='drop' or 'side', or a longer idle_after=",
                 )
                 self._name_row(error, lambda row: numbers[row])
                 raise error

@@ -68,10 +68,7 @@ class SharedNothingSection(ElasticSection):
             self._recipients, text, positions = router.BY_POSITION, program.text(), "seen"
             transfer_text = transfer.no_transfer()
         self._router = build_router(self.options.gate, debug)
-        name = (
-            f"{type(program).__name__.removesuffix('Program').lower()} sn"  # one module for equal operators
-        )
-        return build_instance(text, transfer_text, positions, name, debug)
+        return build_instance(text, transfer_text, positions, f"{self._kind} sn", debug)
 
     def _fields(self, names: Iterable[str]) -> tuple[Field, ...]:
         """Fields of the state, with the bytes of an element."""
