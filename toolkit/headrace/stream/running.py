@@ -138,8 +138,9 @@ class Runnable(Summarised):
             the instances before route what it owns, so that none reads what is another one's; for operators with a key, of
             which no change is planned (`reconfigure=`), and which are not behind one that reads such channels. A change is then
             put into force where the senders meet, so it waits for their input as well as for its own. All else is an error
-            with the reason. "auto" (the default): "reader" where that is possible and there may be several instances. The
-            results are the same. ``run["name"].takes`` says which it is; ``headrace bench passing`` has both.
+            with the reason. "auto" (the default): "reader" where that is possible and there may be 16 instances or more; for
+            fewer "shared" costs less. The results are the same. ``run["name"].takes`` says which it is;
+            ``headrace bench passing`` has both.
         scheme, sharing, punctuation, max_delay, max_operations, unsafe
             Of transactions: how they are kept in order ("chains", "lock", "mvlk", "partition", "serial", "speculative",
             "adaptive"; "none" only with ``unsafe=True``), whose work an executor may take ("nothing", "everything",
