@@ -19,23 +19,27 @@ ROWS_FOLLOW = True
 
 """
 
-SHARING = READS_ALL + '''
-from headrace.elastic.instance_loop import SEEN
-
-# The instances share the state, and each reads every tuple.
+SHARES_STATE = '''
+# The instances share the state.
 process_batch = process
-
-
-@kernel
-def tuples_before(g, l, row, start):
-    """How many tuples of the merged input come before a record: all were read here."""
-    return l[SEEN]
 
 
 @kernel
 def transfer(me, c, s, config, next_config, epoch):
     """Last arriver: state that changes owner stays where it is."""
     return
+
+
+'''
+
+SHARING = READS_ALL + SHARES_STATE + '''
+from headrace.elastic.instance_loop import SEEN
+
+
+@kernel
+def tuples_before(g, l, row, start):
+    """How many tuples of the merged input come before a record: all were read here."""
+    return l[SEEN]
 '''
 
 _RECORDS = "me, g, c, o, x, s, l, buffer"

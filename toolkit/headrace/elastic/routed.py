@@ -6,7 +6,7 @@ record goes into the gate of the operator before, whose instances meet there, an
 (`gates.reader_queues_kernel`: `switch`); from there it reaches this operator's instances, who meet as they always do.
 
 Source      Viper (Walulya et al.), section 3.3; STRETCH, section 7.
-Checked     tests/headrace/elastic/test_routed.py, test_passing_interleave.py
+Checked     tests/headrace/elastic/test_routed.py, test_routed_interleave.py
 """
 
 from __future__ import annotations
@@ -23,22 +23,19 @@ from headrace.elastic.configuration import Configuration
 from headrace.elastic.reconfiguration import Reconfiguration
 from headrace.elastic.section import OUTPUT_CAPACITY, ElasticSection
 from headrace.gates import reader_queues, reader_queues_kernel
-from headrace.gates.variants import instead_of, sources_on
+from headrace.gates.variants import instead_of
 from headrace.memory.cells import read_cells
 from headrace.workers.spans import counters
 
 _KERNELS = reader_queues_kernel.__name__
-
-
 _LEAST_SHARE = 1024
 """Tuples that each queue takes at least of what a gate is allowed: with many threads there are as many queues squared."""
 
-_SHARING = '''
+_SHARING = build.SHARES_STATE + '''
 from headrace.elastic.instance_loop import SEEN
 from headrace.gates.reader_queues_kernel import tuples_passed
 
-# The instances share the state, and each reads some tuples of each source.
-process_batch = process
+# Of each source an instance reads some rows.
 ROWS_FOLLOW = False
 
 
@@ -46,12 +43,6 @@ ROWS_FOLLOW = False
 def tuples_before(g, l, row, start):
     """How many tuples were passed before a record, here or elsewhere: a window of any key was given no more since."""
     return tuples_passed(g)
-
-
-@kernel
-def transfer(me, c, s, config, next_config, epoch):
-    """Last arriver: state that changes owner stays where it is."""
-    return
 '''
 
 
@@ -75,7 +66,6 @@ class RoutedSection(ElasticSection):
     def _open(self, sources: int) -> None:
         options = self.options
         self.kernels = reader_queues_kernel
-        self.sources = sources_on(_KERNELS)
         allowed = options.capacity_for(sources)
         share = max(allowed // self.max_threads, min(allowed, _LEAST_SHARE))
         self.gate = reader_queues.allocate(

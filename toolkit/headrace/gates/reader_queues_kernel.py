@@ -42,7 +42,7 @@ Progress    A sender waits for the fullest queue to a member, whoever owns its t
             reserved, and for STOP.
 Source      Viper (Walulya et al.), section 3.3: a channel for each reader, acknowledged flow control. Differs:
             membership and mapping change while it runs, as of STRETCH's TB (section 7).
-Checked     tests/headrace/elastic/test_passing_interleave.py, test_routed.py
+Checked     tests/headrace/elastic/test_routed_interleave.py, test_routed.py
 """
 
 from typing import NamedTuple

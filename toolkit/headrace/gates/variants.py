@@ -69,12 +69,7 @@ def source_kernels(gate: str) -> ModuleType:
         With `add`, `heartbeat`, `close_source`, and each of them with a wait for room.
     """
     check_gate(gate)
-    return sources_on(GATES[gate])
-
-
-def sources_on(kernels: str) -> ModuleType:
-    """Return `source_kernel` for what has a gate's kernels, by the dotted name of its module."""
-    return _put_on(source_kernel, kernels)
+    return _put_on(source_kernel, GATES[gate])
 
 
 def reader_kernels(gate: str) -> ModuleType:
@@ -103,5 +98,4 @@ __all__ = [
     "put_on",
     "reader_kernels",
     "source_kernels",
-    "sources_on",
 ]

@@ -10,7 +10,7 @@ from headrace.errors import HeadraceError, LateRowsWarning, RunFailedError, RunS
 from headrace.runtime import registry
 from headrace.runtime.late import depth_of_caller, late_rows_text
 from headrace.runtime.run import STOPPED, Execution, told_beside
-from headrace.runtime.sources import by_stream
+from headrace.runtime.sources import with_most_late
 from headrace.summary import Summarised
 
 POLL_S = 0.1
@@ -73,8 +73,7 @@ class RunLife(Summarised):
 
     def _warn_of_late_rows(self) -> None:
         """Say once what is missing from the results of a run that is over."""
-        streams = by_stream(self._execution.sources)
-        text = late_rows_text([max(group, key=lambda source: source.late_rows) for group in streams])
+        text = late_rows_text(with_most_late(self._execution.sources))
         if text and not self._has_warned:
             self._has_warned = True
             warnings.warn(f"run {self.number}: {text}", LateRowsWarning, stacklevel=depth_of_caller())

@@ -10,7 +10,7 @@ from headrace.errors import NotSupportedError
 from headrace.runtime import registry
 from headrace.runtime.life import RunLife
 from headrace.runtime.results import Result
-from headrace.runtime.sources import by_stream
+from headrace.runtime.sources import with_most_late
 
 
 class RunResults(RunLife):
@@ -19,9 +19,7 @@ class RunResults(RunLife):
     @property
     def late(self) -> pa.Table | None:
         """Rows set aside as late, in order of arrival, maybe none; None where no source has ``late="side"``."""
-        # Each operator that takes a stream finds its late rows.
-        once = [max(group, key=lambda source: source.late_rows) for group in by_stream(self._execution.sources)]
-        tables = [table for source in once for table in source.late_tables]
+        tables = [table for source in with_most_late(self._execution.sources) for table in source.late_tables]
         return pa.concat_tables(tables, promote_options="permissive") if tables else None
 
     def snapshot(self) -> Any:

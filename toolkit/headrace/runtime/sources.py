@@ -494,6 +494,11 @@ def by_stream(sources: Sequence[Source]) -> list[list[Source]]:
     return list(groups.values())
 
 
+def with_most_late(sources: Sequence[Source]) -> list[Source]:
+    """Of each stream the source that found most late rows: each operator that takes it finds them anew."""
+    return [max(group, key=lambda source: source.late_rows) for group in by_stream(sources)]
+
+
 def tasks_of(sources: Sequence[Source]) -> list[Task]:
     """Threads that read and feed these sources: two for each of a few, else shared ones; streams have their own reader."""
     if len(sources) <= OWN_THREADS:
