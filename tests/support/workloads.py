@@ -8,12 +8,13 @@ which columns are the key. `expected` is what `headrace.reference` makes of it.
 
 from __future__ import annotations
 
+import contextlib
 import math
 import random
 import struct
 import threading
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -459,3 +460,25 @@ def processed(run: Any, count: int, name: str | None = None) -> Callable[[], boo
     """A condition: every active instance of the operator has read so many tuples."""
     operator = run.operators[-1] if name is None else name
     return lambda: run.metrics().operators[operator].processed >= count
+
+
+@contextlib.contextmanager
+def given_meanwhile(inputs: Sequence[Steered], draw: random.Random) -> Iterator[None]:
+    """Let sources give batches, some at a time, while the block lasts; then all that is left."""
+    done = threading.Event()
+
+    def give() -> None:
+        while not done.is_set():
+            for source in inputs:
+                source.let(draw.choice([1, 2, 9]))
+            done.wait(0.002)
+        for source in inputs:
+            source.let_all()
+
+    giver = threading.Thread(target=give, daemon=True)
+    giver.start()
+    try:
+        yield
+    finally:
+        done.set()
+        giver.join()

@@ -20,7 +20,7 @@ from headrace.elastic.windows_kernel import end_of_run
 from headrace.errors import ParameterError
 from headrace.references import tuple_reference
 from support.books import check_end, watched
-from support.workloads import HANG_S, Steered, eventually
+from support.workloads import HANG_S, Steered, eventually, given_meanwhile
 
 READER = {"passing": "gate", "channel": "reader"}
 
@@ -63,28 +63,13 @@ def test_agree_while_both_operators_are_reconfigured(seed):
     inputs = [Steered(each, [50] * 400) for each in given]
     capacity = draw.choice([None, 1_000])  # fuller ones count who loses the core before its signal as a lost wake-up
     with lower(upper(inputs)).start(threads=2, max_threads=4, capacity=capacity, **READER) as run:
-        done = threading.Event()
-
-        def give():
-            while not done.is_set():
-                for source in inputs:
-                    source.let(draw.choice([1, 2, 9]))
-                done.wait(0.002)
-            for source in inputs:
-                source.let_all()
-
-        giver = threading.Thread(target=give, daemon=True)
-        giver.start()
-        try:
+        with given_meanwhile(inputs, draw):
             for _ in range(12):
                 for name in ("upper", "lower", "lower"):
                     members = draw.choice([[0], [0, 1], [0, 1, 2, 3], [0, 3], [2], [1, 3]])
                     owners = {"mapping": [draw.choice(members) for _ in range(1024)]} if draw.random() < 0.5 else {}
                     change = run[name].reconfigure(threads=members, **owners)
                     assert change.wait(HANG_S).outcome in ("done", "unneeded", "no change")
-        finally:
-            done.set()
-            giver.join()
         last = watched(run, draw)
     check_end(last, rows=40_000)
     assert run.to_arrow().equals(expected)
