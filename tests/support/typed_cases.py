@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 import random
 import sys
+from fractions import Fraction
 
 import pyarrow as pa
 
@@ -23,6 +24,7 @@ from headrace.windows import Window
 from support.typed_columns import (
     BYTES,
     CARRIED_ONLY,
+    DURATIONS,
     FLOATS,
     INDICES,
     INTEGERS,
@@ -31,6 +33,7 @@ from support.typed_columns import (
     REFUSED,
     SCALARS,
     TEXTS,
+    TIMES,
     as_plain,
     column,
     same,
@@ -115,7 +118,8 @@ def refuses(name, kind, build):
 KEPT = {"least": "min", "most": "max", "first": "first", "last": "last"}
 
 
-def aggregated(draw, tables, wanted):
+def aggregated(draw, tables, wanted, times=None):
+    """A query and its rows; of `times`, a type, means are times."""
     window = Window(*draw.choice([(9, 9), (20, 20)]))
     made = {name: getattr(hr, kind)(*([] if column is None else [column])) for name, (kind, column) in wanted.items()}
     keyed = stream(draw, tables).key_by("g", nulls="drop")
@@ -125,10 +129,28 @@ def aggregated(draw, tables, wanted):
 
     def rows():
         oracle = {n: ("distinct" if k == "count_distinct" else k, c) for n, (k, c) in wanted.items()}
+        means = [] if times is None else [name for name, (k, _) in wanted.items() if k == "mean"]
+        oracle |= {name: ("collect_list", wanted[name][1]) for name in means}
         found = reference.aggregate(payloads(tables), window, reference.column("g"), oracle, null_keys="drop")
+        for row in found:
+            row.values.update({name: mean_time(row.values[name], times) for name in means})
         return [{"ts": row.ts, "g": row.key, **row.values} for row in found]
 
     return query, rows
+
+
+def mean_time(counts, kind):
+    """The mean of times as counts of their unit, rounded to what they are multiples of, half of it away from zero."""
+    if not counts:
+        return None
+    step = 86_400_000 if pa.types.is_date64(kind) else 1
+    mean = Fraction(sum(counts), len(counts) * step)
+    return step * (math.floor(abs(mean) + Fraction(1, 2)) * (1 if mean > 0 else -1))
+
+
+def added(kind):
+    """The type itself where it has a sum; points in time have none."""
+    return pa.int64() if flat(kind) in TIMES and flat(kind) not in DURATIONS else kind
 
 
 def everything(kind):
@@ -145,14 +167,20 @@ def case_values(draw, kind):
     for table in sources(draw, {"v": kind}):
         rows = table.num_rows
         table = table.append_column("g", pa.array([i % 3 for i in range(rows)], pa.int64()))
-        tables.append(table.append_column("w", column(draw, kind, rows, drawn=small_value_of)))
-    query, rows = aggregated(draw, tables, everything(kind))
+        tables.append(table.append_column("w", column(draw, added(kind), rows, drawn=small_value_of)))
+    query, rows = aggregated(draw, tables, everything(kind), flat(kind) if flat(kind) in TIMES else None)
     if flat(kind) not in [*NUMBERS, *TEXTS]:
         return refuses("v", kind, query)
     kinds = dict.fromkeys(KEPT, flat(kind)) | {"known": pa.int64(), "different": pa.int64()}
     if flat(kind) in NUMBERS:
-        kinds |= {"average": pa.float64(), "total": pa.float64() if flat(kind) in FLOATS else pa.int64()}
+        kinds |= {"average": flat(kind) if flat(kind) in TIMES else pa.float64(), "total": total_type(kind)}
     return check_rows(run(query(), draw), rows(), kinds)
+
+
+def total_type(kind):
+    """What a sum of values of the type, or of what is added in its place, is."""
+    kind = flat(added(kind))
+    return pa.float64() if kind in FLOATS else kind if kind in DURATIONS else pa.int64()
 
 
 def case_sums(draw, kind):
@@ -161,7 +189,7 @@ def case_sums(draw, kind):
     tables = sources(draw, {"v": kind})
     tables = [t.append_column("g", pa.array([i % 3 for i in range(t.num_rows)], pa.int64())) for t in tables]
     query, rows = aggregated(draw, tables, {"total": ("sum", "v")})
-    if flat(kind) not in NUMBERS:
+    if flat(kind) not in NUMBERS or added(kind) is not kind:
         return refuses("v", kind, query)
     try:
         wanted = rows()
@@ -171,7 +199,7 @@ def case_sums(draw, kind):
         except AggregateOverflowError:
             return None
         raise Wrong("a sum left the range of int64 without an error") from None
-    return check_rows(run(query(), draw), wanted, {"total": pa.float64() if flat(kind) in FLOATS else pa.int64()})
+    return check_rows(run(query(), draw), wanted, {"total": total_type(kind)})
 
 
 # -- keys

@@ -24,6 +24,7 @@ TIMES = [
     *(pa.timestamp(unit, zone) for unit in ("s", "ms", "us", "ns") for zone in (None, "UTC", "Europe/Rome")),
     *(pa.duration(unit) for unit in ("s", "ms", "us", "ns")),
 ]  # fmt: skip
+DURATIONS = [kind for kind in TIMES if pa.types.is_duration(kind)]
 TEXTS = [pa.string(), pa.large_string(), pa.string_view()]
 BYTES = [pa.binary(), pa.large_binary()]
 NUMBERS = [*INTEGERS, *FLOATS, *TIMES, pa.bool_()]

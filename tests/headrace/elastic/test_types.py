@@ -88,7 +88,8 @@ def kept(values, ts=None):
     """All aggregates of the cases above, which are compiled: of values, in windows of 10."""
     every = typed_cases.everything(values.type)
     count = len(values)
-    table = pa.table({"ts": ts or list(range(count)), "g": [0] * count, "v": values, "w": pa.nulls(count, values.type)})
+    nothing = pa.nulls(count, typed_cases.added(values.type))
+    table = pa.table({"ts": ts or list(range(count)), "g": [0] * count, "v": values, "w": nothing})
     made = {name: getattr(hr, function)(*([column] if column else [])) for name, (function, column) in every.items()}
     return hr.stream(table, event_time="ts").key_by("g", nulls="drop").window(10).aggregate(**made).to_arrow()
 
@@ -134,6 +135,51 @@ def test_example_decimals_are_refused_where_the_query_is_written():
     stream = hr.stream(pa.table({"ts": [0], "v": [Decimal("1.5")]}), event_time="ts")
     with pytest.raises(UnsupportedTypeError, match=r"min\('v'\): column 'v' has type decimal128.*cast it to double"):
         stream.window(10).aggregate(least=hr.min("v"))
+
+
+# -- sums and means of times
+
+
+@pytest.mark.parametrize("kind", [pa.duration("ms"), pa.dictionary(pa.int8(), pa.duration("s"))], ids=str)
+def test_example_a_sum_of_durations_is_a_duration(kind):
+    plain = typed_cases.flat(kind)
+    values = pa.array([5, None, -7], plain)
+    table = pa.table({"ts": [0, 1, 2], "v": values.dictionary_encode().cast(kind) if plain != kind else values})
+    result = hr.stream(table, event_time="ts").window(10).aggregate(total=hr.sum("v")).to_arrow()
+    assert result.schema.field("total").type == plain
+    assert result["total"].cast(pa.int64()).to_pylist() == [-2]
+
+
+@pytest.mark.parametrize("kind", [pa.date32(), pa.date64(), pa.time32("s"), pa.timestamp("us", "UTC")], ids=str)
+def test_example_points_in_time_have_no_sum(kind):
+    stream = hr.stream(pa.table({"ts": [0], "when": pa.array([0], kind)}), event_time="ts").window(10)
+    with pytest.raises(UnsupportedTypeError, match=r"sum\('when'\): the column is .*hr.mean and hr.median.*durations") as refused:
+        stream.aggregate(total=hr.sum("when"))
+    assert str(kind) in str(refused.value)
+
+
+MEANS_OF_TIMES = {
+    "halves go away from zero": ([1, 2], 2),
+    "also below it": ([-1, -2], -2),
+    "less than a half": ([1, 1, 2], 1),
+    "less than a half, below zero": ([-1, -1, -2], -1),
+    "sums beyond int64": ([2**63 - 1, 2**63 - 2], 2**63 - 1),
+    "sums beyond int64, below zero": ([-(2**62), -(2**62), -(2**62), 1], -3 * 2**60),
+    "nulls are passed over": ([5, None], 5),
+    "nothing else": ([None], None),
+}
+
+
+@pytest.mark.parametrize("values, mean", MEANS_OF_TIMES.values(), ids=MEANS_OF_TIMES)
+def test_example_means_of_times_are_times(values, mean):
+    found = kept(pa.array(values, pa.duration("us")))["average"]
+    assert found.type == pa.duration("us") and found.cast(pa.int64()).to_pylist() == [mean]
+
+
+def test_example_a_mean_of_days_is_a_day():
+    days = [datetime.date(2020, 1, 1), datetime.date(2020, 1, 4)]
+    for kind in (pa.date32(), pa.date64()):
+        assert kept(pa.array(days, kind))["average"].to_pylist() == [datetime.date(2020, 1, 3)]
 
 
 # -- means of integers are exact

@@ -298,9 +298,14 @@ def aggregate_type(aggregate: Aggregate, schema: pa.Schema) -> pa.DataType:
             f"{aggregate!r}: the column is {kind}; strings can be counted and collected, or the first, last, least,"
             f" greatest or most frequent one kept; cast it to a number"
         )
-    if aggregate.kind == "quantile":
+    if aggregate.kind in ("quantile", "mean"):
         return plain if pa.types.is_temporal(plain) else pa.float64()
-    return pa.float64() if aggregate.kind == "mean" or value_dtype(kind).kind == "f" else pa.int64()
+    if pa.types.is_temporal(plain) and not pa.types.is_duration(plain):
+        raise UnsupportedTypeError(
+            f"{aggregate!r}: the column is {kind}, and points in time have no sum; hr.min, hr.max, hr.mean and hr.median give"
+            f" one of them; durations, such as the difference of two times, can be added"
+        )
+    return plain if pa.types.is_duration(plain) else pa.float64() if value_dtype(kind).kind == "f" else pa.int64()
 
 
 def _of_windows(

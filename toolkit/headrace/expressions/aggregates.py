@@ -61,7 +61,10 @@ def count(column: str | None = None) -> Aggregate:
 
 
 def sum(column: str) -> Aggregate:
-    """Add the non-null values, in input order: int64 with overflow an error, or float64."""
+    """Add the non-null values, in input order: int64, or durations of the column's unit, with overflow an error; or float64.
+
+    Dates, times of day and timestamps have no sum, and are refused.
+    """
     return Aggregate("sum", column_name("sum", column))
 
 
@@ -78,7 +81,18 @@ def max(column: str, ignore_nan: bool = False) -> Aggregate:
 
 
 def mean(column: str) -> Aggregate:
-    """Average the non-null values; float64. Integers sum exactly (in 128 bits), floats in input order."""
+    """Average the non-null values; float64, but a time or duration stays one, rounded to its unit, half of it away from zero.
+
+    Integers, times and durations are added exactly (in 128 bits), floats in input order.
+
+    Examples
+    --------
+    >>> import headrace as hr, pyarrow as pa, datetime as dt
+    >>> waits = pa.table({"ts": [1, 2], "wait": [dt.timedelta(minutes=1), dt.timedelta(minutes=4)]})
+    >>> calls = hr.stream(waits, event_time="ts").window(10).aggregate(all=hr.sum("wait"), mean=hr.mean("wait"))
+    >>> [str(value) for value in calls.to_arrow().to_pylist()[0].values()]
+    ['10', '0:05:00', '0:02:30']
+    """
     return Aggregate("mean", column_name("mean", column))
 
 

@@ -6,12 +6,11 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
 from headrace.elastic import failures
 from headrace.elastic.aggregate import aggregate_kernel, template
 from headrace.elastic.aggregate.as_they_come import order_matters, room_ahead
-from headrace.elastic.aggregate.results import AggregateResults
+from headrace.elastic.aggregate.results import AggregateResults, time_step
 from headrace.elastic.aggregate.shape import AggregateColumn, AggregateShape, Layout, compared_texts
 from headrace.elastic.instance_loop import PRIVATE_WORDS
 from headrace.elastic.program import Program
@@ -84,7 +83,7 @@ class AggregateProgram(Program):
             return self._names.index(name), self._columns[name].name, is_text(self._kinds[name])
 
         column, dtype, text = known(wanted.column)
-        step = _time_step(self._kinds[wanted.column]) if wanted.kind == "quantile" else 0
+        step = time_step(self._kinds[wanted.column]) if wanted.kind == "quantile" else 0
         return AggregateColumn(wanted.kind, column, dtype, wanted.ignore_nan, text, step, *known(wanted.by))
 
     @property
@@ -182,10 +181,3 @@ def _wide(dtype: np.dtype) -> np.dtype:
     if dtype.kind in "iub":
         return np.dtype(np.int64)
     raise UnsupportedTypeError(f"a column of {dtype} cannot be aggregated; cast it to int64 or float64")
-
-
-def _time_step(kind: pa.DataType) -> int:
-    """What all values of a time or duration are multiples of, in their unit: Arrow counts days in milliseconds too."""
-    if pa.types.is_date64(kind):
-        return 86_400_000
-    return 1 if pa.types.is_temporal(kind) else 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -70,7 +71,9 @@ class AggregateResults(KeyedResults):
                 f" float64, or use smaller windows"
             )
         if aggregate.kind == "mean":
-            values = mean_of(values, None if high is None else records.values[high], counts)
+            above = None if high is None else records.values[high]
+            step = time_step(kind)
+            values = mean_of_times(values, above, counts, step) if step else mean_of(values, above, counts)
         if aggregate.ignore_nan and values.dtype.kind == "f":
             empty = empty | np.isnan(values)  # NaN is left only where there was nothing else
         return from_values(values, kind, empty if empty.any() else None)
@@ -109,6 +112,34 @@ def lists_of(
     empty = counts == 0
     mask = pa.array(empty) if aggregate.kind == "top" and empty.any() else None
     return pa.ListArray.from_arrays(pa.array(offsets.astype(np.int32)), elements, type=kind, mask=mask)
+
+
+def time_step(kind: pa.DataType) -> int:
+    """What all values of a time or duration are multiples of, in their unit (Arrow counts days in milliseconds, too); else 0."""
+    if pa.types.is_date64(kind):
+        return 86_400_000
+    return 1 if pa.types.is_temporal(kind) else 0
+
+
+def mean_of_times(low: np.ndarray, high: np.ndarray, counts: np.ndarray, step: int) -> np.ndarray:
+    """Return int64[n], the means of times that are multiples of `step`, rounded to one; anything where the count is 0.
+
+    Parameters
+    ----------
+    low, high, counts : int64[n]
+        As for `mean_of`.
+    """
+    divisors = np.maximum(counts, 1) * step
+    means = _quotient(low, divisors)
+    for i in np.flatnonzero((high != 0) & (counts > 0)).tolist():
+        means[i] = _quotient(int(low[i]) + (int(high[i]) << 64), int(divisors[i]))
+    return means * step
+
+
+def _quotient(total: Any, divisor: Any) -> Any:
+    """Divide whole numbers and round, half of one away from zero; the divisor is above 0."""
+    whole, rest = divmod(total, divisor)
+    return whole + ((2 * rest > divisor) | ((2 * rest == divisor) & (total >= 0)))
 
 
 def mean_of(low: np.ndarray, high: np.ndarray | None, counts: np.ndarray) -> np.ndarray:
