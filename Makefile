@@ -12,7 +12,8 @@ SHELL := /bin/bash
 VENV  := .venv
 BIN   := $(VENV)/bin
 STAMP := $(VENV)/.installed
-PIP   := $(BIN)/python -m pip --disable-pip-version-check
+# Old pips warn of packages that come as source in their old form, which is nothing to mend for whoever reads it.
+PIP   := $(BIN)/python -W ignore -m pip --disable-pip-version-check
 
 # Test processes of a stage. Each begins with its half of the tests in order, and takes some of the other's when done.
 WORKERS ?= 2

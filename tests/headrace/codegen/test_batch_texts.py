@@ -163,6 +163,7 @@ def test_example_a_failure_shows_the_strings():
         (Filter(lambda t: t.name == t.x), FunctionError, "a string and a number are compared, and never equal"),
         (Filter(lambda t: t.name.startswith("a")), FunctionError, "startswith"),
         (Map(lambda t: f"{t.x}", {"y": "string"}), FunctionError, "strings cannot be put together here"),
+        (Map(lambda t: t.name + "!", {"y": "string"}), FunctionError, r"t.name \+ '!': t.name is a string, .*do it before"),
         (Map(lambda t: t.x, {"y": "string"}), FunctionError, "t.x is a number: what is returned takes a string"),
         (Map(lambda t: t.name, {"y": "int64"}), FunctionError, "t.name is a string, in what is returned: return a number"),
         (FlatMap(lambda t, emit: emit(y=t.name), {"y": "int64"}), FunctionError, "t.name is a string.* takes a number"),

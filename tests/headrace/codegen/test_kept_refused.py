@@ -17,6 +17,14 @@ def joins_texts(state, t, emit):
     state.last = t.w + "s"  # here
 
 
+def emits_joined_texts(state, t, emit):
+    emit(1, t.w + "s", state.xs, state.ws, state.ms)  # here
+
+
+def keeps_joined_texts(state, t, emit):
+    state.ws.append("a " + t.w)  # here
+
+
 def formats(state, t, emit):
     state.last = f"{t.i}"  # here
 
@@ -175,6 +183,8 @@ def list_from_helper(state, t, emit):
 
 REFUSED = [
     (joins_texts, "t.w is a string, which can be compared, kept and emitted here; for other text work, do it before"),
+    (emits_joined_texts, r"t.w \+ 's': t.w is a string, which can be compared, kept and emitted here; for other text work"),
+    (keeps_joined_texts, "'a ' \\+ t.w: 'a ' is a string, which can be compared, kept and emitted here; for other text work"),
     (formats, "strings cannot be put together here"),
     (upper, r"t.w.upper\(\): text work; do it before: in Spark, or in an expression"),
     (looks_inside, "looks into a string"),

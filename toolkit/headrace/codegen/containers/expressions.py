@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -106,22 +105,6 @@ class Expressions(Places):
         if isinstance(node, ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp):
             advice = "write a for loop that fills a container of the state"
             raise self._error(f"{ast.unparse(node)}: a comprehension, in {where}; {advice}", node)
-
-    def _refuse_operation(self, node: ast.expr, parts: Sequence[ast.expr]) -> None:
-        if self._is_message:
-            return
-        for part in parts:
-            static = self.inference.of(part)
-            if static == "string":
-                able = "can be compared, kept and emitted here" if self.plan.texts else "cannot be used here"
-                raise self._error(
-                    f"{ast.unparse(node)}: {ast.unparse(part)} is a string, which {able}; for other text work, {TEXT_WORK}",
-                    node,
-                )
-            if is_container(static) or isinstance(static, Record | tuple) or static == TEXTS:
-                raise self._error(f"{ast.unparse(node)}: {ast.unparse(part)} is {said(static)}; write a loop", node)
-            if self.inference.is_numbers(part):
-                raise self._error(f"{ast.unparse(node)}: {ast.unparse(part)} is a {NUMBERS}; write a loop", node)
 
     def visit_BoolOp(self, node: ast.BoolOp) -> ast.expr:
         if self.inference.of(node) == "string":

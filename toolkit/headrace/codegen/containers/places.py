@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from headrace.codegen.bindings import ContainerBinding, Memory, Plan, Written
 from headrace.codegen.capture import CapturedFunction
-from headrace.codegen.inference import Inference, is_container, said, static_of
-from headrace.codegen.kinds import Array, ListOf, MapOf, SetOf, scalar, width_of
+from headrace.codegen.inference import NUMBERS, TEXT_WORK, TEXTS, Inference, is_container, said, static_of
+from headrace.codegen.kinds import Array, ListOf, MapOf, Record, SetOf, scalar, width_of
 from headrace.codegen.trees import statements
 from headrace.memory.lists_kernel import ORDER_FLOAT, ORDER_INT, ORDER_TEXT
 
@@ -123,7 +123,25 @@ class Places(ast.NodeTransformer):
     def _expect(self, static: Any, node: ast.expr, where: str) -> None:
         given = self.inference.of(node)
         if given is not None and given != static:
+            if isinstance(node, ast.BinOp):
+                self._refuse_operation(node, [node.left, node.right])  # of strings, which would not be a number either
             raise self._error(f"{ast.unparse(node)} is {said(given)}: {where} takes {said(static)}", node)
+
+    def _refuse_operation(self, node: ast.expr, parts: Sequence[ast.expr]) -> None:
+        if self._is_message:
+            return
+        for part in parts:
+            static = self.inference.of(part)
+            if static == "string":
+                able = "can be compared, kept and emitted here" if self.plan.texts else "cannot be used here"
+                raise self._error(
+                    f"{ast.unparse(node)}: {ast.unparse(part)} is a string, which {able}; for other text work, {TEXT_WORK}",
+                    node,
+                )
+            if is_container(static) or isinstance(static, Record | tuple) or static == TEXTS:
+                raise self._error(f"{ast.unparse(node)}: {ast.unparse(part)} is {said(static)}; write a loop", node)
+            if self.inference.is_numbers(part):
+                raise self._error(f"{ast.unparse(node)}: {ast.unparse(part)} is a {NUMBERS}; write a loop", node)
 
     def _word(self, kind: str, node: ast.expr, where: str, is_key: bool = False) -> str:
         """A user's expression as the word that a container keeps."""
