@@ -306,6 +306,8 @@ class Plan:
     """Role of a parameter that is only asked what is in it."""
     ends: tuple[str, ...] = ()
     """Roles of states that end with the call, whose containers may be handed over."""
+    only_used: bool = False
+    """Parameters that the function has no use for are left out."""
 
     def words(self) -> set[str]:
         """Names that locals must not take."""
@@ -331,6 +333,8 @@ class Written:
     """The functions written so far, helpers before those that call them."""
 
     plan: Plan
+    parameters: tuple[str, ...] = ()
+    """Of the user's function as it is written."""
     chunks: list[str] = field(default_factory=list)
     lines: list[tuple[CapturedFunction, int] | None] = field(default_factory=list)
     markers: dict[str, CapturedFunction] = field(default_factory=dict)

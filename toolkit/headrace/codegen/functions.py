@@ -94,6 +94,7 @@ def specialise(
     rows: Mapping[str, Opened] | None = None,
     named: Mapping[str, str] | None = None,
     ends: tuple[str, ...] = (),
+    only_used: bool = False,
 ) -> GeneratedFunction:
     """Rewrite a user function for a kernel.
 
@@ -147,6 +148,8 @@ def specialise(
     ends : tuple of str, optional
         Roles of states that end with the call: assigning a container of one to a field of its kind hands it over, without
         a copy, where the function does not use it again.
+    only_used : bool
+        Leave out parameters that the function has no use for.
 
     Raises
     ------
@@ -194,6 +197,7 @@ def specialise(
         named=dict(named or {}),
         asked=asked,
         ends=tuple(ends),
+        only_used=only_used,
     )
     written = rewrite(captured, tuple(arguments), plan)
     imports = ["import math", "import numpy as np"]
@@ -208,7 +212,7 @@ def specialise(
     imports += [f"from headrace.codegen.modules import {each}" for each in _DECORATORS if each in decorators]
     return GeneratedFunction(
         name=name,
-        parameters=tuple(parameters),
+        parameters=written.parameters,
         source="\n\n\n".join(written.chunks),
         imports=tuple(imports),
         line_map={

@@ -6,7 +6,6 @@ words of an arena (`codegen.placed`), one for each node of the plan.
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -254,14 +253,14 @@ def _bind_tag(
     places = "".join(f", {{{place}}}" for place in range(len(emits)))
 
     types = list(program.types.values())
-
-    def write(of: int, parameters: tuple[str, ...]) -> GeneratedFunction:
-        return specialise(
-            updates[of],
+    written = {
+        of: specialise(
+            update,
             name=f"user_{number}" if len(types) == 1 else f"user_{number}_{of}",
             arguments=("state", "e", "emit"),
             bindings={"state": bindings(types[of], arena="a"), "e": fields},
-            parameters=parameters,
+            parameters=(*EVENT_WORDS, *(f"{part}_{column.name}" for column in columns for part in ("c", "m"))),
+            only_used=True,
             emits=emits,
             emit=f"give(me, o, l, out, i, row, ts{places})",
             # One that emits is too large for LLVM to copy it to the loop over rows by itself, and the call, with all that an
@@ -269,24 +268,16 @@ def _bind_tag(
             decorator="compiled_user_within",
             **options,
         )
-
-    everything = (*EVENT_WORDS, *(f"{part}_{column.name}" for column in columns for part in ("c", "m")))
-    first = {of: write(of, everything) for of in updates}
-    read = {name for one in first.values() for name in one.reads.get("e", ())}
+        for of, update in updates.items()
+    }
+    read = {name for one in written.values() for name in one.reads.get("e", ())}
     if program.is_by_entry(tag.name):
         read.add(tag.by or "")
     used = tuple(column for column in columns if column.name in read)
     in_numbers = {
-        of: own for of, one in first.items() if (own := _numbers_of(types[of], one, updates[of])) is not None
+        of: own for of, one in written.items() if (own := _numbers_of(types[of], one, updates[of])) is not None
     }
-    # Numba knows no calls of more than 30 arguments, and each takes time to compile.
-    return BoundTag(tag, {of: write(of, _used(one, everything)) for of, one in first.items()}, used, in_numbers)
-
-
-def _used(function: GeneratedFunction, parameters: Sequence[str]) -> tuple[str, ...]:
-    """The parameters that a function has a use for."""
-    named = {node.id for node in ast.walk(ast.parse(function.source)) if isinstance(node, ast.Name)}
-    return tuple(name for name in parameters if name in named)
+    return BoundTag(tag, written, used, in_numbers)
 
 
 def _numbers_of(

@@ -55,7 +55,9 @@ def rewrite(captured: CapturedFunction, roles: tuple[str, ...], plan: Plan) -> W
     check_assigned(captured)
     bound = dict(zip(given, roles, strict=False))
     bound |= {name: row.role for name, row in plan.rows.items()} | dict(plan.named)
-    _Function(captured, bound, (), plan.name, plan.returns, written, {}, {}).write()
+    function = _Function(captured, bound, (), plan.name, plan.returns, written, {}, {})
+    function.write()
+    written.parameters = function.passes
     return written
 
 
@@ -140,8 +142,8 @@ class _Function(Statements):
         valued = any(isinstance(n, ast.Return) and n.value is not None for n in ast.walk(self.captured.node))
         leave = "raise RuntimeError('stopped')" if valued and self.returns is not None else "return"
         self.written.turns[self.name] = add_polls(body, self.plan.poll, leave, self.written.turns)
-        if self.name != self.plan.name:
-            # A helper is passed what it uses alone: Numba knows no calls of more than 30 arguments.
+        if self.name != self.plan.name or self.plan.only_used:
+            # What is not used is not passed: Numba knows no calls of more than 30 arguments, and each takes time to compile.
             used = {node.id for statement in body for node in ast.walk(statement) if isinstance(node, ast.Name)}
             self.passes = tuple(name for name in self.passes if name in used)
         parameters = [*self.passes, *self.handed, *(self.names[p] for p in self.own)]
