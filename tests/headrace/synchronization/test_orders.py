@@ -126,8 +126,8 @@ def test_a_planned_change_waits_until_its_row_is_certain():
     streams = {"value": 1, "barrier": 1}
     one, two = (program.plan(streams, leaves=leaves) for leaves in (1, 2))
     inputs = {"value": values(range(1_000)), "barrier": silent.reader()}
-    planned = [(500, {"plan": one}), (600, 1), (700, {"plan": two, "threads": 2}), (9_000, {"plan": one})]
-    with program.start(inputs, threads=2, plan=two, reconfigure=planned) as run:
+    planned = [(500, {"plan": one}), (600, 1), (700, {"plan": two.to_json(), "threads": 2}), (9_000, {"plan": one})]
+    with program.start(inputs, threads=2, plan=two.to_json(), reconfigure=planned) as run:
         eventually(lambda: operator(run).added == 1_000)
         assert run.changes == []
         silent.goes_on.set()

@@ -116,6 +116,7 @@ def test_example_a_function_can_say_that_all_parts_depend():
         ({"depends": ["ab"]}, ParameterError, ["'ab' is no pair"]),
         ({"depends": "barrier"}, ParameterError, ["depends='barrier'", "list of pairs"]),
         ({"depends": [("barrier", "value", "value")]}, ParameterError, ["is no pair"]),
+        ({"depends": lambda a: True}, ParameterError, ["depends: <lambda> must take (a, b)"]),
         ({"join": None}, ParameterError, ["without join=", "give both"]),
         ({"fork": None}, ParameterError, ["without fork=", "give both"]),
         ({"fork": merge}, ParameterError, ["fork: merge must take (state, left, right, tags_left, tags_right)"]),

@@ -24,6 +24,17 @@ DEFAULT_HEARTBEAT = 1024
 MOST_HEARTBEAT = 1 << 16
 
 
+def given_plan(given: Any, ways: Sequence[str]) -> Plan | str:
+    """Read what a user gives for a plan: one, its JSON, or the name of a way to make one."""
+    if isinstance(given, str) and given.lstrip().startswith("{"):
+        return Plan.from_json(given)
+    if not isinstance(given, Plan) and given not in ways:
+        raise ParameterError(
+            f"plan={given!r:.60}: {instead(given, ways, 'the ways')}; or give a plan, as of Program.plan(), or its JSON"
+        )
+    return given
+
+
 class ProgramOptions:
     """Checked options of `start` for programs; `run` are those of every engine.
 
@@ -33,7 +44,7 @@ class ProgramOptions:
         Workers that run leaves; more than there are cores is allowed.
     max_threads : int
         Workers there are.
-    plan : Plan, or {"auto", "chain", "flat"}
+    plan : Plan, its JSON, or {"auto", "chain", "flat"}
         Who processes which tags: a plan of `Program.plan`, or one made for the inputs: by Appendix B's optimizer, with one
         leaf at each inner node, or a balanced tree whose inner nodes but the root have no tags.
     leaves : int
@@ -71,15 +82,15 @@ class ProgramOptions:
     ):
         self._threads = threads if isinstance(threads, dict) else {None: threads}
         self.debug = run is not None and run.debug
-        self._planned = read_changes(reconfigure, ("threads", "plan"), '{"threads": 4}')
+        self._planned = [
+            (at, wish | {"plan": given_plan(wish["plan"], PLANS)} if "plan" in wish else wish)
+            for at, wish in read_changes(reconfigure, ("threads", "plan"), '{"threads": 4}')
+        ]
         counts = [*self._threads.values(), *(wish["threads"] for _, wish in self._planned if "threads" in wish)]
         self.max_threads = pool_size(max_threads, counts)
         for count in counts:
             whole("threads", count, 1, self.max_threads)
-        for given in (plan, *(wish["plan"] for _, wish in self._planned if "plan" in wish)):
-            if not isinstance(given, Plan) and given not in PLANS:
-                raise ParameterError(f"plan={given!r}: give a plan of Program.plan(), or {instead(given, PLANS, 'the kinds')}")
-        self.plan = plan
+        self.plan = given_plan(plan, PLANS)
         if order not in ORDERS:
             raise ParameterError(f"order={order!r}: {instead(order, ORDERS, 'the orders')}")
         self.is_ordered = order == "events"

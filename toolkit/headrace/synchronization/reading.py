@@ -18,6 +18,7 @@ _ROLES = {
     "update": ("state", "e", "emit"),
     "fork": ("state", "left", "right", "tags_left", "tags_right"),
     "join": ("into", "other"),
+    "depends": ("a", "b"),
 }
 _TYPED_JOIN = ("into", "left", "right")
 """Of a program with several types of state."""
@@ -244,6 +245,8 @@ def read_depends(
     given: Any, tags: Mapping[str, Tag]
 ) -> tuple[dict[tuple[str, str], tuple[bool, bool]], tuple[tuple[str, str], ...]]:
     """Return the dependence of all pairs, in one part and in two, and the pairs that were added."""
+    if callable(given):
+        check_function("depends", given, "depends")
     said = {(a, b): _asked(given, tags[a], tags[b]) for a in tags for b in tags} if callable(given) else _paired(given, tags)
     dependence, completed = {}, []
     for a in tags:

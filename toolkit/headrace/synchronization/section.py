@@ -29,7 +29,6 @@ from headrace.kernel import compile_now
 from headrace.memory.cells import read_cell, touch
 from headrace.memory.event_count import signal
 from headrace.metrics.snapshot import OperatorMetrics
-from headrace.names import instead
 from headrace.plan.nodes import Branch, OperatorNode
 from headrace.runtime.collected_section import CollectedSection
 from headrace.runtime.sections import Moment, RunContext
@@ -43,7 +42,7 @@ from headrace.synchronization.inputs import Input, Router, read_streams, tick_in
 from headrace.synchronization.layout import lay_out
 from headrace.synchronization.measuring import TagCounts, counted_by_queue, measure, passed_by_queue
 from headrace.synchronization.optimizing import BY_RATES, make_plan
-from headrace.synchronization.options import ProgramOptions
+from headrace.synchronization.options import ProgramOptions, given_plan
 from headrace.synchronization.plans import Plan, implementation_tags
 from headrace.synchronization.reconfiguration import WAYS, Reconfiguration
 from headrace.synchronization.replanning import Replanning
@@ -176,13 +175,7 @@ class ProgramSection(CollectedSection):
 
     def _plan_asked_for(self, given: Any) -> Plan:
         """Read what `reconfigure` is given for a plan."""
-        if isinstance(given, str) and given.lstrip().startswith("{"):
-            given = Plan.from_json(given)
-        if not isinstance(given, Plan) and given not in WAYS:
-            raise ParameterError(
-                f"plan={given!r:.60}: give a plan, as of Program.plan(), its JSON, or {instead(given, WAYS, 'the ways')}"
-            )
-        return self._plan_of(given)
+        return self._plan_of(given_plan(given, WAYS))
 
     def _stored(self, given: Input) -> dict[str, np.dtype]:
         """What the store of an input keeps."""
