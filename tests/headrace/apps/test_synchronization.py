@@ -409,6 +409,9 @@ def test_example_checkpoints_of_another_program_or_run_are_refused(refused, tmp_
     said = refused(*_command("eventwindow", other), "--resume", kept)
     assert "rows are not those that were read before the checkpoint" in said and "start it without --resume" in said
     assert app.run(tables, resume=kept)[0] == content
+    older = min(Path(kept).glob("checkpoint-*"))  # one of them, by its file
+    content_again, report = app.run(tables, resume=str(older), every=50)
+    assert content_again == content and report["checkpoints"] >= 1
     empty = tmp_path / "empty"
     empty.mkdir()
     capfd.readouterr()

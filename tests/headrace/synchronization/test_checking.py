@@ -3,13 +3,14 @@
 Property    no law fails for a right program; for each mutant one does, the law is the one expected, the counterexample is small,
             says so in words and runs again; mended functions agree on it
 Oracle      which law a mistake breaks, worked out by hand
+Counted     23 mutants of 6 programs: of 3 applications, an event window with one sum, outliers with one score, and homes
 Cannot see  that a program without counterexample is consistent
 """
 
 import pytest
 
 import headrace as hr
-from headrace.apps import eventwindow, keycounter, modelfraud, pageview
+from headrace.apps import eventwindow, keycounter, modelfraud, outlier, pageview, smarthome
 from headrace.errors import InconsistentProgramError, ParameterError, UnknownNameError
 from headrace.reference.synchronization import Parallel, Update
 from headrace.synchronization.laws import is_valid
@@ -157,6 +158,11 @@ def test_example_consistent_programs(program):
     laws = {"C1", "C2", "C3", *(["C4"] if program.by else [])}
     assert set(checked.held) == laws and min(checked.held.values()) > 150, checked
     assert "consistent as far as was tried: C2 in" in repr(checked)
+
+
+def test_example_the_case_studies_are_consistent():
+    outlier.program().check(examples=60, values={"row": range(1 << 20)})  # two connections seldom have one row
+    smarthome.program().check(examples=60)
 
 
 @pytest.mark.parametrize("program", [pageview.PROGRAM, keycounter.PROGRAM], ids=lambda program: program.name)

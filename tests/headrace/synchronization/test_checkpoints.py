@@ -392,6 +392,14 @@ def test_what_cannot_be_resumed_is_refused(tmp_path):
         WINDOW.resume(tmp_path / "nowhere", PLAIN)
 
 
+def test_results_that_came_in_any_order_are_not_given_as_ordered_ones(tmp_path):
+    found = cut_in_the_middle(tmp_path / "kept", order="none")
+    with pytest.raises(CheckpointError, match="gave results in any order; resume it with order='none'"):
+        WINDOW.resume(found, PLAIN)
+    check_resumed(found, order="none")  # barriers depend on each other: there is one order
+    check_resumed(cut_in_the_middle(tmp_path / "ordered"), order="none")
+
+
 def test_a_folder_is_given_back_by_a_run_that_could_not_begin(tmp_path):
     found = cut_in_the_middle(tmp_path / "kept")
     results = tmp_path / "kept" / "results.arrows"

@@ -9,12 +9,13 @@ Cannot see  interleavings of the machine's that did not happen
 """
 
 import random
+from dataclasses import replace
 
 import pyarrow as pa
 import pytest
 
 import headrace as hr
-from headrace.errors import ParameterError
+from headrace.errors import CheckpointError, ParameterError
 from headrace.reference import synchronization as reference
 from headrace.synchronization import ticks
 from planted_mistakes import planted
@@ -194,6 +195,19 @@ def test_example_inputs_that_cannot_be():
     )  # fmt: skip
     with pytest.raises(ParameterError, match="tick: every"):
         fine.over({"value": table([(1, 1)])})  # in milliseconds
+
+
+def test_a_checkpoint_of_other_slices_is_refused(tmp_path):
+    """Nothing else tells: functions are the same, inputs too, and ticks that come again are known by their number alone."""
+    inputs = {"value": table([(ts, 1) for ts in range(100)])}
+    with PROGRAM.start(inputs, checkpoint=tmp_path / "kept", checkpoint_every=40) as run:
+        assert run.wait(HANG_S)
+        rows = run.to_arrow()
+    other = replace(PROGRAM, tags=PROGRAM.tags | {"short": replace(PROGRAM.tags["short"], every=SHORT // 2)})
+    with pytest.raises(CheckpointError, match="is of ticks every 10, 30, and this is 5, 30; resume what was started"):
+        other.resume(tmp_path / "kept", inputs)
+    with PROGRAM.resume(tmp_path / "kept", inputs) as run:
+        assert run.wait(HANG_S) and run.to_arrow().equals(rows)
 
 
 def test_example_times_without_room_for_a_slice():

@@ -289,7 +289,10 @@ def _add_plans(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--checkpoint", metavar="DIR", help=kept)
     often = f"events between two checkpoints (default {DEFAULT_EVERY})"
     group.add_argument("--every", type=_whole("events", MOST_EVERY), metavar="N", help=often)
-    after = "go on from the newest checkpoint in a folder; the result is that of a run that was never interrupted"
+    after = (
+        "go on from the newest checkpoint in a folder; the result is that of a run that was never interrupted, also if it had"
+        " ended; give --every too to keep further checkpoints there"
+    )
     group.add_argument("--resume", metavar="DIR", help=after)
 
 

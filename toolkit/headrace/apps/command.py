@@ -212,8 +212,8 @@ def claim_of(request: Asked) -> int:
 def checkpoint_options(request: Asked) -> dict[str, Any]:
     """What `start` is told of checkpoints: where a run has died before its first one, it begins again."""
     folder, resume = request.checkpoint, request.resume
-    if folder is None and request.every is not None:
-        folder = resume
+    if folder is None and resume is not None and request.every is not None:
+        folder = (os.path.dirname(resume) or ".") if os.path.isfile(resume) else resume
     if resume is not None and os.path.isdir(resume) and not Folder(resume).numbers():
         said = (
             f"--resume {resume}: the run before was over, or killed, before its first checkpoint, so all is read from the"

@@ -193,6 +193,6 @@ def _pieces(file: BinaryIO, count: int) -> Iterator[bytes]:
         yield piece
 
 
-_FIX = "start without resume to begin again"
+_FIX = "resume from an older checkpoint, if it needs fewer of them, or start without resume to begin again"
 
 __all__ = ["Mark", "ResultsLog", "read_results"]

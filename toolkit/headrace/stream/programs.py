@@ -100,11 +100,11 @@ class Program(programs.Program):
         inputs : dict
             As of `over`.
         **options
-            ``threads``, ``max_threads``, ``plan`` (a `Plan`, "auto", "chain", "flat"), ``leaves``, ``heartbeat`` (events
-            between two moments at which others hear how far an input is), ``order`` ("events"; "none": each output at once,
-            in any order, so that a silent input holds back what depends on it and nothing else), ``reconfigure`` (changes
-            before rows of the merged input: ``[(1000, 4), (5000, {"plan": plan})]``), ``max_state``, ``checkpoint`` (a
-            folder), ``checkpoint_every``, ``checkpoint_when``, and those that every run has: see `Stream.start`.
+            ``threads``, ``max_threads``, ``plan`` (a `Plan` or its JSON, "auto", "chain", "flat"), ``leaves``, ``heartbeat``
+            (events between two moments at which others hear how far an input is), ``order`` ("events"; "none": each output at
+            once, in any order, so that a silent input holds back what depends on it and nothing else), ``reconfigure`` (changes
+            before rows of the merged input: ``[(1000, 4), (5000, {"plan": plan})]``), ``max_state``, ``checkpoint`` (a folder),
+            ``checkpoint_every``, ``checkpoint_when``, and those that every run has: see `Stream.start`.
 
         Returns
         -------
@@ -149,13 +149,14 @@ class Program(programs.Program):
             Those that the run had, from their beginning: what is processed is read again and passed over. Whether they are
             the same is known once that is done; if not, the run fails with `CheckpointError`.
         **options
-            As of `start`, of the same run or others. ``checkpoint=`` the same folder takes further ones there. With
-            ``replay=False`` the results that had come out before the checkpoint are not given again.
+            As of `start`, of the same run or others. ``checkpoint=`` the same folder takes further ones there; without it none
+            are taken. With ``replay=False`` the results that had come out before the checkpoint are not given again.
 
         Returns
         -------
         QueryRun
-            Its results are those of a run that nothing happened to.
+            Its results are those of a run that nothing happened to. Where that had come to its end, what followed its last
+            checkpoint is processed once more.
 
         Raises
         ------

@@ -22,6 +22,7 @@ from headrace.checkpoints.file_format import Contents
 from headrace.checkpoints.placed_state import SavedTexts, known_again, restore_state, save_state
 from headrace.codegen.written import checksum
 from headrace.egress.containers import state_objects
+from headrace.errors import CheckpointError
 from headrace.kernel import compile_now
 from headrace.memory.arena import CLASSES
 from headrace.memory.atomics import CELL
@@ -49,6 +50,7 @@ class Cut(Protocol):
     states: Any
     inlets: Any
     ticks: Any
+    widths: list[int]
     feeders: Any
     holding: Holding
     collector: Any
@@ -56,6 +58,7 @@ class Cut(Protocol):
     bound: Any
     passed_before: int
     active: Any
+    options: Any
 
     def passed_rows(self) -> int: ...
     def hold_back(self, columns: list[np.ndarray | None]) -> None: ...
@@ -79,9 +82,11 @@ class ProgramCuts:
 
     @property
     def identity(self) -> dict[str, str]:
-        """The program, and what its inputs bring."""
+        """The program, what its inputs bring, and what event time does: of ticks nothing is compared when they come again."""
+        section = self._section
         brought = "; ".join("/".join(one.tags) for one in self._inputs)
-        return {"a program with checksum": checksum_of(self._section.bound.program)[:16], "inputs that bring": brought}
+        found = {"a program with checksum": checksum_of(section.bound.program)[:16], "inputs that bring": brought}
+        return found | ({"ticks every": ", ".join(map(str, section.widths))} if section.widths else {})
 
     def begin(self) -> None:
         """Have inputs take what they give from one allowance, and look at what they give."""
@@ -157,7 +162,7 @@ class ProgramCuts:
         texts = SavedTexts(states.texts)
         frontiers = [self._frontier(feeder) for feeder in section.feeders]
         events = sum(one.processed for one in frontiers[len(section.ticks) :])
-        found = Contents({"events": events, "inputs": []})
+        found = Contents({"events": events, "inputs": [], "is_ordered": section.options.is_ordered})
         for number, one in enumerate(frontiers):
             found.values["inputs"].append({"read": one.read, "summed": one.summed, "total": one.total})
             found.arrays[f"rest {number}"] = one.rest
@@ -189,6 +194,10 @@ class ProgramCuts:
     def restore(self, contents: Contents) -> None:
         """Begin where a checkpoint was taken."""
         section, states = self._section, self._section.states
+        if section.options.is_ordered and not contents.values["is_ordered"]:
+            raise CheckpointError(
+                "order='events': the run before had order='none', and gave results in any order; resume it with order='none'"
+            )
         ids = known_again(states.texts, contents.texts("texts"))
         place = int(states.bundle.places[self._root])
         restore_state(
