@@ -24,6 +24,7 @@ DEFAULT_SCHEDULE = "ct"
 DEFAULT_BATCH = 64
 DEFAULT_CAPACITY = 1024
 MOST_CAPACITY = 1 << 20
+MOST_BEHIND = 1 << 30
 _PLANNED = ("threads", "schedule", "batch")
 
 
@@ -56,7 +57,9 @@ class OrderedOptions:
     window : duration
         For "ct": throughput is that of the current window.
     most_behind : int
-        For "qst": a stage is taken while fewer tuples wait behind it. By default half of `capacity`.
+        For "qst": tuples that shall wait behind all stages. A stage is taken while fewer wait behind it than its share of
+        them, by how many outputs it has for each tuple of the input (equation 1 of the paper). By default half of what
+        all rings hold.
     least_before : int
         For "lp": a stage is taken if so many tuples wait before it.
     reconfigure : sequence of (row, threads or dict)
@@ -103,14 +106,10 @@ class OrderedOptions:
         self.capacity = whole("capacity", capacity, 2, MOST_CAPACITY)
         if self.capacity & (self.capacity - 1):
             raise ParameterError(f"capacity={capacity!r}: give a power of two, such as {1 << self.capacity.bit_length()}")
-        if most_behind is None:
-            most_behind = self.capacity // 2
-        self.tuning = (
-            round(1e9 * parse_seconds(time_slice, "time_slice")),
-            round(1e9 * parse_seconds(window, "window")),
-            whole("most_behind", most_behind, 1, MOST_CAPACITY),
-            whole("least_before", least_before, 1, MOST_CAPACITY),
-        )
+        self._time_slice = round(1e9 * parse_seconds(time_slice, "time_slice"))
+        self._window = round(1e9 * parse_seconds(window, "window"))
+        self._most_behind = None if most_behind is None else whole("most_behind", most_behind, 1, MOST_BEHIND)
+        self._least_before = whole("least_before", least_before, 1, MOST_CAPACITY)
         self.max_state = whole("max_state", max_state, 1 << 12, 1 << 44)
         self._first = self.checked({"threads": largest_count(self._threads.values()), "schedule": schedule, "batch": batch})
         for count in self._threads.values():
@@ -131,6 +130,13 @@ class OrderedOptions:
             for name, count in schedule.items():
                 whole(f"schedule={{{name!r}: ...}}", count, 1, self.max_threads)
         return Configuration(threads, schedule, whole("batch", wish["batch"], 1, MOST_BATCH))
+
+    def tuning(self, stages: int) -> tuple[int, int, int, int]:
+        """Parameters of the schedules, as `schedule_kernel` has them, of a pipeline with so many stages."""
+        most_behind = self._most_behind
+        if most_behind is None:
+            most_behind = stages * self.capacity // 2
+        return self._time_slice, self._window, most_behind, self._least_before
 
     def check_operators(self, operators: Sequence[str]) -> None:
         """Raise `ParameterError` if an option names an operator that is not there."""

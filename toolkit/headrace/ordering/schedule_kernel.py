@@ -9,8 +9,10 @@ may have: one if it is stateful, one for each bucket if it is partitioned; there
 in nobody else (`goes_alone`, which is not of the paper).
 
 =====  =================================================================================
-QST    the first one whose outputs the next worklist, and the one behind it, have use for:
-       it has fewer than `capacity` records (the last stage: always)
+QST    the first one whose outputs the next stage has use for: fewer than T = C * cs / sum(cs)
+       wait there, equation 1, where cs is the selectivity of all stages up to and with it, so
+       many of its outputs there are for each tuple of the input, and C what may wait in all.
+       T is at least 1, and at most what the ring holds; the last stage: always
 LP     the last one with at least `least` records in its worklist
 ET     that with the most work before it: I * c / (w + 1), equation 2
 CT     that with the least normalized throughput in the window: (T + w * s) / (c * cs),
@@ -38,6 +40,7 @@ from headrace.ordering.words import (
     HEAD,
     KIND,
     MADE,
+    MASK,
     MAY_BE_ALONE,
     MOST,
     OWN,
@@ -135,9 +138,20 @@ def choose(me, c, config, now):
 def first_with_use(c):
     """QST."""
     stages = c.form.shape[0]
+    of_all = 0.0
+    through = 1.0
     for stage in range(stages):
+        through *= selectivity(c, stage)
+        of_all += through
+    share = c.tuning[QST_CAPACITY] / of_all
+    through = 1.0
+    for stage in range(stages):
+        through *= selectivity(c, stage)
         if is_schedulable(c, stage):
-            if stage + 1 == stages or worklist(c, stage + 1) < c.tuning[QST_CAPACITY]:
+            if stage + 1 == stages:
+                return stage
+            most = min(max(1.0, share * through), c.form[stage + 1, MASK] + 1.0)
+            if worklist(c, stage + 1) < most:
                 return stage
     return -1
 

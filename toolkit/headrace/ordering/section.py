@@ -52,7 +52,7 @@ class OrderedSection(GatedSection):
         self.kernels.join_reader(self.gate, 0, 0, 1)
         self.control = control.allocate(
             program.bound, self.max_threads, options.capacity, OUTPUT_CAPACITY,
-            queues=options.queues, reorder=options.reorder, tuning=options.tuning, planned=len(planned),
+            queues=options.queues, reorder=options.reorder, tuning=options.tuning(len(names)), planned=len(planned),
         )  # fmt: skip
         self.out = rings.allocate(1, OUTPUT_CAPACITY, self.control.meter)
         self.directories = allocate_directories(len(branches), len(program.columns))
