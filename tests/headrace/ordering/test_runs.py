@@ -26,6 +26,7 @@ from headrace.errors import (
 )
 from headrace.ordering import words
 from headrace.ordering.measuring import stage_cell
+from headrace.plan.nodes import StreamType
 from headrace.reference import ordering as reference
 from headrace.reference.aggregates import aggregate
 from headrace.reference.keys import column
@@ -110,7 +111,11 @@ def test_example_from_spark_and_back(spark):
 
 
 def test_example_what_a_pipeline_says_of_itself(capsys):
-    pipeline(rows_of(5)).explain()
+    explained = pipeline(rows_of(5))
+    query = explained.plan()
+    (branch,) = query.branches["running"]
+    query.output.spec.bind(StreamType(branch.schema, "ts", "ms"), debug=True)  # as a run with debug=True does
+    explained.explain()
     assert capsys.readouterr().out.splitlines()[6:10] == [
         "gap: partitioned; one worker at a time in each of 7 buckets of key",
         "  reads key, v",
