@@ -6,9 +6,7 @@ Cannot see  what only a table of many hours shows; ties of floats
 The real samples are not part of the project: they are read where ``HEADRACE_DATA`` names their folder.
 """
 
-import os
 import random
-from pathlib import Path
 
 import duckdb
 import pyarrow as pa
@@ -22,6 +20,7 @@ from headrace.reference.ordering_apps import (
     viewed_before,
     viewed_together,
 )
+from support.ordered_samples import sample
 
 HOUR, DAY = 3_600_000, 86_400_000
 HAVERSINE = """
@@ -156,31 +155,13 @@ def test_oracle_mobility(seed):
 # -- real samples ---------------------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def sample():
-    """Give a function that reads a file of the samples by a query."""
-    folder = os.environ.get("HEADRACE_DATA")
-
-    def rows(query, name):
-        if folder is None or not Path(folder, name).is_file():
-            pytest.skip(f"needs {name} in the folder that HEADRACE_DATA names")
-        table = duckdb.sql(query.format(file=str(Path(folder, name)))).to_arrow_table()
-        return [(row.pop("ts"), row) for row in table.to_pylist()]
-
-    return rows
-
-
-CLICKS = """
-    SELECT epoch_ms("timestamp") AS ts, substr(user_id, 6)::BIGINT AS "user", hash(event) % 100 AS item,
-        CASE event WHEN 'product_view' THEN 'view' WHEN 'add_to_cart' THEN 'cart' WHEN 'purchase' THEN 'buy'
-        ELSE event END AS kind
-    FROM read_csv('{file}') ORDER BY ts, user_id, session_id
-"""
+def rows_of(table):
+    return [(row.pop("ts"), row) for row in table.to_pylist()]
 
 
 @pytest.mark.slow
-def test_oracle_real_clicks(sample):
-    source = sample(CLICKS, "retentioneering_ecom_clickstream.csv.gz")
+def test_oracle_real_clicks():
+    source = rows_of(sample("clicks"))
     assert len(source) == 31_106
     found = values(abandoned([source]))
     assert found == asked(ABANDONED, source, timeout=HOUR) and len(found) > 400
@@ -190,18 +171,10 @@ def test_oracle_real_clicks(sample):
     assert len(of_last_buy) > 400
 
 
-SALES = """
-    SELECT ss_sold_date_sk * 86400000 + ss_sold_time_sk * 1000 AS ts, ss_ticket_number AS ticket, ss_item_sk AS item,
-        (ss_net_paid * 100)::BIGINT AS amount
-    FROM '{file}' WHERE ts IS NOT NULL ORDER BY ts, ticket, item
-"""
-ITEMS = "SELECT 0 AS ts, i_item_sk AS item, i_category_id AS category FROM '{file}'"
-
-
 @pytest.mark.slow
-def test_oracle_real_sales(sample):
-    source = sample(SALES, "tpcds_sf001_store_sales.parquet")
-    right = [row for _, row in sample(ITEMS, "tpcds_sf001_item.parquet")]
+def test_oracle_real_sales():
+    source = rows_of(sample("sales"))
+    right = sample("items").to_pylist()
     assert len(source) > 26_000 and len(right) == 180
     found = values(sold_together([source]))
     assert found == asked(SOLD_TOGETHER, source, size=HOUR, top=100) and len(found) > 50_000
@@ -210,15 +183,8 @@ def test_oracle_real_sales(sample):
     assert {row[1] for row in found} <= set(range(1, 11))
 
 
-CDR = """
-    SELECT epoch_ms(column4) AS ts, column2 AS caller, column3 AS callee, 1 AS area, column6 AS caller_lat, column7 AS caller_lon,
-        column6 AS callee_lat, column7 AS callee_lon
-    FROM read_csv('{file}') ORDER BY ts
-"""
-
-
-def test_oracle_real_calls(sample):
-    source = sample(CDR, "bandicoot_u_test_cdr.csv")
+def test_oracle_real_calls():
+    source = rows_of(sample("calls"))
     assert len(source) == 500
     for speed in (900, 20):
         found = values(mobility([source], speed=speed))
