@@ -2,14 +2,19 @@
 
 Method: chains of one to six stages of every kind on random input, under drawn options (threads, schedule, queues, reorder
 scheme, batch, capacity of the rings, changes while running), compared with `headrace.reference.ordering`. The options are
-data to the kernels, so each chain is compiled once. Cannot see: which interleavings came about (`test_interleave`).
+data to the kernels, so each chain is compiled once. Chains that are drawn themselves, no two of them alike, are interpreted.
+Cannot see: which interleavings came about (`test_interleave`).
 """
+
+import random
+from collections import Counter
 
 import numpy as np
 import pytest
 
 import headrace as hr
 from headrace.ordering import section
+from support import random_chains
 from support.pipelines import SHAPES, some_rows
 
 COMBINATIONS, TAKES = 504, 7
@@ -19,25 +24,27 @@ SCHEDULES = ("qst", "lp", "et", "ct")
 QUEUES = ("auto", "hybrid", "partitioned", "shared")
 
 
-def drawn_options(rng):
-    """Options of `start`, from one worker with everything small to many workers."""
-    threads = int(rng.integers(1, 9))
+def drawn_options(rng, count=3000, most_threads=8):
+    """Options of `start`, from one worker with everything small to many workers; changes before any of so many rows."""
+    threads = int(rng.integers(1, most_threads + 1))
     options = {
         "threads": threads,
-        "max_threads": 8,
+        "max_threads": most_threads,
         "schedule": str(rng.choice(SCHEDULES)),
         "queues": str(rng.choice(QUEUES)),
         "reorder": str(rng.choice(["nonblocking", "lock"])),
         "batch": int(rng.choice([1, 2, 7, 64, 256])),
         "capacity": int(rng.choice([2, 4, 64, 1024])),
         "time_slice": str(rng.choice(["1us", "200us", "5ms"])),
+        "most_behind": [None, 1, 50][rng.integers(3)],
+        "least_before": int(rng.choice([1, 30])),
     }
     if rng.random() < 0.5:
-        rows = sorted(int(row) for row in rng.integers(0, 3000, 3))
+        rows = sorted(int(row) for row in rng.integers(0, count, 3))
         options["reconfigure"] = [
-            (rows[0], int(rng.integers(1, 9))),
+            (rows[0], int(rng.integers(1, most_threads + 1))),
             (rows[1], {"schedule": str(rng.choice(SCHEDULES)), "batch": int(rng.integers(1, 257))}),
-            (rows[2], {"threads": int(rng.integers(1, 9)), "schedule": str(rng.choice(SCHEDULES))}),
+            (rows[2], {"threads": int(rng.integers(1, most_threads + 1)), "schedule": str(rng.choice(SCHEDULES))}),
         ]
     return options
 
@@ -59,6 +66,40 @@ def test_oracle_any_options(shape):
         sources = 2 if case % 5 == 0 else 1
         tables = [some_rows(rng, rows, int(rng.choice([1, 3, 200]))) for _ in range(sources)]
         check(shape, tables, *(drawn_options(rng) for _ in range(TAKES)))
+
+
+def check_drawn(seed, takes):
+    """One drawn chain; how many stages it has, and whether anything comes of the rows."""
+    draw, rng = random.Random(seed), np.random.default_rng(seed)
+    shape = random_chains.chain(draw)
+    is_wide = any(function is random_chains.fifty for _, function, _ in shape.stages)
+    table = random_chains.rows(draw, draw.choice([0, 1, 12]) if is_wide else draw.choice([0, 1, 20, 60]))
+    expected = shape.expected([table])
+    pipeline = shape.on(hr.stream(table, event_time="ts"))
+    for _ in range(takes):
+        options = drawn_options(rng, table.num_rows + 1, 4)
+        assert pipeline.to_arrow(**options).to_pylist() == expected, (seed, options)
+    return len(shape.stages), bool(expected)
+
+
+@pytest.mark.slow
+@pytest.mark.interpreted
+def test_oracle_drawn_pipelines():
+    seen = Counter(check_drawn(seed, 2) for seed in range(30))
+    assert {length for length, has_rows in seen if has_rows} == {1, 2, 3, 4, 5, 6}
+
+
+@pytest.mark.campaign
+@pytest.mark.interpreted
+def test_campaign_drawn_pipelines():
+    for seed in range(1_000, 1_500):
+        check_drawn(seed, 4)
+
+
+@pytest.mark.campaign
+def test_campaign_drawn_pipelines_compiled():
+    for seed in range(2_000, 2_060):
+        check_drawn(seed, 10)
 
 
 @pytest.mark.parametrize("queues", [QUEUES[0], *(pytest.param(kind, marks=pytest.mark.slow) for kind in QUEUES[1:])])
