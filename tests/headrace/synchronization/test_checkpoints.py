@@ -20,6 +20,7 @@ from headrace.checkpoints.folder import Folder, read_checkpoint
 from headrace.errors import (
     ArgumentError,
     CheckpointError,
+    FunctionError,
     NotSupportedError,
     OutputError,
     ParameterError,
@@ -293,6 +294,10 @@ def test_example_a_predicate_of_the_state_says_when(tmp_path):
     assert finished(run) == expected_sums()
     assert 0 < len(run.checkpoints) == sum(one > 40_000 for one in seen) < len(seen)
     check_resumed(tmp_path / "kept")
+    with pytest.raises(FunctionError, match="checkpoint_when: AttributeError: .*'total'.*test_checkpoints.py"):
+        finished(WINDOW.start(
+            PLAIN, checkpoint=tmp_path / "none", checkpoint_every=50, checkpoint_when=lambda state: state.total > 0,
+        ))  # fmt: skip
 
 
 def test_property_a_checkpoint_comes_after_so_many_events(tmp_path):

@@ -49,6 +49,9 @@ CASES = {
     "a mailbox emptied at once": ("vv", node("v0"), [[(t, "v0") for t in range(7)]], {
         "workers": 1, "constants": {"ROWS_AT_A_TIME": 4, "PIECES": 4},
     }),
+    "mailboxes of one event": (*LEVELS, [*THREE, [(3, "w0"), (4, "w0")], [(2, "u0"), (3, "u0")]], {
+        "constants": {"CAPACITY": 1, "RUNS": 1, "SPAN": 1, "MOST_RESULTS": 1, "ROWS_AT_A_TIME": 1},
+    }),
     "threads change": (*WINDOW, THREE, {"workers": 3, "threads": [1, 3, 1, 2], "plan_at": [1, 3, 5]}),
     "a change at the end": (*WINDOW, THREE, {"threads": [2, 1], "plan_at": [99]}),
     "one waits, others pass": (*APART, WAITING, {}),

@@ -11,6 +11,7 @@ Checked     tests/headrace/checkpoints
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 from pathlib import Path
@@ -172,8 +173,9 @@ class Folder:
 
 def cannot_write(path: Path, error: OSError) -> OutputError:
     """Say that a checkpoint, or results that belong to one, cannot be written."""
+    fix = "make room" if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG) else "give the folder back, or mend it"
     return OutputError(
-        f"checkpoint {str(path)!r} cannot be written ({error.strerror or error}); make room, and resume from the one before it"
+        f"checkpoint {str(path)!r} cannot be written ({error.strerror or error}); {fix}, and resume from the one before it"
     )
 
 

@@ -26,7 +26,7 @@ import pyarrow as pa
 from headrace.checkpoints.file_format import Contents
 from headrace.checkpoints.folder import Folder, read_checkpoint
 from headrace.checkpoints.results_log import Mark, ResultsLog, read_results
-from headrace.errors import CheckpointError, NotSupportedError, ParameterError
+from headrace.errors import CheckpointError, FunctionError, NotSupportedError, ParameterError
 from headrace.plan.nodes import Output, SourceNode
 from headrace.runtime.feeding import Stopped
 from headrace.runtime.options import RunOptions
@@ -298,9 +298,8 @@ class Checkpointing:
             if not self._come_to_rest(run):  # C1
                 return
             with target.at_rest():
-                when = self._options.checkpoint_when
                 self._last = target.processed
-                if requests or when is None or when(target.state()):
+                if requests or self._is_wanted():
                     found = self._contents()  # C2
         finally:
             target.let_go()  # C3
@@ -312,6 +311,20 @@ class Checkpointing:
         for done in requests:
             self._requests.remove(done)
             done.set()
+
+    def _is_wanted(self) -> bool:
+        """Whether the state is worth keeping: the user's predicate says it."""
+        when = self._options.checkpoint_when
+        if when is None:
+            return True
+        state = self._target.state()
+        try:
+            return bool(when(state))
+        except Exception as error:
+            inside = None if error.__traceback__ is None else error.__traceback__.tb_next
+            file, line = ("", 0) if inside is None else (inside.tb_frame.f_code.co_filename, inside.tb_lineno)
+            name = getattr(when, "__name__", "checkpoint_when")
+            raise FunctionError(f"checkpoint_when: {type(error).__name__}: {error}", name, file, line) from error
 
     def _contents(self) -> tuple[Contents, Mark]:
         assert self._log is not None
