@@ -79,6 +79,8 @@ def test_example_axes_label_whole_threads_and_the_points():
     plot = plot_of(Figure("f", "window", "ms", windows, log_x=True, log_y=True))
     assert plot.xaxis[0].ticker.ticks == [125, 500] and plot.yaxis[0].ticker.ticks == [1, 2, 5, 10, 20, 50, 100]
     assert log_ticks(0.02, 400) == [0.01, 0.1, 1, 10, 100, 1000]
+    for low, high in ((1.3, 3.4), (2.1, 4.9), (0.51, 0.99), (8, 13)):
+        assert sum(low <= tick <= high for tick in log_ticks(low, high)) >= 3, "enough to read a value in between"
 
 
 def test_example_a_line_has_one_colour_in_all_figures():

@@ -228,12 +228,16 @@ def _set_ticks(plot: Any, figure: Figure) -> None:
 
 
 def log_ticks(low: float, high: float) -> list[float]:
-    """Where a logarithmic axis is labelled: one to five times in each power of ten, the fewer the more of these.
+    """Where a logarithmic axis is labelled: once or more in each power of ten, the fewer the more of these.
 
     >>> log_ticks(3, 40), log_ticks(0.02, 400)
     ([1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0], [0.01, 0.1, 1.0, 10.0, 100.0, 1000.0])
+    >>> log_ticks(1.3, 3.4)[:5]
+    [1.0, 1.2, 1.5, 2.0, 2.5]
     """
     first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
-    steps = (1, 2, 5) if last - first <= 2 else (1, 3) if last - first <= 3 else (1,)
+    steps: tuple[float, ...] = (1, 2, 5) if last - first <= 2 else (1, 3) if last - first <= 3 else (1,)
+    if high < 5 * low:  # of the others one may be there, or none
+        steps = (1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 7, 8, 9)
     ticks = [step * 10.0**power for power in range(first, last + 1) for step in steps]
     return [round(tick, 12) for tick in ticks if tick <= 10.0**last]

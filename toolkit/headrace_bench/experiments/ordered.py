@@ -170,11 +170,12 @@ def model_of(one: float, two: float, serial_share: float = 0.0) -> Callable[[int
 
 def _decisions(of: _Experiment) -> None:
     """What one decision costs, as a figure."""
-    found = {row.case.split(", ")[-1]: row.value for row in of.rows if row.case.startswith("one decision, ")}
-    clockless = {schedule: value for schedule, value in found.items() if schedule in SCHEDULES}
-    where = range(1, len(clockless) + 1)
-    note = "From the left: " + ", ".join(clockless) + "."
-    of.draw("One decision", "schedule", "ns", [Line("a decision", list(where), list(clockless.values()))], note=note)
+    found = {row.case: row.value for row in of.rows}
+    lines = [
+        Line(name, list(range(1, len(SCHEDULES) + 1)), [found[f"one decision{what}, {schedule}"] for schedule in SCHEDULES])
+        for name, what in (("with the clock", ""), ("without reading the clock", ", without reading the clock"))
+    ]
+    of.draw("One decision", "schedule", "ns", lines, x_names=list(SCHEDULES))
 
 
 # -- Figures 8, 11 and 14: the applications
