@@ -97,6 +97,17 @@ def test_example_a_line_has_one_colour_in_all_figures():
     assert len({each.glyph.line_color for each in drawn}) == 1
 
 
+def test_example_quantiles_have_the_colour_of_what_they_are_of():
+    lines = [Line(name, [1, 2], [1, 2]) for name in ("ours, p50", "ours, p99", "theirs, p50", "theirs, p99")]
+    rate, latency = Figure("r", "x", "y", [Line("theirs", [1], [1]), Line("ours", [1], [1])]), Figure("l", "x", "y", lines)
+    _, places = places_of([rate, latency])
+    assert places == {"ours, p50": 1, "ours, p99": 1, "theirs, p50": 0, "theirs, p99": 0}
+    drawn = [each.glyph for each in plot_of(latency, places=places).renderers]
+    curves = [(each.line_color, each.line_dash) for each in drawn if type(each).__name__ == "Line"]
+    assert [bool(dash) for _, dash in curves] == [False, True, False, True]
+    assert curves[0][0] == curves[1][0] != curves[2][0] == curves[3][0]
+
+
 def test_example_a_kept_experiment_is_read_as_it_was(tmp_path):
     lines = [Line("ours", [1, np.int64(2)], [np.float64(0.123456789), math.nan]), Line("model", [1], [2.0], predicted=True)]
     rows = [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -17,6 +18,7 @@ LEGEND_LETTERS = 50
 COLORS = 7
 COUNTED = ("threads", "instances")
 """How the labels of axes begin on which there are whole numbers only."""
+_QUANTILE = re.compile(r", p\d+$")
 
 
 @dataclass(frozen=True)
@@ -114,6 +116,8 @@ class Figure:
 def places_of(figures: Sequence[Figure]) -> list[dict[str, int]]:
     """Choose for each figure which colour and marker a line has: one of a name has the same in all, as far as there are enough.
 
+    What is measured twice, as in "SN, p50" and "SN, p99", has those of "SN"; `plot_of` draws the second one dotted.
+
     >>> places_of([Figure("f", "x", "y", [Line("a", [], []), Line("b", [], [])]), Figure("g", "x", "y", [Line("b", [], [])])])
     [{'a': 0, 'b': 1}, {'b': 1}]
     """
@@ -121,7 +125,7 @@ def places_of(figures: Sequence[Figure]) -> list[dict[str, int]]:
     chosen = []
     for figure in figures:
         places: dict[str, int] = {}
-        names = list(dict.fromkeys(line.name for line in figure.lines))
+        names = list(dict.fromkeys(_measured(line.name) for line in figure.lines))
         for name in names:
             if name in known and known[name] not in places.values():
                 places[name] = known[name]
@@ -129,8 +133,13 @@ def places_of(figures: Sequence[Figure]) -> list[dict[str, int]]:
             free = [place for place in range(COLORS) if place not in places.values()]
             places.setdefault(name, free[0] if free else len(places))
             known.setdefault(name, places[name])
-        chosen.append(places)
+        chosen.append({line.name: places[_measured(line.name)] for line in figure.lines})
     return chosen
+
+
+def _measured(name: str) -> str:
+    """Of a line's name what is measured, without the quantile."""
+    return _QUANTILE.sub("", name)
 
 
 def plot_of(figure: Figure, name: str = "plot", places: Mapping[str, int] | None = None) -> Any:
@@ -162,13 +171,15 @@ def plot_of(figure: Figure, name: str = "plot", places: Mapping[str, int] | None
     markers = ("circle", "square", "triangle", "diamond", "inverted_triangle", "hex", "star", "plus")
     colors = [Colorblind[8][each] for each in (0, 1, 3, 5, 6, 4, 7)]  # yellow is not seen on white
     places = places_of([figure])[0] if places is None else places
+    first = {place: name for name, place in reversed(places.items())}
     for line in figure.lines:
         color, marker = colors[places[line.name] % COLORS], markers[places[line.name] % len(markers)]
         label = f"{line.name} (predicted)" if line.predicted else line.name
         if line.steps:
             plot.step(list(line.x), list(line.y), mode="after", color=color, line_width=2, legend_label=label)
             continue
-        dash = "dashed" if line.predicted else "solid"
+        is_second = first[places[line.name]] != line.name
+        dash = "dashed" if line.predicted else "dotted" if is_second else "solid"
         plot.line(list(line.x), list(line.y), color=color, line_width=2, line_dash=dash, legend_label=label)
         if len(line.x) <= 40:
             fill = None if line.predicted else color
