@@ -37,6 +37,14 @@ COUNTS = WINDOWED.aggregate("counts", n=hr.count())
 INPUTS = hr.inputs(KEYED, KEYED)
 
 
+
+def nothing(state, e, emit):
+    pass
+
+
+PROGRAM = hr.program(tags={"value": {}}, state={"n": "int64"}, emits={"n": "int64"}, update={"value": nothing})
+
+
 @pytest.fixture
 def run():
     with COUNTS.start(threads=1) as run:
@@ -106,6 +114,11 @@ def test_arguments_of_a_live_run():
         (lambda: STREAM.to_csv, "a Stream has no 'to_csv'; write .to_pandas().to_csv(path)"),
         (lambda: STREAM.save, "a Stream has no 'save'; write .start(sink=hr.parquet(path))"),
         (lambda: STREAM.nothing_like_it, "a Stream has no 'nothing_like_it'; it has explain, filter,"),
+        (lambda: hr.read_parquet, "headrace has no 'read_parquet'; write hr.stream(source, event_time=...)"),
+        (lambda: hr.read_csv, "headrace has no 'read_csv'; write hr.stream(pandas.read_csv(path), event_time=...)"),
+        (lambda: PROGRAM.to_pandas, "a Program has no 'to_pandas'; write .over(inputs).to_pandas(...)"),
+        (lambda: PROGRAM.run, "a Program has no 'run'; write .start(inputs)"),
+        (lambda: PROGRAM.chek, "a Program has no 'chek'; did you mean .check?"),
         (lambda: KEYED.aggregate, "a KeyedStream has no 'aggregate'; write .window(...).aggregate(...)"),
         (lambda: KEYED.agregate, "a KeyedStream has no 'agregate'; write .window(...).aggregate(...)"),
         (lambda: WINDOWED.to_arrow, "a WindowedStream has no 'to_arrow'; write .aggregate(...) or .apply(...) first"),

@@ -186,6 +186,8 @@ _ELSEWHERE = {
     **{name: f"import headrace.{name}" for name in ("apps", "report", "errors")},
     "percentile": "hr.quantile", "collect": "hr.collect_list", "unique": "hr.collect_set",
     **dict.fromkeys(("topk", "top_k", "nlargest", "max_by", "arg_max"), "hr.top(k, column, by=...)"),
+    **dict.fromkeys(("read_parquet", "scan_parquet", "from_pandas", "from_arrow"), "hr.stream(source, event_time=...)"),
+    **{f"read_{kind}": f"hr.stream(pandas.read_{kind}(path), event_time=...)" for kind in ("csv", "json", "excel", "sql")},
     **dict.fromkeys(("std", "var"), ".apply(hr.operator(...)), with a function of your own"),
 }  # fmt: skip
 

@@ -175,7 +175,7 @@ def calls_what_is_not_there(e, t):
         (emits_another_column, ["t.emit(blance=...)", "emits= names are balance"]),
         (loops_over_a_table, ["'accounts' is the table", "use its rows"]),
         (replaces_a_row, ["accounts[e.key] is a row", "use its columns"]),
-        (gives_a_value, ["returns a value", "t.emit"]),
+        (gives_a_value, ["returns a value", "t.emit or t.reject"]),
         (calls_what_is_not_there, ["t.rejct()", "reject() and emit(...)"]),
     ],
     ids=lambda value: getattr(value, "__name__", ""),
@@ -185,6 +185,12 @@ def test_example_functions_that_are_no_transactions(function, words):
     line = function.__code__.co_firstlineno + 1
     with fails(FunctionError, *words, function.__name__, "test_bad_input.py", f"line {line}"):
         transact(function, {"balance": "int64"})
+
+
+def test_example_what_is_emitted_is_to_be_named():
+    named = 'transact(emits_another_column, emits={"blance": "int64"})'
+    with fails(FunctionError, "t.emit(blance=...): there is no such column", named):
+        transact(emits_another_column)
 
 
 @pytest.mark.parametrize(("function", "at"), [(key_from_a_read, 2), (key_from_a_read_in_the_second_branch, 5)])

@@ -9,8 +9,9 @@ from typing import Any
 
 from headrace.arguments import is_whole_number
 from headrace.errors import ParameterError, UnknownNameError
-from headrace.names import instead
+from headrace.names import instead, missing_attribute
 from headrace.plan.nodes import check_result, operator_node
+from headrace.stream.hints import RUNNING
 from headrace.stream.source import stream
 from headrace.stream.streams import Stream
 from headrace.synchronization import program as programs
@@ -70,6 +71,11 @@ def streams(source: Any, count: int = 1, *, by: str | None = None, tag: str | No
 
 class Program(programs.Program):
     """What `program` returns."""
+
+    def __getattr__(self, name: str) -> Any:
+        of_a_stream = {each: f".over(inputs).{each}(...)" for each in (*RUNNING, "key_by", "window") if each != "start"}
+        others = dict.fromkeys(("run", "execute"), ".start(inputs)")
+        raise missing_attribute(self, name, of_a_stream | others)
 
     def over(self, inputs: Mapping[Any, Any]) -> Stream:
         """Apply the program to inputs; nothing runs yet.

@@ -43,11 +43,9 @@ class Emissions(Expressions):
             column = keyword.arg
             assert column is not None
             if column not in self._emits:
-                raise self._error(
-                    f"t.emit({column}=...): there is no such column;"
-                    f" {instead(column, self._emits, 'emits= names', '{}')}",
-                    keyword.value,
-                )
+                there = instead(column, self._emits, "emits= names", "{}") if self._emits else "name it and its kind"
+                fix = "" if self._emits else f', as in transact({self._captured.name}, emits={{"{column}": "int64"}})'
+                raise self._error(f"t.emit({column}=...): there is no such column; {there}{fix}", keyword.value)
             given.append((column, keyword.value))
         so_far = ast.Attribute(ast.Name(EMITTED, ast.Load()), MASK, ast.Load())
         again = ast.Raise(

@@ -61,7 +61,7 @@ class Statements(Called):
             return [returning(DONE, node)]
         said = self._of_transaction(node.value)
         if said is None:
-            raise self._error("returns a value, which is not used: call t.emit, or assign to a row", node)
+            raise self._error("returns a value, which is not used: call t.emit or t.reject, or assign to a row", node)
         return [*said, returning(DONE, node)]
 
     def _Assign(self, node: ast.Assign) -> list[ast.stmt]:
