@@ -29,6 +29,16 @@ def test_example_fast_demo(spark, tmp_path, capfd):
     assert pq.read_metadata(tmp_path / "out" / "longest.parquet").num_rows > 1000
     page = (tmp_path / "out" / "report.html").read_text()
     assert "longest tweet of each hashtag" in page and "threads 4 → 2" in page
+    assert printed.endswith(demo.others() + "\n")
+
+
+def test_example_the_demo_names_what_else_there_is():
+    """Every application once, with those of its engine."""
+    first, *lines = demo.others().splitlines()
+    assert f"lists {len(APPS)} applications" in first and max(map(len, lines)) < 120
+    found = dict(re.split(r": +", line.strip(), maxsplit=1) for line in lines)
+    assert sorted(name for names in found.values() for name in names.split()) == sorted(APPS)
+    assert found["ordered pipelines"] == "sold_together viewed_together viewed_before abandoned declining mobility"
 
 
 @pytest.mark.slow

@@ -79,8 +79,21 @@ def main(fast: bool = False, folder: str | os.PathLike[str] = "headrace-demo", t
     say(f"done; results in {folder}{os.sep}, report in {report}")
     print()
     print(table(records))
-    print(f"\nmore: `headrace run --help` lists {len(APPS)} applications, which read Parquet files and write one")
+    print(f"\n{others()}")
     return 0 if all(record.difference is None for record in records) else 1
+
+
+def others() -> str:
+    """What else there is to run, by engine: each has its applications."""
+    engines = {
+        "elastic": "windows and joins", "transactions": "transactions", "ordering": "ordered pipelines",
+        "synchronization": "programs by plans",
+    }  # fmt: skip
+    lines = [f"more: `headrace run --help` lists {len(APPS)} applications, which read Parquet files and write one"]
+    for engine, what in engines.items():
+        names = " ".join(app.name for app in APPS.values() if app.engine == engine)
+        lines.append(f"  {what + ':':<19}{names}")
+    return "\n".join(lines)
 
 
 def _folder(folder: str | os.PathLike[str]) -> Path:
