@@ -21,6 +21,7 @@ from headrace.metrics.latency import LatencyHistogram
 from headrace.metrics.measures import Measure
 from headrace.metrics.snapshot import Metrics, OperatorMetrics
 from headrace.runtime.sources import Source
+from headrace.transactions.measures import MEASURES as LEDGER
 from support.books import check, counting
 from support.workloads import eventually
 
@@ -41,6 +42,14 @@ def operator(name="counts", threads=2, **more):
     books = Balance(10, 0, 8, 0, 2, 0, 0, 0)
     largest = {"latency": LATENCY.largest_ns}
     return OperatorMetrics(name, threads, 4, [0, 1][:threads], 2.0, books, MEASURES, values | more, largest)
+
+
+def test_example_a_snapshot_says_in_a_line_what_its_engine_counts():
+    values = dict.fromkeys((measure.name for measure in LEDGER), 0) | {"added": 9, "processed": 9, "results": 9}
+    of_ledger = OperatorMetrics("pay", 1, 2, [0], 1.0, None, LEDGER, values | {"transactions": 9, "rejected": 4})
+    counts = "added=9, processed=9, results=9, transactions=9, rejected=4"
+    assert repr(of_ledger) == f"OperatorMetrics('pay', 1 of 2 threads, {counts})"
+    assert repr(operator()) == "OperatorMetrics('counts', 2 of 4 threads, added=10, processed=8, results=3)"
 
 
 def test_example_a_snapshot_as_a_table_and_as_json():

@@ -200,6 +200,8 @@ class OperatorMetrics:
 
     def __repr__(self) -> str:
         values = {name: getattr(self, name) for name in sorted(_NEEDED)}
+        own = [m for m in self.measures if m.kind == "counter" and m.by is None and m.goes_to("figure")]
+        values |= {m.name: count for m in own if (count := self.values[m.name])}  # such as what was rejected
         said = ", ".join(f"{name}={value:,}" for name, value in values.items())
         return f"OperatorMetrics({self.name!r}, {self.threads} of {self.max_threads} threads, {said})"
 
