@@ -1,6 +1,8 @@
 """The one Numba policy: how every kernel of this package is compiled.
 
-A kernel releases the GIL (unless it says `keep_gil`), is kept on disk
+A kernel is compiled for whoever calls it: for Python with wrappers and machine
+code, for other kernels to be linked into them (`headrace.linkable`), or twice
+for both. It releases the GIL (unless it says `keep_gil`), is kept on disk
 (`headrace.caches`), and divides as NumPy does (by zero gives inf, not an
 exception): it returns status codes and raises nothing, since raising inside
 compiled code leaks what it holds.
@@ -15,12 +17,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from llvmlite import ir
 from numba import config, njit, typeof
-from numba.core.codegen import JITCodeLibrary
-from numba.core.compiler import Compiler
 
 from headrace.caches.machine_code import KernelCache
+from headrace.linkable import UNWRAPPED, LinkableCompiler, OftenCompiler, SeldomCompiler
 
 JIT: bool = not config.DISABLE_JIT
 """False if kernels run as plain Python."""
@@ -29,51 +29,6 @@ _POLICY: dict[str, Any] = {
     "nogil": True,
     "error_model": "numpy",
 }
-
-
-def mark(ir_module: ir.Module, *attributes: str) -> None:
-    """Give attributes of LLVM's to the functions that are defined in a module."""
-    for function in ir_module.functions:
-        if not function.is_declaration:
-            for attribute in attributes:
-                set.add(function.attributes, attribute)  # llvmlite's own `add` refuses what it has not heard of
-
-
-class _PlacedLibrary(JITCodeLibrary):
-    """Numba's own, which tells LLVM whether to copy its functions into their callers."""
-
-    placing: tuple[str, ...] = ()
-
-    def add_ir_module(self, ir_module: ir.Module) -> None:
-        mark(ir_module, *self.placing)
-        super().add_ir_module(ir_module)
-
-
-class _OftenLibrary(_PlacedLibrary):
-    placing = ("alwaysinline",)
-
-
-class _SeldomLibrary(_PlacedLibrary):
-    placing = ("noinline", "cold")
-
-
-class _PlacedCompiler(Compiler):
-    """Numba's own passes, into a `_PlacedLibrary`. Its own option, `forceinline`, would be that of all callees too."""
-
-    library: type[_PlacedLibrary]
-
-    def compile_extra(self, func: Callable) -> Any:
-        self.state.library = self.library(self.state.targetctx.codegen(), func.__qualname__)
-        self.state.library.enable_object_caching()
-        return super().compile_extra(func)
-
-
-class _OftenCompiler(_PlacedCompiler):
-    library = _OftenLibrary
-
-
-class _SeldomCompiler(_PlacedCompiler):
-    library = _SeldomLibrary
 
 
 def kernel(
@@ -124,15 +79,19 @@ def kernel(
     policy = {**_POLICY, "nogil": not keep_gil}
     if borrows:
         policy["_nrt"] = False
-    if often:
-        policy["pipeline_class"] = _OftenCompiler
-    if seldom:
-        policy["pipeline_class"] = _SeldomCompiler
+    policy["inline"] = "always" if inline else "never"
     if pipeline is not None:
         policy["pipeline_class"] = pipeline
-    compiled = njit(inline="always" if inline else "never", **policy)(function)
+    compiled = njit(**policy)(function)
     if JIT:
         compiled._cache = KernelCache(function)
+        if pipeline is None:
+            compiler = OftenCompiler if often else SeldomCompiler if seldom else LinkableCompiler
+            linked = njit(**policy, **UNWRAPPED, pipeline_class=compiler)(function)
+            linked._cache = KernelCache(function, is_linked=True)
+            # What compiled code asks its callees.
+            compiled.get_call_template = linked.get_call_template
+            compiled.get_overload = linked.get_overload
     return compiled
 
 

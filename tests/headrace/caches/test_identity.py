@@ -97,6 +97,37 @@ def test_example_callers_follow_an_edited_callee(package):
     assert child(package) == [21, 1]
 
 
+def kept(package):
+    """The files of machine code: name -> path."""
+    return {path.name.partition("-")[0]: path for path in (package / "cache" / "headrace" / "machine-code").iterdir()}
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not JIT, reason="the interpreter has no machine code to keep")
+def test_example_what_only_kernels_call_is_linked_from_disk(package):
+    """It is compiled once for all its callers, without machine code of its own, and damage costs the time to compile."""
+    assert child(package) == [21, 0]
+    assert set(kept(package)) == {"linked.callee_of_test.step", "caller_of_test.twice"}
+    callee = kept(package)["linked.callee_of_test.step"]
+    content = callee.read_bytes()
+    assert b"\x7fELF" not in content and b"\x7fELF" in kept(package)["caller_of_test.twice"].read_bytes()
+
+    caller = package / "caller_of_test.py"
+    caller.write_text(CALLER.replace("step(step(x))", "step(x) - 1"))
+    os.utime(callee, (0, 0))
+    assert child(package) == [10, 0]
+    assert callee.read_bytes() == content and callee.stat().st_mtime > 0  # whoever loads it says that it is used
+
+    caller.write_text(CALLER.replace("step(step(x))", "step(x) - 2"))
+    callee.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+    assert child(package) == [9, 0]
+    assert len(callee.read_bytes()) == len(content) and child(package) == [9, 1]
+
+    caller.write_text(CALLER + "\n\nstep(1)\n")
+    assert child(package) == [21, 1]
+    assert set(kept(package)) >= {"linked.callee_of_test.step", "callee_of_test.step"}
+
+
 def identity_of(package, monkeypatch):
     """The caller's identity, with the package as it stands on disk."""
     for cached in (identity._module, identity._file_of, identity._described, identity._registered):

@@ -336,6 +336,21 @@ def test_wait_with_a_timeout():
         assert run.wait(10) is True
 
 
+def test_wait_in_a_sink_would_wait_for_itself():
+    begun = threading.Event()
+    source = Steered(TABLE)
+
+    def sink(batch):
+        begun.wait(HANG_S)
+        run.wait()
+
+    run = query(source).start(sink=sink)
+    begun.set()
+    source.let_all()
+    with pytest.raises(RunStoppedError, match=r"by a thread of the run itself \(\w+-collector\).*wait where the run was"):
+        run.wait(HANG_S)
+
+
 def test_run_cannot_be_pickled():
     with query().start() as run:
         with pytest.raises(NotSupportedError, match="send its results"):

@@ -22,12 +22,13 @@ from typing import Any
 
 from numba import types
 from numba.core.caching import _Cache
-from numba.core.compiler import CompileResult
+from numba.core.compiler import CompileResult, compile_result
 from numba.core.serialize import dumps
 from numba.core.sigutils import normalize_signature
 
 from headrace.caches.directory import private_directory, warn_once
 from headrace.caches.identity import function_identity
+from headrace.linkable import LinkableLibrary
 
 __all__ = ["KernelCache", "MachineCodeCache", "prune", "write_whole"]
 
@@ -90,7 +91,7 @@ class MachineCodeCache(_Cache):
             kept_sig, payload = pickle.loads(content[32:])
             if kept_sig != sig:
                 return None
-            loaded = CompileResult._rebuild(target_context, *payload)
+            loaded = _rebuilt(target_context, *payload)
         except Exception as error:  # unpickling damaged bytes raises anything
             return self._damaged(path, error)
         with contextlib.suppress(OSError):
@@ -146,11 +147,34 @@ class MachineCodeCache(_Cache):
 
 
 class KernelCache(MachineCodeCache):
-    """Of a function in a source file."""
+    """Of a function in a source file: of what Python calls, or of what is linked into its callers."""
 
-    def __init__(self, function: Callable):
+    def __init__(self, function: Callable, is_linked: bool = False):
         name = f"{function.__module__.rpartition('.')[2]}.{function.__qualname__}"
-        super().__init__(function, name, lambda: function_identity(function))
+        super().__init__(function, f"linked.{name}" if is_linked else name, lambda: function_identity(function))
+
+
+def _rebuilt(context: Any, library: tuple[str, str, Any], *rest: Any) -> Any:
+    """What Numba compiled, from the parts of it that were kept."""
+    name, kind, content = library
+    if kind != "linkable":
+        return CompileResult._rebuild(context, library, *rest)
+    description, environment, signature, objectmode, lifted, annotation, reload_init, environments = rest
+    linkable = LinkableLibrary.from_bitcode(context.codegen(), name, content)
+    return compile_result(
+        target_context=context,
+        typing_context=context.typing_context,
+        library=linkable,
+        environment=environment,
+        entry_point=context.get_executable(linkable, description, environment),
+        fndesc=description,
+        type_annotation=annotation,
+        signature=signature,
+        objectmode=objectmode,
+        lifted=lifted,
+        reload_init=reload_init,
+        referenced_envs=environments,
+    )
 
 
 _saved = itertools.count()

@@ -1,21 +1,13 @@
-"""Kernels that only ever run inside another one: typed and lowered, but not finished by themselves.
+"""Generated functions that only ever run inside another one: typed and lowered, but not finished by themselves.
 
-Numba treats every function as a program of its own. It optimises it together
-with all it calls, turns it into machine code, and wraps it for Python; its
-caller does the same with it inside once more, and so on up. Seven calls deep,
-as an operator is, most of that work is thrown away. A part stops after
-lowering: the one function that Python calls links all of them, and is
-optimised once. A new join shape takes 40 % less processor time so (8.5 s
-instead of 14.2, an aggregate 3.7 instead of 5.8, measured together on a busy
-machine); the machine code is unchanged.
-
-It uses Numba's documented extension point, a `pipeline_class`, and three
-methods of its code library that have stood since 0.50.
+A kernel that is linked into its callers (`headrace.linkable`) is optimised once by itself, and kept. What belongs to one
+operator has one caller: it stops after lowering, and the one function that Python calls links all of it and is optimised
+once. A new join shape took 40 % less processor time so (8.5 s instead of 14.2, an aggregate 3.7 instead of 5.8, measured
+together on a busy machine); the machine code is unchanged.
 """
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Callable
 from typing import Any
 
@@ -23,52 +15,28 @@ from llvmlite import binding, ir
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler, Flags
 
-from headrace.kernel import mark
-
-_REFUSE = ctypes.cast(ctypes.pythonapi.PyErr_BadArgument, ctypes.c_void_p).value or 0
-
-
-class _NoExecutable:
-    """Where an executable's environment would be registered: a part has none."""
-
-    @staticmethod
-    def set_env(env_name: str, env: Any) -> None:
-        return
-
+from headrace.linkable import REFUSE, UNWRAPPED, LinkableLibrary, mark
 
 # LLVM makes vectors of 256 bits on Intel's processors with AVX-512: the first of them slowed down for wider
 # ones. Those since Ice Lake, which VBMI2 tells, hardly do, and a join compares 1.4 to 1.7 times as fast.
-_WIDE = '"prefer-vector-width"="512"' if binding.get_host_cpu_features().get("avx512vbmi2", False) else None
+_WIDE = ('"prefer-vector-width"="512"',) if binding.get_host_cpu_features().get("avx512vbmi2", False) else ()
 
 
 class OperatorLibrary(JITCodeLibrary):
     """Numba's own, whose functions use the widest vectors that pay."""
 
     def add_ir_module(self, ir_module: ir.Module) -> None:
-        if _WIDE is not None:
-            mark(ir_module, _WIDE)
+        mark(ir_module, *_WIDE)
         super().add_ir_module(ir_module)
 
 
-class PartLibrary(OperatorLibrary):
-    """LLVM code that waits to be linked into its caller's."""
+class PartLibrary(LinkableLibrary):
+    """LLVM code that is linked into its caller's as it was lowered: one operator alone has it, and is optimised whole."""
 
-    @property
-    def codegen(self) -> Any:
-        return _NoExecutable
-
-    def get_pointer_to_function(self, name: str) -> int:
-        """Address of something that refuses: who calls a part from Python gets a TypeError."""
-        self._ensure_finalized()
-        return _REFUSE
+    placing = _WIDE
 
     def _optimize_final_module(self) -> None:
         return
-
-    def _finalize_final_module(self) -> None:
-        self._finalize_dynamic_globals()
-        self._verify_declare_only_symbols()
-        self._finalized = True
 
 
 class KnownFlags(Flags):
@@ -120,7 +88,7 @@ class AddressLibrary(OperatorLibrary):
 
     def get_pointer_to_function(self, name: str) -> int:
         """Address of a function; of one that is not there, of something that refuses."""
-        return super().get_pointer_to_function(name) or _REFUSE
+        return super().get_pointer_to_function(name) or REFUSE
 
 
 class AddressCompiler(EntryCompiler):
@@ -138,9 +106,7 @@ class PartCompiler(EntryCompiler):
 class WithinLibrary(PartLibrary):
     """LLVM code that is copied into its caller, of which there is one."""
 
-    def add_ir_module(self, ir_module: ir.Module) -> None:
-        mark(ir_module, "alwaysinline")
-        super().add_ir_module(ir_module)
+    placing = (*_WIDE, "alwaysinline")
 
 
 class WithinCompiler(EntryCompiler):
@@ -152,9 +118,7 @@ class WithinCompiler(EntryCompiler):
 class SeldomLibrary(PartLibrary):
     """LLVM code that stays a function of its own, beside callers that are laid out for when they do not call it."""
 
-    def add_ir_module(self, ir_module: ir.Module) -> None:
-        mark(ir_module, "noinline", "cold")
-        super().add_ir_module(ir_module)
+    placing = (*_WIDE, "noinline", "cold")
 
 
 class SeldomCompiler(EntryCompiler):
@@ -163,14 +127,13 @@ class SeldomCompiler(EntryCompiler):
     library = SeldomLibrary
 
 
-_UNWRAPPED: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
-PART: dict[str, Any] = {"pipeline_class": PartCompiler, **_UNWRAPPED}
+PART: dict[str, Any] = {"pipeline_class": PartCompiler, **UNWRAPPED}
 """For `numba.njit`, of a part."""
-WITHIN: dict[str, Any] = {"pipeline_class": WithinCompiler, **_UNWRAPPED}
+WITHIN: dict[str, Any] = {"pipeline_class": WithinCompiler, **UNWRAPPED}
 """For `numba.njit`, of a part with one caller, however large LLVM finds it."""
-SELDOM: dict[str, Any] = {"pipeline_class": SeldomCompiler, **_UNWRAPPED}
+SELDOM: dict[str, Any] = {"pipeline_class": SeldomCompiler, **UNWRAPPED}
 """For `numba.njit`, of a part that is seldom called."""
 ENTRY: dict[str, Any] = {"pipeline_class": EntryCompiler}
 """For `numba.njit`, of the function that Python calls."""
-ADDRESSED: dict[str, Any] = {"pipeline_class": AddressCompiler, **_UNWRAPPED}
+ADDRESSED: dict[str, Any] = {"pipeline_class": AddressCompiler, **UNWRAPPED}
 """For `numba.njit`, of functions that generated code calls by their addresses (`called`)."""

@@ -60,9 +60,12 @@ class RunLife(Summarised):
         HeadraceError
             What made the run fail.
         RunStoppedError
-            Somebody stopped the run, so the end of the input will not come.
+            Somebody stopped the run, so the end of the input will not come; or a sink or source of this run waits for it
+            without a timeout.
         """
         registry.check_process(self._execution.pid)
+        if timeout is None:
+            self._execution.check_can_wait()
         end = None if timeout is None else time.monotonic() + timeout
         while not self._execution.over.wait(POLL_S if end is None else max(0.0, min(POLL_S, end - time.monotonic()))):
             if end is not None and time.monotonic() >= end:

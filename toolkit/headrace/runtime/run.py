@@ -422,6 +422,15 @@ class Execution:
                 f"threads {', '.join(left)} did not stop within {STOP_SECONDS} s: a user function may not return"
             )
 
+    def check_can_wait(self) -> None:
+        """Raise `RunStoppedError` where a wait for the end would keep it from coming: in the run's sinks and sources."""
+        name = "" if self.over.is_set() else self.pool.mine()
+        if name and not name.endswith(THREAD_SUFFIX):
+            raise RunStoppedError(
+                f"wait() was called by a thread of the run itself ({name}), in a sink or source of yours: the run ends when this"
+                f" call has returned, which would wait for ever; wait where the run was started, or give wait() a timeout"
+            )
+
     # -- what is measured
 
     @property

@@ -82,6 +82,11 @@ class WorkerPool:
         except (KeyError, OSError, ValueError):
             return None
 
+    def mine(self) -> str:
+        """Name of the calling thread, if it is one of these; else ""."""
+        number = threading.get_native_id()
+        return next((name for name in self.alive if self._ids.get(name) == number), "")
+
     @property
     def alive(self) -> list[str]:
         """Names of the threads that have not ended."""
