@@ -74,7 +74,7 @@ class LinkableLibrary(JITCodeLibrary):
         self._verify_declare_only_symbols()
         self._finalized = True
 
-    def serialize_using_object_code(self) -> tuple[str, str, bytes]:
+    def serialize_using_object_code(self) -> Any:
         """Its name, its kind, and bitcode in place of the machine code that it does not have."""
         return self.name, "linkable", self._get_module_for_linking().as_bitcode()
 
