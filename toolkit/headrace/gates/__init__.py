@@ -17,6 +17,7 @@ the kernels beside it on its `arrays`.
 ======================  =========================================================
 ``tuple_buffer``        the handle that both gates share: Table II's six methods
 ``merged_log``          the merged log, ``merged_log_kernel`` and its cells, ``log_words``
+``merging_kernel``      several rings into one, in order: in the merged log, and in channels
 ``arrival_kernel``      records into it as they come, where nobody asks for the order
 ``scalegate``           the ScaleGate, and ``scalegate_kernel``
 ``skip_list_kernel``    its skip list: nodes, and when one may be used again

@@ -4,7 +4,7 @@
 
 The sender routes: a tuple goes into the queue of the reader that owns it, so nobody reads what another one owns. From
 one sender the channel is a queue; from two on, the reader moves what is ready from its queues into one that is merged,
-with the kernels by which a gate merges (`merged_log_kernel`). Readers tell senders how far they are by TAIL: a sender
+with the kernels by which a gate merges (`merging_kernel`). Readers tell senders how far they are by TAIL: a sender
 that is ahead by a queue's capacity waits (acknowledged flow control).
 
 State       per queue q   HEAD tuples written, TAIL tuples read, MARK promise: no later tuple has ts < MARK,
@@ -35,7 +35,7 @@ from typing import NamedTuple
 import numpy as np
 
 from headrace.gates.membership_kernel import NOTHING
-from headrace.gates.merged_log_kernel import _fetch_lines, _move_many, _move_two
+from headrace.gates.merging_kernel import fetch_lines, move_many, move_two
 from headrace.kernel import kernel
 from headrace.memory.atomics import CELL, load_acquire, load_relaxed, store_release
 from headrace.memory.bundle import by_reference
@@ -196,11 +196,11 @@ def merge_step(q, m, first, to, chunk):
         ready += until[s] - at[s]
     begin = load_relaxed(q.head, to * CELL)
     stop = begin + min(ready, min(chunk, room_of(q, to, 1, 1)))
-    _fetch_lines(m, begin, stop)
+    fetch_lines(m, begin, stop)
     if inputs == 2:
-        end, _ = _move_two(m, limit_ts, limit_source, begin, stop)
+        end, _ = move_two(m, limit_ts, limit_source, begin, stop)
     else:
-        end, _ = _move_many(m, limit_ts, limit_source, begin, stop)
+        end, _ = move_many(m, limit_ts, limit_source, begin, stop)
     mark = load_relaxed(q.mark, to * CELL)
     promised = mark
     if end < stop or end - begin == ready:

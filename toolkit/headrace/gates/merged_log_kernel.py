@@ -73,6 +73,7 @@ from headrace.gates.membership_kernel import (
     wake_readers,
     wake_sources,
 )
+from headrace.gates.merging_kernel import fetch_lines, move_many, move_two
 from headrace.kernel import kernel
 from headrace.memory.atomics import (
     CELL,
@@ -83,8 +84,6 @@ from headrace.memory.atomics import (
     load_relaxed,
     now_ns,
     pause,
-    prefetch,
-    prefetch_for_write,
     store_relaxed,
     store_release,
 )
@@ -95,10 +94,6 @@ CONTROL_RESERVE = 64
 """Log slots that only control records may take: a full log still takes one."""
 
 MERGE_CHUNK = 1024
-RUN = 8
-"""Records of one source that are moved without a look at the others, once the last of them is known to come first."""
-LINE = 8
-"""int64 words in a cache line."""
 
 
 @by_reference
@@ -173,114 +168,6 @@ def _append_direct(g, ts, start, count, first_ref, step, at):
 
 
 @kernel
-def _move_two(g, limit_ts, limit_source, end, stop):
-    """Merge two rings into the log without a branch that depends on which one comes first.
-
-    On two randomly interleaved sources 6 ns a record, where choosing by a branch takes 12.
-    """
-    at, until, key = g.scratch[0], g.scratch[1], g.scratch[2]
-    ring_ts, ring_ref, ring_at = g.ring_ts, g.ring_ref, g.ring_at
-    out_ts, out_ref, out_at = g.out_ts, g.out_ref, g.out_at
-    mask = ring_ts.shape[1] - 1
-    log_mask = out_ts.shape[1] - 1
-    at_0, at_1 = at[0], at[1]
-    until_0, until_1 = until[0], until[1]
-    key_0, key_1 = key[0], key[1]
-    last_source = 0
-    while end < stop:
-        second = key_1 < key_0
-        ts = key_1 if second else key_0
-        best = 1 if second else 0
-        if ts >= limit_ts and (ts == NOTHING or ts > limit_ts or best > limit_source):
-            break
-        p = at_1 if second else at_0
-        slot = p & mask
-        to = end & log_mask
-        out_ts[0, to] = ts
-        out_ref[0, to] = ring_ref[best, slot]
-        out_at[0, to] = ring_at[best, slot]
-        end += 1
-        p += 1
-        following = ring_ts[best, p & mask]
-        if p >= (until_1 if second else until_0):
-            following = NOTHING
-        key_1 = following if second else key_1
-        key_0 = key_0 if second else following
-        at_1 = p if second else at_1
-        at_0 = at_0 if second else p
-        last_source = best
-    at[0], at[1] = at_0, at_1
-    return end, last_source
-
-
-@kernel
-def _move_many(g, limit_ts, limit_source, end, stop):
-    """Merge any number of rings into the log: find the first of their heads, move it and the run behind it."""
-    at, until, key = g.scratch[0], g.scratch[1], g.scratch[2]
-    ring_ts, ring_ref, ring_at = g.ring_ts, g.ring_ref, g.ring_at
-    out_ts, out_ref, out_at = g.out_ts, g.out_ref, g.out_at
-    mask = ring_ts.shape[1] - 1
-    log_mask = out_ts.shape[1] - 1
-    last_source = 0
-    while end < stop:
-        best = 0
-        ts = key[0]
-        next_ts = limit_ts
-        for s in range(1, at.size):
-            other = key[s]
-            is_less = other < ts
-            next_ts = min(next_ts, ts if is_less else other)
-            ts = other if is_less else ts
-            best = s if is_less else best
-        if ts >= limit_ts and (ts == NOTHING or ts > limit_ts or best > limit_source):
-            break
-        p = at[best]
-        slot = p & mask
-        to = end & log_mask
-        out_ts[0, to] = ts
-        out_ref[0, to] = ring_ref[best, slot]
-        out_at[0, to] = ring_at[best, slot]
-        p += 1
-        end += 1
-        last = min(until[best], p + stop - end)
-        while p + RUN <= last and ring_ts[best, (p + RUN - 1) & mask] < next_ts:
-            for _ in range(RUN):
-                slot = p & mask
-                to = end & log_mask
-                out_ts[0, to] = ring_ts[best, slot]
-                out_ref[0, to] = ring_ref[best, slot]
-                out_at[0, to] = ring_at[best, slot]
-                p += 1
-                end += 1
-        following = ring_ts[best, p & mask]
-        at[best] = p
-        key[best] = following if p < until[best] else NOTHING
-        last_source = best
-    return end, last_source
-
-
-@kernel
-def _fetch_lines(g, end, stop):
-    """Ask for the cache lines a merge is about to touch: other cores have written the rings and read the log.
-
-    Asked for together they come in the time of a few; met one by one they cost 13 % of a 2x2 gate's throughput.
-    """
-    at, until = g.scratch[0], g.scratch[1]
-    mask = g.ring_ts.shape[1] - 1
-    each = 2 * (stop - end) // at.size
-    for s in range(at.size):
-        for p in range(at[s], min(until[s], at[s] + each), LINE):
-            prefetch(g.ring_ts[s], p & mask)
-            prefetch(g.ring_ref[s], p & mask)
-            prefetch(g.ring_at[s], p & mask)
-    log_mask = g.out_ts.shape[1] - 1
-    for p in range(end, stop, LINE):
-        prefetch_for_write(g.out_ts[0], p & log_mask)
-        prefetch_for_write(g.out_ref[0], p & log_mask)
-        prefetch_for_write(g.out_at[0], p & log_mask)
-
-
-@kernel
 def _move_in_order(g):
     """Move ready records from the rings to the log, in the order of the log. How many."""
     sources = g.head.size // CELL
@@ -301,11 +188,11 @@ def _move_in_order(g):
         ready += until[s] - at[s]
     first = load_relaxed(g.words, END)
     stop = first + min(ready, min(_room(g, first), MERGE_CHUNK))
-    _fetch_lines(g, first, stop)
+    fetch_lines(g, first, stop)
     if sources == 2:
-        end, last_source = _move_two(g, limit_ts, limit_source, first, stop)
+        end, last_source = move_two(g, limit_ts, limit_source, first, stop)
     else:
-        end, last_source = _move_many(g, limit_ts, limit_source, first, stop)
+        end, last_source = move_many(g, limit_ts, limit_source, first, stop)
     if end > first:
         store_relaxed(g.words, LAST_TS, g.out_ts[0, (end - 1) & (g.out_ts.shape[1] - 1)])
         store_relaxed(g.words, LAST_SOURCE, last_source)
