@@ -20,6 +20,7 @@ from headrace.apps import eventwindow, keycounter, modelfraud, outlier, pageview
 from headrace.reference import synchronization_apps as apps
 from headrace.reference.synchronization import drawn, evaluate, merged, planned, run, ticked
 from headrace.synchronization.definition import dependent
+from headrace.synchronization.tags import ImplementationTag, part_of
 
 KEY = st.integers(-1, 1)
 VALUE = st.integers(-1, 1) | st.sampled_from([-1_000, 999, 1_000, 2_001]) | st.integers(-(2**63), 2**63 - 1)
@@ -38,9 +39,15 @@ def timed(draw, rows, later=LATER):
     return timed_rows
 
 
+def tag_of(program, name, payload, stream=0):
+    """The implementation tag of an event."""
+    tag = program.tags[name]
+    return ImplementationTag(name, 0 if tag.by is None else part_of(payload[tag.by], tag.parts), stream)
+
+
 def as_input(program, name, rows):
     """One input whose rows say their tag: by name, key and stream."""
-    return [(ts, program.tag_of(name, row, row.get("stream", 0)), row) for ts, row in rows]
+    return [(ts, tag_of(program, name, row, row.get("stream", 0)), row) for ts, row in rows]
 
 
 @st.composite
@@ -67,7 +74,7 @@ def frauds(draw, program=modelfraud.PROGRAM):
 @st.composite
 def counters(draw, program=keycounter.PROGRAM):
     rows = timed(draw, st.fixed_dictionaries({"key": KEY, "kind": st.sampled_from(["inc", "inc", "reset"]), "stream": STREAM}))
-    return program, [[(ts, program.tag_of(e["kind"], e, e["stream"]), e) for ts, e in rows]], apps.keycounter, ([rows],)
+    return program, [[(ts, tag_of(program, e["kind"], e, e["stream"]), e) for ts, e in rows]], apps.keycounter, ([rows],)
 
 
 DAY_MS, HOUR_MS = 86_400_000, 3_600_000
@@ -79,7 +86,7 @@ ENDS = st.sampled_from([0, 0, 1, 8 * HOUR_MS, 8 * HOUR_MS - 1, DAY_MS, 400 * DAY
 
 def with_ticks(program, inputs):
     """Beside the inputs, what event time brings."""
-    return ticked(inputs, {program.tag_of(name, {}): tag.every for name, tag in program.periodic.items()})
+    return ticked(inputs, {tag_of(program, name, {}): tag.every for name, tag in program.periodic.items()})
 
 
 @st.composite
@@ -127,7 +134,7 @@ def test_oracle_programs_and_their_diagrams(cases, data, seed):
     assert same(outcome(run, program, inputs), expected)
     events = merged(inputs)
     any_key = {"key": 0, "page": 0, "house": 0}
-    tags = sorted({event.tag for event in events} | {program.tag_of(name, any_key) for name in program.tags})
+    tags = sorted({event.tag for event in events} | {tag_of(program, name, any_key) for name in program.tags})
     for one in range(DIAGRAMS):
         diagram = drawn(events, tags, lambda a, b: dependent(program, a, b), random.Random(seed + one))
         assert same(outcome(evaluate, program, diagram, program.seen), expected)

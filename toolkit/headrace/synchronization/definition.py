@@ -9,7 +9,7 @@ from typing import Any
 from headrace.codegen.kinds import Kind, MapOf
 from headrace.codegen.state import StateField
 from headrace.reference.synchronization import Signature, state_types
-from headrace.synchronization.tags import ImplementationTag, Tag, TagSet, part_of
+from headrace.synchronization.tags import ImplementationTag, Tag, TagSet
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -90,11 +90,6 @@ class Definition:
     def periodic(self) -> dict[str, Tag]:
         """The tags whose events are made by event time."""
         return {name: tag for name, tag in self.tags.items() if tag.every is not None}
-
-    def tag_of(self, name: str, payload: Mapping[str, Any], stream: int = 0) -> ImplementationTag:
-        """Return the implementation tag of an event."""
-        tag = self.tags[name]
-        return ImplementationTag(name, 0 if tag.by is None else part_of(payload[tag.by], tag.parts), stream)
 
     def seen(self, held: Iterable[ImplementationTag]) -> TagSet:
         """Return a set of implementation tags as a fork sees it."""
