@@ -9,17 +9,17 @@ With ``debug=True`` those are checked as well (`checked_sum`, ...).
 The plain bodies are what runs with ``NUMBA_DISABLE_JIT=1``, on Python's and
 NumPy's numbers alike.
 
-===============  ==================================================================
-``values``       whether a number fits, and what is said where it does not
-``conversions``  to integers, and `float`
-``rounding``     ``round(x, n)``, `math.isclose`
-``powers``       ``**``
-``shifts``       ``<<`` and ``>>``
-``quotients``    ``//`` and `divmod`
-``signs``        ``-x``, ``abs(x)`` and ``~x``
-``sums``         ``+ - *``, where they must fit
-``functions``    those of `math`
-``tuples``       ``x in (a, b)``, ``for x in (a, b)``
-``pairs``        what a call with two numbers calls instead
-===============  ==================================================================
+==================  ==================================================================
+``values``          whether a number fits, and what is said where it does not
+``conversions``     to integers, and `float`
+``rounding``        ``round(x, n)``, `math.isclose`
+``powers``          ``**``
+``shifts``          ``<<`` and ``>>``
+``quotients``       ``//`` and `divmod`
+``signs``           ``-x``, ``abs(x)`` and ``~x``
+``sums``            ``+ - *``, where they must fit
+``math_functions``  those of `math`
+``tuples``          ``x in (a, b)``, ``for x in (a, b)``
+``pairs``           what a call with two numbers calls instead
+==================  ==================================================================
 """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from headrace.codegen.python_numbers.functions import checked_gcd, checked_ldexp, checked_math_pow
+from headrace.codegen.python_numbers.math_functions import checked_gcd, checked_ldexp, checked_math_pow
 from headrace.codegen.python_numbers.powers import checked_power
 from headrace.codegen.python_numbers.quotients import checked_quotient_and_rest
 from headrace.codegen.python_numbers.rounding import checked_round_to

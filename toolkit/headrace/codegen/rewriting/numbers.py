@@ -10,7 +10,7 @@ from typing import Any
 from headrace.codegen.containers.loops import KeptValues
 from headrace.codegen.python_numbers import (
     conversions,
-    functions,
+    math_functions,
     pairs,
     powers,
     quotients,
@@ -143,7 +143,7 @@ class Numbers(KeptValues):
                 return None
             function = signs.checked_exact_magnitude if exact else signs.checked_magnitude
         elif len(node.args) == 1:
-            function = conversions.CONVERSIONS.get(name) or functions.MATH.get(name)
+            function = conversions.CONVERSIONS.get(name) or math_functions.MATH.get(name)
         elif len(node.args) == 2:
             function = pairs.PAIRS.get(name)
             if function is powers.checked_power and self.plan.debug:
