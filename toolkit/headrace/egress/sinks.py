@@ -11,6 +11,7 @@ import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import BinaryIO
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -146,6 +147,7 @@ class ParquetSink:
     def __init__(self, path: str | os.PathLike[str]):
         self.path = Path(path)
         self._target, self._temporary = part_of(path)
+        self._file: BinaryIO | None = None
         self._writer: pq.ParquetWriter | None = None
         self._held: list[pa.RecordBatch] = []
         self._rows = 0
@@ -156,7 +158,7 @@ class ParquetSink:
             if kind := no_file_at(self.path):
                 raise OSError(f"it is {kind}")
             _unfinished.add(self._temporary)
-            with open(self._temporary, "wb"):
+            with open(self._temporary, "xb"):
                 pass
             self._temporary.unlink()
             _unfinished.discard(self._temporary)
@@ -171,7 +173,10 @@ class ParquetSink:
         self._schema = schema
         check_parquet_types(schema)
         _unfinished.add(self._temporary)
-        self._writer = pq.ParquetWriter(str(self._temporary), schema, compression="snappy")
+        with self._writing():
+            # Whoever looks at the directory has seen its name by now: a link that was put there is not followed.
+            self._file = open(self._temporary, "xb")  # noqa: SIM115
+        self._writer = pq.ParquetWriter(self._file, schema, compression="snappy")
 
     def write(self, batch: pa.RecordBatch) -> None:
         self._held.append(batch)
@@ -209,6 +214,7 @@ class ParquetSink:
             self._write(pa.Table.from_batches(self._held, self._schema))
         with self._writing():
             self._writer.close()
+            self._file.close()
 
     def publish(self) -> None:
         """Give the complete file its name."""
@@ -217,9 +223,10 @@ class ParquetSink:
         _unfinished.discard(self._temporary)
 
     def abort(self) -> None:
-        if self._writer is not None:
+        for open_one in (self._writer, self._file):
             with suppress(OSError):  # a full disk, say: what cannot be written is thrown away in any case
-                self._writer.close()
+                if open_one is not None:
+                    open_one.close()
         self._temporary.unlink(missing_ok=True)
         _unfinished.discard(self._temporary)
 
