@@ -41,8 +41,8 @@ def measure(section: Measured, moment: Moment) -> OperatorMetrics:
     processing = section.finisher.processing
     names = [one.stage.name for one in section.program.bound.stages]
     at = [records_at(section, stage) for stage in range(len(names))]
-    work = read_cells(control.work.reshape(-1), 1).reshape(control.work.shape).sum(axis=0)
-    known = read_cells(control.known[: len(names)], 1)
+    work = read_cells(control.work, 1).sum(axis=0)
+    known = read_cells(control.known, 1)[: len(names)]
 
     def by_stage(values: Any) -> dict[str, Any]:
         return dict(zip(names, values, strict=True))

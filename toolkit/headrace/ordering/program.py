@@ -19,7 +19,7 @@ from headrace.ingress.times import time_text
 from headrace.memory.arena import HANDED_OUT, HEAD, allocate_arena, used_bytes
 from headrace.memory.atomics import CELL
 from headrace.memory.bundle import named
-from headrace.memory.cells import publish_cell, read_cell
+from headrace.memory.cells import publish_cell, read_cell, read_cells
 from headrace.memory.maps_kernel import map_find
 from headrace.memory.own_words import own_words
 from headrace.ordering import words
@@ -176,18 +176,20 @@ class Program:
 
     def _explain_policy(self, error: BaseException, number: int, control: PipelineArrays) -> HeadraceError:
         """The user's own schedule raised: call it again in plain Python, on what is known of the stage just now."""
-        form, known = control.form[number], control.known[number]
+        form, known = control.form[number], read_cells(control.known, 1)[number]
+
+        def cell(stage: int, what: int) -> int:
+            return int(read_cell(control.stage, stage * words.STAGE_CELLS * CELL + what))
 
         def waiting(stage: int) -> int:
-            words_of = control.stage[stage * words.STAGE_CELLS * CELL :]
-            return max(1, int(words_of[words.TAIL] - words_of[words.HEAD]))
+            return max(1, cell(stage, words.TAIL) - cell(stage, words.HEAD))
 
         figures = {
             "backlog": waiting(number),
             "behind": waiting(number + 1) if number + 1 < len(control.form) else 0,
             "cost": max(1, int(known[words.COST])) / words.COST_UNIT,
             "selectivity": (int(known[words.MADE]) + 1) / (int(known[words.TAKEN]) + 1),
-            "workers": int(control.stage[number * words.STAGE_CELLS * CELL + words.WORKERS]) & words.A_COUNT,
+            "workers": cell(number, words.WORKERS) & words.A_COUNT,
             "most": int(form[words.MOST]),
             "position": number,
             "count": len(control.form),

@@ -37,7 +37,7 @@ from headrace.ingress.sorting import distinct
 from headrace.ingress.store import Store
 from headrace.memory import stored
 from headrace.memory.arena import COUNT, FIRST, used_bytes
-from headrace.memory.cells import reserved
+from headrace.memory.cells import read_cell, reserved
 from headrace.plan.nodes import Branch, OperatorNode
 from headrace.progress import END_OF_TIME
 from headrace.references import BUCKETS, row_of, source_of
@@ -217,7 +217,7 @@ class CustomProgram(Program):
         places = id_limit * self.shape.slots * bytes_per_place(self.shape)
         if self.shape.stored is None or self._state is None:
             return places
-        return places + int(self._state.pool[stored.USED]) * self.shape.stored.bytes_per_node
+        return places + int(read_cell(self._state.pool, stored.USED)) * self.shape.stored.bytes_per_node
 
     def arena_bytes(self, state):
         return used_bytes(state.arena_free, state.arena) if self.shape.has_arena else 0
