@@ -13,10 +13,11 @@ import pathlib
 import stat
 import subprocess
 import sys
+import uuid
 
 import pytest
 
-from headrace.caches import cache_root, check_private, private_directory
+from headrace.caches import cache_root, check_private, machine_code, private_directory
 
 as_root = pytest.mark.skipif(os.getuid() != 0, reason="only root may give a directory away")
 
@@ -103,6 +104,19 @@ def test_example_parent_of_another_user_is_refused(cache):
     os.chown(cache.parent, 12345, 12345)
     with pytest.raises(PermissionError, match=r"base belongs to another user \(uid 12345\)"):
         private_directory("a")
+
+
+def test_example_what_is_kept_is_written_through_no_link(tmp_path, monkeypatch):
+    """The name of a file that is not complete yet cannot be guessed; where it is there all the same, it is not written to."""
+    names = iter([uuid.UUID(int=1), uuid.UUID(int=2)])
+    monkeypatch.setattr(machine_code.uuid, "uuid4", lambda: next(names))
+    (tmp_path / "theirs").write_text("theirs")
+    (tmp_path / f".kept.{uuid.UUID(int=1).hex}").symlink_to(tmp_path / "theirs")
+    with pytest.raises(FileExistsError):
+        machine_code.write_whole(tmp_path / "kept", b"ours")
+    assert (tmp_path / "theirs").read_text() == "theirs" and not (tmp_path / "kept").exists()
+    machine_code.write_whole(tmp_path / "kept", b"ours")
+    assert (tmp_path / "kept").read_bytes() == b"ours" and mode(tmp_path / "kept") == 0o600
 
 
 PLANTED = """
