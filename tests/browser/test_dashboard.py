@@ -258,6 +258,8 @@ def test_example_a_narrow_window(visit):
     width = "(e) => [e.scrollWidth, e.clientWidth]"
     scroll, client = visit.dashboard.evaluate(width)
     assert scroll <= client + 1, f"the dashboard is {scroll} px wide in {client}"
+    tops = [visit.button(word).bounding_box()["y"] for word in ("All", "Compact", "Present", "Stop run")]
+    assert max(tops) - min(tops) < 10, "some of the head's buttons are below the others"
     visit.resize(1600)
 
 

@@ -9,7 +9,7 @@ import pytest
 
 import headrace as hr
 from headrace_widgets import side_by_side
-from support.dashboards import TABLE, start, two_steps
+from support.dashboards import TABLE, controls_of, start, two_steps
 from support.workloads import eventually
 
 
@@ -58,6 +58,9 @@ def test_example_one_click_steers_both_and_what_it_cost_is_drawn(runs, both):
     both.stop.click()
     assert [run.state for run in runs] == ["stopped", "stopped"]
     assert both.messages.lines[-1] == "for run in runs: run.stop()"
+    eventually(lambda: "Stopped:</b> run the cell again for two others" in both.over.value, 60)
+    both.update()
+    assert [one for one in controls_of(both.widget) if not one.disabled] == [], "they stay off"
 
 
 def test_example_what_is_no_pair_is_refused(runs):
@@ -68,6 +71,23 @@ def test_example_what_is_no_pair_is_refused(runs):
     runs[1].stop()
     with pytest.raises(ValueError, match=r"started in one notebook cell a name each, start\(name=\.\.\.\)"):
         side_by_side(*runs)
+
+
+def test_example_a_failure_is_said_and_the_other_run_goes_on():
+    def breaks_off():
+        yield from TABLE.slice(0, 500).to_batches()
+        raise OSError("the line is cut")
+
+    with start(breaks_off()) as a, start(rate=2_000) as b:
+        both = side_by_side(a, b, stop_unwatched_after=None)
+        try:
+            eventually(lambda: "<b>VSN</b> failed" in both.words.value, 60)
+            assert not both.stop.disabled and both.over.value == ""
+            both.stop.click()
+            eventually(lambda: "VSN failed, SN stopped:</b>" in both.over.value, 60)
+            assert "VSN: " in both.messages.problem.value and "the line is cut" in both.messages.problem.value
+        finally:
+            both.close()
 
 
 def test_example_names_are_no_markup():

@@ -139,7 +139,8 @@ class Dashboard(LiveView):
         )
         self.stop.on_click(self.messages.guard(lambda _: self._stop()))
         several = [self.choice] if len(names) > 1 else []
-        head = w.Box([self.status.widget, *several, self.layouts, self.stop]).add_class("headrace-head")
+        buttons = w.HBox([self.layouts, self.stop]).add_class("headrace-buttons")
+        head = w.Box([self.status.widget, *several, buttons]).add_class("headrace-head")
         notes = w.Box([self.status.badge, self.pressure.widget]).add_class("headrace-notes")
         self._body = w.VBox().add_class("headrace-body")
         self.widget = w.VBox([head, notes, self.status.over, self.status.failure, self.graph.widget, self._body])

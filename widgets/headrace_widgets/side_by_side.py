@@ -11,6 +11,7 @@ import numpy as np
 from bokeh.models import ColumnDataSource, NumeralTickFormatter, Range1d
 from bokeh.plotting import figure
 
+from headrace.errors import RunStoppedError
 from headrace_widgets.connection import Connection
 from headrace_widgets.controls import make_controls
 from headrace_widgets.controls.burst import BurstControl
@@ -24,6 +25,7 @@ from headrace_widgets.palette import element_colour
 from headrace_widgets.panels.panel import compact_legend, plain, round_up
 from headrace_widgets.plots import MOST_POINTS
 from headrace_widgets.pressure import Pressure
+from headrace_widgets.status import over
 from headrace_widgets.turns import SELDOM_S
 from headrace_widgets.units import AXIS_FORMAT, amount, axis_format, milliseconds
 from headrace_widgets.watchdog import Watchdog
@@ -67,10 +69,13 @@ class SideBySide(LiveView):
             name: columns for i in range(2) for name, columns in ((f"series{i}", SERIES), (f"changes{i}", CHANGES))
         })  # fmt: skip
         self.words = w.HTML()
+        self.over = w.HTML()
+        """That both runs are over, and what can be done then."""
+        self._is_over = False
         steering = [*(one.widget for one in self.settings.values()), self.rate.widget]
         head = w.Box([self.words, self.stop]).add_class("headrace-head")
         bar = w.Box(steering).add_class("headrace-steering")
-        self.widget = w.VBox([head, bar, self.messages.problem, self.connection, self.messages.code, self.plot])
+        self.widget = w.VBox([head, self.over, bar, self.messages.problem, self.connection, self.messages.code, self.plot])
         self.widget.add_class("headrace-dashboard")
         self._seldom_at = 0
         self.watchdog = Watchdog(stop_unwatched_after, lambda: self.connection.seen_at, self._unwatched)
@@ -140,6 +145,26 @@ class SideBySide(LiveView):
                     setting.show(configuration[name])
                 texts = self._texts()
             self.plot.push(blocks, {"x": (start, start + SPAN_S), **ranges}, texts)
+            states = [feed.metrics.state for feed in self.feeds if feed.metrics is not None]
+            if not self._is_over and len(states) == len(self.feeds) and "running" not in states:
+                self._end(states)
+
+    def _end(self, states: list[str]) -> None:
+        """Switch off what would change the runs."""
+        self._is_over = True
+        for one in (*self.settings.values(), self.rate):
+            one.end()
+        self.burst.show()
+        self.stop.disabled = True
+        for name, run in zip(self._names, self.runs, strict=True):
+            try:
+                run.wait(0)
+            except RunStoppedError:
+                continue
+            except Exception as error:
+                self.messages.fail(f"{name}: {type(error).__name__}: {error}")
+        how = states[0] if len({*states}) == 1 else ", ".join(map("{} {}".format, self._names, states))
+        self.over.value = over(how, "two others", "What would change the runs is off.")
 
     def _done(self, run: Any) -> list[Any]:
         return [change for change in run.changes if change.outcome == "done" and change.operator == self.operator]
@@ -177,7 +202,8 @@ class SideBySide(LiveView):
         for name, pressure, feed in zip(self._names, self.pressures, self.feeds, strict=True):
             if feed.metrics is not None:
                 pressure.look(feed.metrics)
-                lines.append(f'<div class="headrace-pressure"><b>{html.escape(name)}</b> {pressure.text()}</div>')
+                state = "" if feed.metrics.state == "running" else f" {feed.metrics.state}"
+                lines.append(f'<div class="headrace-pressure"><b>{html.escape(name)}</b>{state} {pressure.text()}</div>')
         text = "".join(lines)
         if self.words.value != text:
             self.words.value = text

@@ -41,12 +41,8 @@ class Status:
 
     def show_end(self, state: str) -> None:
         """Say that the run is over."""
-        self._set(
-            self.over,
-            f'<div class="headrace-message" role="status"><b>■ {html.escape(state.capitalize())}:</b> run the cell again for'
-            " another run; where there is no cell, load the page again. The plots can be looked at and saved; what would change"
-            " the run is off.</div>",
-        )
+        left = "The plots can be looked at and saved; what would change the run is off."
+        self._set(self.over, over(state, "another run", left))
 
     def show_badge(self, metrics: Metrics, feed: Feed) -> None:
         """Show whether the books balance."""
@@ -71,6 +67,15 @@ class Status:
     def _set(widget: w.HTML, value: str) -> None:
         if widget.value != value:
             widget.value = value
+
+
+def over(state: str, again: str, what_is_left: str) -> str:
+    """That all is over, how it came to an end, and what can be done then, as HTML."""
+    title = html.escape(state[:1].upper() + state[1:])
+    return (
+        f'<div class="headrace-message" role="status"><b>■ {title}:</b> run the cell again for {again}; where there is no'
+        f" cell, load the page again. {what_is_left}</div>"
+    )
 
 
 def verdict_of(metrics: Metrics, feed: Feed) -> tuple[bool, str, str]:
