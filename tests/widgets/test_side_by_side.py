@@ -83,6 +83,12 @@ def test_example_a_failure_is_said_and_the_other_run_goes_on():
         try:
             eventually(lambda: "<b>VSN</b> failed" in both.words.value, 60)
             assert not both.stop.disabled and both.over.value == ""
+            both.settings["threads"].plus.click()
+            eventually(lambda: b.threads == 2 and both.settings["threads"].slider.value == 2, 60)
+            both.rate.entry.value = 3_000
+            assert both.messages.problem.value == "" and b.rate == 3_000
+            both.update()
+            assert both.rate.entry.value == 3_000, "it shows the one that goes on"
             both.stop.click()
             eventually(lambda: "VSN failed, SN stopped:</b>" in both.over.value, 60)
             assert "VSN: " in both.messages.problem.value and "the line is cut" in both.messages.problem.value

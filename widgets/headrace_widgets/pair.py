@@ -1,7 +1,8 @@
-"""Two runs steered as one: what a click asks for, it asks of both."""
+"""Two runs steered as one: what a click asks for, it asks of both, or of the one that goes on."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from headrace_widgets.target import REASON, Target
@@ -14,25 +15,29 @@ class Runs:
         self._runs = runs
 
     @property
+    def going_on(self) -> tuple[Any, ...]:
+        """Those that do; where none does the first, which says so when it is asked for something."""
+        return tuple(run for run in self._runs if run.state == "running") or self._runs[:1]
+
+    @property
     def rate(self) -> Any:
-        """Of the first."""
-        return self._runs[0].rate
+        """Of the first that goes on."""
+        return self.going_on[0].rate
 
     @rate.setter
     def rate(self, rate: Any) -> None:
-        going_on = [run for run in self._runs if run.state == "running"]
-        for run in going_on or self._runs[:1]:  # one that is over says so
+        for run in self.going_on:
             run.rate = rate
 
     @property
     def state(self) -> str:
-        """Of the first that goes on, if one does."""
-        return next((run.state for run in self._runs if run.state == "running"), self._runs[0].state)
+        """Of the first that goes on."""
+        return self.going_on[0].state
 
     @property
     def schedule(self) -> Any:
-        """Of the first."""
-        return self._runs[0].schedule
+        """Of the first that goes on."""
+        return self.going_on[0].schedule
 
 
 class PairTarget(Target):
@@ -43,12 +48,16 @@ class PairTarget(Target):
 
     def __init__(self, runs: tuple[Any, Any], operator: str):
         super().__init__(runs[0], operator)
-        self._handles = [run[operator] for run in runs]
         self.run = Runs(runs)
         self.code = f"for run in runs: {self.code}"
         self.rate_code = "for run in runs: run.rate"
 
+    @property
+    def configuration(self) -> Mapping[str, Any]:
+        """What is in force at the first that goes on: control -> value."""
+        return self.run.going_on[0][self.operator].configuration
+
     def reconfigure(self, **wish: Any) -> Any:
-        """Ask both for a change; that of the first."""
-        changes = [handle.reconfigure(**wish, reason=REASON) for handle in self._handles]
+        """Ask those that go on for a change; that of the first."""
+        changes = [run[self.operator].reconfigure(**wish, reason=REASON) for run in self.run.going_on]
         return changes[0]

@@ -58,7 +58,7 @@ class SideBySide(LiveView):
         self.pressures = [Pressure() for _ in runs]
         self.messages = Messages()
         self.connection = Connection(self.called)
-        target = PairTarget(runs, self.operator)
+        self._target = target = PairTarget(runs, self.operator)
         self.settings = make_controls(target, self.messages)
         self.settings = {name: one for name, one in self.settings.items() if all(name in r[self.operator].controls for r in runs)}
         self.rate = RateControl(target, self.messages)
@@ -140,7 +140,7 @@ class SideBySide(LiveView):
                 self._show_words()
                 self.rate.show(self.rate.playing)
                 self.burst.show()
-                configuration = self.runs[0][self.operator].configuration
+                configuration = self._target.configuration
                 for name, setting in self.settings.items():
                     setting.show(configuration[name])
                 texts = self._texts()
