@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from bokeh.models import ColorBar, HoverTool
 
 import headrace_widgets
 from headrace_widgets import Dashboard, palette
@@ -101,6 +102,28 @@ def test_example_words_and_bars_agree_when_all_is_over():
             assert bars[0, 0] == pytest.approx(last()["busy_0"], abs=1e-6)
         finally:
             dashboard.close()
+
+
+@pytest.mark.parametrize(
+    ("plot", "lines"),
+    [
+        ("throughput", {"set rate", "input", "processed"}),
+        ("lag", {"lag", "delay of results (p99)"}),
+        ("latency", {"p50", "p99"}),
+        ("load", {"0", "1", "2", "3"}),
+        ("backlog", {"Due, not admitted"}),
+    ],
+)
+def test_example_the_mouse_reads_all_lines_of_a_plot(dashboard, plot, lines):
+    """At the moment under it, wherever in the plot it is."""
+    tools = dashboard.plots._figures.built[plot].tools
+    (values,) = [tool for tool in tools if isinstance(tool, HoverTool) and tool.mode == "vline"]
+    assert [word for word, _ in values.tooltips[:1]] == ["second"] and {word for word, _ in values.tooltips[1:]} == lines
+
+
+def test_example_the_colours_of_the_key_mapping_have_a_scale(dashboard):
+    (bar,) = [one for one in dashboard.mapping.picture().figure.right if isinstance(one, ColorBar)]
+    assert bar.ticker.ticks == [0, 0.5, 1] and bar.major_label_overrides == {1: "most"}
 
 
 def test_example_a_colour_means_one_thing():
