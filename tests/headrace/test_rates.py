@@ -72,7 +72,16 @@ def test_example_the_papers_phases():
     schedule = rates.abrupt(seed=3)
     assert repr(schedule) == repr(rates.abrupt(seed=3)) != repr(rates.abrupt(seed=4))
     assert sum(s for s, _ in schedule.phases) == pytest.approx(1_200)
-    assert all(100 <= s <= 300 for s, _ in schedule.phases[:-1]) and all(500 <= r <= 8_000 for _, r in schedule.phases)
+    assert all(500 <= r <= 8_000 for _, r in schedule.phases)
+
+
+@pytest.mark.parametrize(("shortest", "longest", "total"), [(100, 300, 1_200), (9, 14, 43), (5, 5, 20), (3, 9, 2)])
+def test_no_phase_is_shorter_than_the_paper_has_them_the_last_one_neither(shortest, longest, total):
+    """Windows are to fill up at each rate. Two seconds cannot be divided into phases of three."""
+    for seed in range(100):
+        lengths = [s for s, _ in rates.abrupt(1, 9, shortest, longest, total, seed=seed).phases]
+        assert sum(lengths) == pytest.approx(total)
+        assert all(min(shortest, total) - 1e-9 <= each <= longest + 1e-9 for each in lengths), (seed, lengths)
 
 
 @pytest.mark.parametrize(

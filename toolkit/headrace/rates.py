@@ -208,7 +208,8 @@ def abrupt(
     Notes
     -----
     STRETCH (Gulisano et al.), section 8.5, whose figures are the defaults: 20 minutes of phases of
-    100 to 300 s with rates from 500 to 8,000 tuples per second. The same seed gives the same phases.
+    100 to 300 s with rates from 500 to 8,000 tuples per second. The same seed gives the same phases. The last one is no
+    shorter than the others, wherever so many seconds can be divided like that.
     """
     draw = random.Random(seed)
     steps, left = [], _positive("total_s", total_s)
@@ -219,7 +220,10 @@ def abrupt(
             f" give rates above 0 and each pair in rising order"
         )
     while left > 0:
-        seconds = min(left, draw.uniform(shortest_s, longest_s))
+        seconds, fewest = draw.uniform(shortest_s, longest_s), math.ceil(left / longest_s)
+        behind = left - seconds
+        if behind < math.ceil(behind / longest_s) * shortest_s or behind < 0:  # it cannot be divided into phases
+            seconds = left / fewest
         steps.append((seconds, draw.uniform(lowest, highest)))
         left -= seconds
     return Phases(steps)
