@@ -5,6 +5,10 @@ is one ordered stream again. VSN against our SN, where a router for each source 
 read a tuple's columns where they lie, once, in one process: so SN has here what the paper's Flink has not, and what is
 compared is sharing and sorting alone. Against a system that hands tuples over, `headrace bench peers` compares.
 Results are compared with the merged order: the count, and a hash over positions and times.
+
+Throughput is that of random times with many ties. Latency is taken with sources whose times go side by side: tuples are
+fed by position, at a steady rate, so of two sources with random times one would be ahead in time by hundreds of tuples, and
+its tuples would wait for the other's as long as these take to come, whatever the operator does.
 """
 
 from __future__ import annotations
@@ -62,10 +66,17 @@ def _fold(start: int, values: np.ndarray) -> int:
     return (start * pow(factor, len(values), 2**64) + total) & (2**64 - 1)
 
 
-def make_sources(n: int, seed: int = 7) -> tuple[list[pa.Table], int]:
-    """Two sorted sources with ties, and the hash of their merged order."""
+def make_sources(n: int, seed: int = 7, *, paced: bool = False) -> tuple[list[pa.Table], int]:
+    """Two sorted sources with ties, and the hash of their merged order.
+
+    Paced: tuple i of both is at 2 i or right after, so that no tuple is ready later than when the next one of the other
+    source has come.
+    """
     rng = np.random.default_rng(seed)
-    times = [np.sort(rng.integers(0, n, n // 2)) for _ in range(2)]
+    if paced:
+        times = [2 * np.arange(n // 2) + rng.integers(0, 2, n // 2) for _ in range(2)]
+    else:
+        times = [np.sort(rng.integers(0, n, n // 2)) for _ in range(2)]
     rows = [np.arange(len(ts)) + source * (n // 2) for source, ts in enumerate(times)]
     order = np.argsort(np.concatenate(times), kind="stable")  # ties: by source, then by position
     truth = _fold(0, np.concatenate(rows)[order])
@@ -77,10 +88,11 @@ def measure(full: bool, tiny: bool = False) -> Experiment:
     n, repetitions, threads = (8_000_000, 7, (1, 2, 4, 8)) if full else (1_000_000, 3, (1, 2, 4, 8))
     if tiny:
         n, repetitions, threads = 4_000, 1, (1, 2)
-    tables, truth = make_sources(n)
-    stream = hr.stream(tables, event_time="ts").forward()
+    unpaced, steady, few = make_sources(n), make_sources(n, paced=True), make_sources(min(n, 2 * LEAST_RATE), paced=True)
 
-    def run(side: str, count: int, per_second: int = 0) -> tuple[float, dict[str, float]]:
+    def run(of: tuple[list[pa.Table], int], side: str, count: int, per_second: int = 0) -> tuple[float, dict[str, float]]:
+        (tables, truth), n = of, 2 * len(of[0][0])
+        stream = hr.stream(tables, event_time="ts").forward()
         seen = _Order()
         case = Resident(stream, tables, count, collect=seen, mode=side)
         seconds = case.run(per_second=per_second)
@@ -91,13 +103,10 @@ def measure(full: bool, tiny: bool = False) -> Experiment:
     for _ in range(repetitions):
         for count in threads:
             for side in SIDES:
-                samples.setdefault((side, count), []).append(run(side, count)[0])
+                samples.setdefault((side, count), []).append(run(unpaced, side, count)[0])
     rates = {case: median(values) for case, values in samples.items()}
-    half = {(side, k): run(side, k, int(rates[side, k] / 4))[1] for side, k in rates}
-    few_tables, few_truth = make_sources(min(n, 2 * LEAST_RATE))
-    tables, truth, n = few_tables, few_truth, len(few_tables[0]) * 2
-    stream = hr.stream(tables, event_time="ts").forward()
-    calm = {(side, k): run(side, k, LEAST_RATE // 2)[1] for side, k in rates}
+    half = {(side, k): run(steady, side, k, int(rates[side, k] / 4))[1] for side, k in rates}
+    calm = {(side, k): run(few, side, k, LEAST_RATE // 2)[1] for side, k in rates}
     return _experiment(threads, rates, half, calm)
 
 
@@ -108,7 +117,8 @@ def _experiment(threads, rates, half, calm) -> Experiment:
         "Two sorted sources with many equal times, merged, forwarded by position, and put in order again. Rates count "
         "tuples of both sources. SN hands over positions, not tuples, in one process: it copies no payload, as the paper's Flink "
         "does, so their table is not this one. Latency, from a tuple's arrival to its place in the ordered result, is taken at "
-        f"half of each one's own highest rate and at {LEAST_RATE:,} tuples/s.",
+        f"half of each one's own highest rate and at {LEAST_RATE:,} tuples/s, with sources whose times go side by side, so that "
+        "a tuple waits for the next one of the other source at most.",
         PAPER,
     )
     for k in threads:
