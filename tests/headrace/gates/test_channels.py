@@ -56,6 +56,28 @@ def test_oracle_each_reader_gets_its_own_in_order(seed):
     assert got == [sent_in_order(per_source, reader) for reader in range(readers)]
 
 
+@pytest.mark.parametrize("sources", [1, 2, 4])
+def test_oracle_ready_is_what_the_paper_says_and_all_of_it(sources):
+    """Viper's Definition 1 after each tuple: ready is what is not after the smallest of the sources' latest times.
+
+    Of equal times: not after the first source that has it. One that has given nothing holds all back.
+    """
+    rng = random.Random(sources)
+    channels = ReaderChannels(sources, readers=2, capacity=256)
+    latest, rows, sent, got = [-1] * sources, [0] * sources, [], [[], []]
+    for _ in range(80):
+        source, owner = rng.randrange(sources), rng.randrange(2)
+        latest[source] = max(latest[source], 0) + rng.randrange(3)
+        assert channels.add([latest[source]], [owner], source) == 1
+        sent.append((owner, (latest[source], source, rows[source])))
+        rows[source] += 1
+        limit = min((ts, number) for number, ts in enumerate(latest))
+        for reader in (0, 1):
+            got[reader] += [(record.ts, record.source, record.row) for record in channels.get_ready(reader)]
+            assert got[reader] == sorted(each for to, each in sent if to == reader and each[:2] <= limit)
+    assert all(got)
+
+
 def test_a_silent_source_holds_others_back_until_it_promises():
     channels = ReaderChannels(sources=2)
     channels.add([1, 2, 9], [0, 0, 0], 0)

@@ -97,9 +97,11 @@ class TupleBuffer:
 
     Notes
     -----
-    STRETCH (Gulisano et al.), Table II. Differs: joining readers start at the
-    caller's current position, inclusive, so that the record which made the
-    caller add them is theirs too; time may also be moved by heartbeats.
+    STRETCH (Gulisano et al.), Table II. `get` moves on at once, so joining
+    readers start at the record that the caller gets next, as the table has it.
+    The engine's instances move on when a record has been processed: the one
+    that made an instance add others is theirs too, which the table would lose.
+    Differs: time may also be moved by heartbeats.
     """
 
     _gate: str
