@@ -17,7 +17,7 @@ import pytest
 from headrace.memory.cells import padded_cells
 from headrace_bench.experiments import viper, viper_trial
 from headrace_bench.experiments.viper_energy import EnergyCounters
-from headrace_bench.experiments.viper_kernel import NEW_SEG, POS_REP
+from headrace_bench.experiments.viper_kernel import NEW_SEG, POS_REP, due_in_order
 from headrace_bench.experiments.viper_roads import (
     COLUMNS,
     OPERATORS,
@@ -230,9 +230,52 @@ def test_energy_is_told_where_it_is_counted(table, defined, monkeypatch):
     counted = viper._experiment(table, figures, "")
     assert "RAPL" in counted.text and "stands for" not in counted.text
     assert {row.unit for row in counted.rows if "energy" in row.case} == {"uJ"}
-    assert len(counted.figures) == 18 and any("energy" in figure.title for figure in counted.figures)
+    assert {row.unit for row in counted.rows if row.case.endswith("power")} == {"W"}
+    assert not any(row.unit == "W" for row in without.rows)
+    assert len(without.figures) == 18 and len(counted.figures) == 24
+    assert {figure.y_label for figure in counted.figures if "power" in figure.title} == {"power (W)"}, "the paper's axis"
     medians = [row for row in counted.rows if "median of cells" in row.case]
     assert [(row.value, row.goal) for row in medians] == [(0.75, 1.1), (0.5, None)]
     merging = [row for row in counted.rows if "1x2" in row.case and row.goal is not None]
     assert merging and all(row.baseline_name == "merge operators" for row in merging)
     assert all(row.goal is None and row.baseline_name == "queues" for row in counted.rows if "1x1" in row.case)
+
+
+def test_power_is_energy_over_time(table, defined, monkeypatch):
+    """100 J in 2 s are 50 W; the sides take 2, 4 and 8 s for it."""
+    seconds, truth = dict(zip(viper_trial.SIDES, (2.0, 4.0, 8.0), strict=True)), expected(defined[POS_REP], 1)
+
+    def run(side, *_):
+        return viper_trial.Outcome(truth, seconds[side], 1.0, 100.0, np.ones(8))
+
+    monkeypatch.setattr(viper, "run", run)
+    found = viper.measure_cell(share_roads(table, 1, 1), POS_REP, defined[POS_REP], 3)
+    assert list(found["power"].values()) == [50.0, 25.0, 12.5]
+    assert list(found["energy per tuple"].values()) == pytest.approx([100 / ROWS * 1e6] * 3)
+
+
+def test_the_papers_16_cells_and_three_batches():
+    assert len(set(viper.CELLS)) == 16 and {i for cell in viper.CELLS for i in cell} == {1, 2, 4, 6}
+    assert {*viper.BATCHES, viper.BATCH} == {1, 16, 128} and set(viper.BATCHED) <= set(viper.CELLS)
+
+
+@pytest.mark.parametrize("side", viper_trial.SIDES)
+def test_oracle_tuples_handed_over_one_at_a_time(table, defined, side):
+    """The sequence is the same, at full speed and paced; `due_in_order` never gives more than it was told to."""
+    roads, truth = share_roads(table, 2, 2), expected(defined[NEW_SEG], 2)
+    for per_second in (0, 400_000):
+        outcome = viper_trial.run(side, roads, NEW_SEG, per_second, truth[:, 1] if per_second else None, batch=1)
+        assert (outcome.ended == truth).all()
+    order = np.arange(1_000)
+    for batch in (1, 16, 128):
+        assert due_in_order(order, 10, 0, 0, batch) == 10 + batch
+        assert due_in_order(order, 10, 0, 1_000_000_000, batch) == 10 + batch  # all are due long since
+        assert due_in_order(order, 990, 0, 0, batch) == min(1_000, 990 + batch)
+
+
+def test_figures_over_tuples_at_once_have_all_sides_and_the_default(table):
+    one = {measure: dict.fromkeys(viper_trial.SIDES, 1.0) for measure in viper.MEASURES}
+    figures = {(name, 2, 2): one for name in OPERATORS}
+    batched = {(name, 2, 2, batch): one for name in OPERATORS for batch in viper.BATCHES}
+    drawn = [each for each in viper._experiment(table, figures, "", batched).figures if "at once" in each.title]
+    assert len(drawn) == 2 and all([line.x for line in each.lines] == [[1, 16, 128]] * 3 for each in drawn)

@@ -18,7 +18,8 @@ OPERATORS = "headrace_bench.experiments.viper_operators_kernel"
 READERS = "headrace_bench.experiments.viper_readers_kernel"
 QUEUES = "headrace.gates.channels_kernel"
 CHANNEL = "headrace_bench.experiments.viper_channel_kernel"
-SMALL = {"EVENT": 1, "BATCH": 2, "READ": 2, "_A": 1, "_B": 1}  # a hash that fits 64 bits without wrapping
+BATCH = 2
+SMALL = {"EVENT": 1, "READ": 2, "_A": 1, "_B": 1}  # a hash that fits 64 bits without wrapping
 
 
 def kernels(*planted, side=OPERATORS):
@@ -78,7 +79,7 @@ def one_sink(k, sources, capacity, chunk):
         only = SimpleNamespace(first=[[0]], instance=w.instance)
         ended, stop = [[-1, -1]], [0]
         threads = [
-            k.inject(q, only, s, ts, list(range(len(ts))), [0], s, inputs, 0, stop) for s, ts in enumerate(sources)
+            k.inject(q, only, s, ts, list(range(len(ts))), [0], s, inputs, 0, BATCH, stop) for s, ts in enumerate(sources)
         ]
         threads.append(k.merge(q, joined(k, q, 0, inputs, inputs), 0, inputs, inputs, chunk, stop))
         threads.append(k.receive(q, w, 0, inputs, inputs + 1, chunk, [], ended, stop))
@@ -109,7 +110,7 @@ def whole(k, sources, owners, capacity, chunk):
         for s, ts in enumerate(sources):
             for i in range(instances):
                 q.writer[i * injectors + s] = s
-            running.append(k.inject(q, w, s, ts, list(range(len(ts))), [0], s, injectors, 0, stop))
+            running.append(k.inject(q, w, s, ts, list(range(len(ts))), [0], s, injectors, 0, BATCH, stop))
         for i in range(instances):
             before, thread = i * injectors, len(running)
             q.reader[before : before + injectors] = [thread] * injectors
@@ -146,7 +147,7 @@ def readers(k, injectors_k, sources, owners, capacity, chunk):
         for s, ts in enumerate(sources):
             for i in range(instances):
                 q.writer[i * injectors + s] = s
-            running.append(injectors_k.inject(q, w, s, ts, list(range(len(ts))), [0], s, injectors, 0, stop))
+            running.append(injectors_k.inject(q, w, s, ts, list(range(len(ts))), [0], s, injectors, 0, BATCH, stop))
         for i in range(instances):
             before, own, thread = i * injectors, to_instance + i, len(running)
             q.reader[before : before + injectors] = [thread] * injectors
@@ -193,7 +194,7 @@ def channel(k, sources, owners, bound):
         after = log_state(k, 2, 2, ring=bound, log=2 * bound, bound=bound, reading=2)
         w = work(sources, owners, 2)
         ended, stop = [[-1, -1] for _ in range(2)], [0]
-        running = [k.inject(before, s, ts, [*range(len(ts))], [0], 0, stop) for s, ts in enumerate(sources)]
+        running = [k.inject(before, s, ts, [*range(len(ts))], [0], 0, BATCH, stop) for s, ts in enumerate(sources)]
         for i in range(2):
             running.append(k.operate(before, after, w, 0, i, stop))
             running.append(k.receive(after, w, i, [], ended, stop))

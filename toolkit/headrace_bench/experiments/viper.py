@@ -12,9 +12,9 @@ operators   a queue from each writer to each reader; before a reader with two qu
 
 What the sides share, so that only the place of the merging differs: the stored columns and who owns which
 tuple, computed beforehand; the operators and the sinks' work, one kernel each (`viper_kernel`); the kernels
-that merge, which are the gate's; tuples handed over 128 at a time and read at most 1,024 at a time; 8,192
-tuples between two stages; times promised by position, not by extra tuples; sleeping on event counts, never
-spinning. Why kernels of their own and not `hr.operator`: the engine's instances do more than the paper's
+that merge, which are the gate's; tuples handed over 128 at a time (in some cells singly and by 16 besides) and read at
+most 1,024 at a time; 8,192 tuples between two stages; times promised by position, not by extra tuples; sleeping on event
+counts, never spinning. Why kernels of their own and not `hr.operator`: the engine's instances do more than the paper's
 (windows, epochs, an output ordered by content), and the other side would have to do it too.
 
 A shared gate is read by every instance in full, each keeping what it owns; a queue holds only what its reader
@@ -40,6 +40,7 @@ from headrace.summary import counted
 from headrace_bench.experiments.experiment import Experiment, Paper
 from headrace_bench.experiments.figure import Figure, Line
 from headrace_bench.experiments.viper_energy import EnergyCounters
+from headrace_bench.experiments.viper_kernel import BATCH
 from headrace_bench.experiments.viper_roads import (
     OPERATORS,
     Results,
@@ -53,8 +54,13 @@ from headrace_bench.experiments.viper_trial import SIDES, Outcome, run
 from headrace_bench.rows import Row, median
 
 COUNTS = (1, 2, 4, 6)
-SMALL = ((1, 1), (1, 6), (2, 2), (4, 4), (6, 1), (6, 6))
+CELLS = tuple((injectors, instances) for injectors in COUNTS for instances in COUNTS)
+"""The paper's 16 configurations."""
 TINY = ((1, 1), (3, 2))
+BATCHES = (1, 16)
+"""Tuples that an injector hands over at once, besides `BATCH`: the paper's engine has one at a time."""
+BATCHED = ((1, 1), (2, 2), (6, 6))
+"""Cells of these, unless it is all of them."""
 NAMES = {"readers": "in a channel for each reader", "channel": "in a shared gate", "operators": "in the operator layer"}
 
 PAPER = Paper(
@@ -83,16 +89,22 @@ MEASURES = {
     "latency p99": ("ms", "lower"),
     "CPU time per tuple": ("ns", "lower"),
     "energy per tuple": ("uJ", "lower"),
+    "power": ("W", "lower"),
 }
+OF_COUNTERS = ("energy per tuple", "power")
+"""What only a machine with energy counters has; the paper's axis is power."""
+Batched = dict[tuple[str, int, int, int], dict[str, dict[str, float]]]
+"""Operator, injectors, instances, tuples at once -> what `measure_cell` gives."""
 
 
 def measure(full: bool, tiny: bool = False) -> Experiment:
     """Throughput, latency and cost of all sides for each number of injectors and instances."""
-    n, repetitions, cells = (4_000_000, 7, [(i, k) for i in COUNTS for k in COUNTS]) if full else (500_000, 5, SMALL)
+    n, repetitions, cells, batched_cells = (4_000_000, 7, CELLS, CELLS) if full else (500_000, 5, CELLS, BATCHED)
     if tiny:
-        n, repetitions, cells = 20_000, 1, TINY
+        n, repetitions, cells, batched_cells = 20_000, 1, TINY, TINY
     table = make_roads(n)
     figures: dict[Cell, dict[str, dict[str, float]]] = {}
+    batched: Batched = {}
     shares = []
     for name, operator in OPERATORS.items():
         results = define(table, operator)
@@ -100,11 +112,15 @@ def measure(full: bool, tiny: bool = False) -> Experiment:
         for injectors, instances in cells:
             roads = share_roads(table, injectors, instances)
             figures[name, injectors, instances] = measure_cell(roads, operator, results, repetitions)
-    return _experiment(table, figures, ", ".join(shares))
+            if (injectors, instances) in batched_cells:
+                for batch in BATCHES:
+                    found = measure_cell(roads, operator, results, repetitions, batch)
+                    batched[name, injectors, instances, batch] = found
+    return _experiment(table, figures, ", ".join(shares), batched)
 
 
 def measure_cell(
-    roads: Roads, operator: int, results: Results, repetitions: int
+    roads: Roads, operator: int, results: Results, repetitions: int, batch: int = BATCH
 ) -> dict[str, dict[str, float]]:
     """Measure all sides of one cell. Returns measure -> side -> median.
 
@@ -117,7 +133,7 @@ def measure_cell(
     total = sum(map(len, roads.ts))
 
     def checked(side: str, per_second: int = 0) -> Outcome:
-        outcome = run(side, roads, operator, per_second, truth[:, 1] if per_second else None)
+        outcome = run(side, roads, operator, per_second, truth[:, 1] if per_second else None, batch)
         assert np.array_equal(outcome.ended, truth), (
             f"{side}, {roads.injectors} injectors, {roads.instances} instances: another sequence than the definition"
         )
@@ -137,13 +153,16 @@ def measure_cell(
         found["latency p99"][side] = median([wait[1] for wait in waits])
         found["CPU time per tuple"][side] = median([each[side].cpu_s for each in fast]) / total * 1e9
         found["energy per tuple"][side] = median([each[side].joules for each in fast]) / total * 1e6
+        found["power"][side] = median([each[side].joules / each[side].seconds for each in fast])
     return found
 
 
-def _experiment(table: pa.Table, figures: dict[Cell, dict[str, dict[str, float]]], shares: str) -> Experiment:
+def _experiment(
+    table: pa.Table, figures: dict[Cell, dict[str, dict[str, float]]], shares: str, batched: Batched | None = None
+) -> Experiment:
     powered = EnergyCounters().available
     energy = (
-        "Energy is what the processor's RAPL counters say, the whole machine's."
+        "Energy and power are what the processor's RAPL counters say, the whole machine's, at full speed."
         if powered
         else "This machine shows no energy counters (/sys/class/powercap): CPU time stands for energy."
     )
@@ -160,7 +179,7 @@ def _experiment(table: pa.Table, figures: dict[Cell, dict[str, dict[str, float]]
     for (name, injectors, instances), found in figures.items():
         merges = injectors > 1 or instances > 1
         for measure, (unit, better) in MEASURES.items():
-            if measure == "energy per tuple" and not powered:
+            if measure in OF_COUNTERS and not powered:
                 continue
             theirs = found[measure]["operators"]
             for side in COMPARED:
@@ -175,11 +194,33 @@ def _experiment(table: pa.Table, figures: dict[Cell, dict[str, dict[str, float]]
         goal = 1.1 if side == "readers" else None
         case = f"throughput {NAMES[side]} over that in the operator layer, median of cells with two and more instances"
         finished.rows.append(Row("viper", case, gain, "x", "higher", goal))
-    shown = ["throughput", "latency p50", "energy per tuple" if powered else "CPU time per tuple"]
+    for (name, injectors, instances, batch), found in (batched or {}).items():
+        for side in COMPARED:
+            case = f"{name}, {injectors}x{instances} injectors x instances, {counted(batch, 'tuple')} at once, {NAMES[side]}"
+            theirs = found["throughput"]["operators"]
+            unit, better = MEASURES["throughput"]
+            ours = found["throughput"][side]
+            finished.rows.append(Row("viper", f"{case}, throughput", ours, unit, better, None, theirs, "merge operators"))
+    shown = ["throughput", "latency p50", *(OF_COUNTERS if powered else ["CPU time per tuple"])]
     for name in OPERATORS:
         cells = {(i, k): found for (operator, i, k), found in figures.items() if operator == name}
         finished.figures += [_figure(name, side, measure, cells) for measure in shown for side in SIDES]
+    finished.figures += _batched_figures(figures, batched or {})
     return finished
+
+
+def _batched_figures(figures: dict[Cell, dict[str, dict[str, float]]], batched: Batched) -> list[Figure]:
+    """Throughput of each side over the tuples that are handed over at once, of each operator and cell."""
+    drawn = []
+    for name, injectors, instances in dict.fromkeys(key[:3] for key in batched):
+        by_batch = {batch: batched[name, injectors, instances, batch] for batch in BATCHES}
+        by_batch[BATCH] = figures[name, injectors, instances]
+        lines = [
+            Line(NAMES[side], list(by_batch), [found["throughput"][side] for found in by_batch.values()]) for side in SIDES
+        ]
+        title = f"{name}, {injectors} x {instances}: throughput over tuples at once"
+        drawn.append(Figure(title, "tuples handed over at once", "M tuples/s", lines, log_x=True, log_y=True))
+    return drawn
 
 
 def _figure(name: str, side: str, measure: str, cells: dict[tuple[int, int], dict[str, dict[str, float]]]) -> Figure:

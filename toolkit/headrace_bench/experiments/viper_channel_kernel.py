@@ -51,12 +51,15 @@ def end(g, source, stop):
 
 
 @kernel
-def inject(g, source, ts, order, clock, per_second, stop):
-    """Run an injector: `per_second` tuples of all injectors together; 0 = as fast as the gate takes them."""
+def inject(g, source, ts, order, clock, per_second, batch, stop):
+    """Run an injector: `per_second` tuples of all injectors together, at most `batch` at once.
+
+    0 a second: as fast as the gate takes them.
+    """
     begin = begin_all(clock)
     done = 0
     while done < ts.size and load_acquire(stop, 0) == 0:
-        due = due_in_order(order, done, begin, per_second)
+        due = due_in_order(order, done, begin, per_second, batch)
         done += add_or_wait(g, source, ts, done, due - done, done, stop)
     end(g, source, stop)
 

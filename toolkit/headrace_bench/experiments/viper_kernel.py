@@ -21,7 +21,7 @@ from headrace.memory.bundle import by_reference
 POS_REP, NEW_SEG = 0, 1
 SEGMENTS = 100
 
-BATCH = 128  # tuples an injector hands over at once
+BATCH = 128  # tuples an injector hands over at once, where nothing else is said
 READ = 1024  # tuples a reader takes at once
 CAPACITY = (1 << 13) - CONTROL_RESERVE  # tuples between one stage and the next
 
@@ -80,18 +80,19 @@ def begin_all(clock):
 
 
 @kernel
-def due_in_order(order, done, begin, per_second):
+def due_in_order(order, done, begin, per_second, batch):
     """How many of an injector's tuples are due, at a steady rate of all together; sleeps until one more than `done` is.
 
     So tuples of all injectors come nearly in the order of their times, and a latency is not that of the
-    injectors' differences. At rate 0 the next batch is always due.
+    injectors' differences. It is `batch` at most; at rate 0 so many are always due.
     """
+    end = min(order.size, done + batch)
     if per_second == 0:
-        return min(order.size, done + BATCH)
+        return end
     while True:
         reached = (now_ns() - begin) * per_second // 1_000_000_000 + 1
         due = done
-        while due < order.size and order[due] < reached:
+        while due < end and order[due] < reached:
             due += 1
         if due > done:
             return due

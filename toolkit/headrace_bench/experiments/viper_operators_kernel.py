@@ -34,17 +34,17 @@ from headrace_bench.experiments.viper_kernel import apply, begin_all, due_in_ord
 
 
 @kernel
-def inject(q, w, source, ts, order, clock, thread, injectors, per_second, stop):
+def inject(q, w, source, ts, order, clock, thread, injectors, per_second, batch, stop):
     """Run an injector: put each tuple into the queue of the instance that owns its car.
 
-    `per_second` tuples of all injectors together; 0 = as fast as the queues take them.
+    `per_second` tuples of all injectors together, at most `batch` at once; 0 = as fast as the queues take them.
     """
     instances = w.first.shape[0]
     heads = np.zeros(instances, np.int64)
     begin = begin_all(clock)
     done = 0
     while done < ts.size and load_acquire(stop, 0) == 0:
-        due = due_in_order(order, done, begin, per_second)
+        due = due_in_order(order, done, begin, per_second, batch)
         count = min(due - done, room_of(q, source, injectors, instances))
         if count == 0:
             number = ticket(q, thread)

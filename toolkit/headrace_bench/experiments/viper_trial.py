@@ -16,7 +16,7 @@ from headrace.memory.cells import padded_cells, publish_cell
 from headrace.workers.pool import WorkerPool
 from headrace_bench.experiments import viper_channel_kernel, viper_operators_kernel, viper_readers_kernel
 from headrace_bench.experiments.viper_energy import EnergyCounters
-from headrace_bench.experiments.viper_kernel import CAPACITY, READ
+from headrace_bench.experiments.viper_kernel import BATCH, CAPACITY, READ
 from headrace_bench.experiments.viper_roads import Roads
 
 TIMEOUT_S = 120.0
@@ -50,14 +50,16 @@ class Outcome:
     waits_us: np.ndarray
 
 
-def channel_calls(roads: Roads, operator: int, per_second: int, waits: list[np.ndarray], ended, stop) -> list[Call]:
+def channel_calls(
+    roads: Roads, operator: int, per_second: int, waits: list[np.ndarray], ended, stop, batch: int = BATCH
+) -> list[Call]:
     """Threads of determinism in a shared gate (STRETCH's TB): one for each injector, instance and sink."""
     before = _gate(roads.injectors, roads.instances)
     after = _gate(roads.instances, roads.instances)
     calls: list[Call] = []
     clock = padded_cells(1)
     for s, (ts, order) in enumerate(zip(roads.ts, roads.order, strict=True)):
-        calls.append((f"injector-{s}", viper_channel_kernel.inject, (before, s, ts, order, clock, per_second, stop)))
+        calls.append((f"injector-{s}", viper_channel_kernel.inject, (before, s, ts, order, clock, per_second, batch, stop)))
     for k in range(roads.instances):
         calls.append((f"instance-{k}", viper_channel_kernel.operate, (before, after, roads.work, operator, k, stop)))
         calls.append((f"sink-{k}", viper_channel_kernel.receive, (after, roads.work, k, waits[k], ended, stop)))
@@ -73,7 +75,9 @@ def _gate(sources: int, readers: int):
     return arrays
 
 
-def operator_calls(roads: Roads, operator: int, per_second: int, waits: list[np.ndarray], ended, stop) -> list[Call]:
+def operator_calls(
+    roads: Roads, operator: int, per_second: int, waits: list[np.ndarray], ended, stop, batch: int = BATCH
+) -> list[Call]:
     """Threads of determinism in the operator layer: those of the channel's side, and one for each merge operator."""
     injectors, instances, work = roads.injectors, roads.instances, roads.work
     layout = Layout(injectors, instances)
@@ -89,7 +93,7 @@ def operator_calls(roads: Roads, operator: int, per_second: int, waits: list[np.
     clock = padded_cells(1)
     for s, (ts, order) in enumerate(zip(roads.ts, roads.order, strict=True)):
         layout.writes(len(calls), range(s, injectors * instances, injectors))
-        arguments = (q, work, s, ts, order, clock, len(calls), injectors, per_second, stop)
+        arguments = (q, work, s, ts, order, clock, len(calls), injectors, per_second, batch, stop)
         calls.append((f"injector-{s}", viper_operators_kernel.inject, arguments))
     for k in range(instances):
         queue = k * injectors
@@ -112,7 +116,9 @@ def operator_calls(roads: Roads, operator: int, per_second: int, waits: list[np.
     return calls
 
 
-def reader_calls(roads: Roads, operator: int, per_second: int, waits: list[np.ndarray], ended, stop) -> list[Call]:
+def reader_calls(
+    roads: Roads, operator: int, per_second: int, waits: list[np.ndarray], ended, stop, batch: int = BATCH
+) -> list[Call]:
     """Threads of determinism in a channel for each reader: one for each injector, instance and sink, which merge."""
     injectors, instances, work = roads.injectors, roads.instances, roads.work
     layout = Layout(injectors, instances)
@@ -132,7 +138,7 @@ def reader_calls(roads: Roads, operator: int, per_second: int, waits: list[np.nd
     clock = padded_cells(1)
     for s, (ts, order) in enumerate(zip(roads.ts, roads.order, strict=True)):
         layout.writes(len(calls), range(s, injectors * instances, injectors))
-        arguments = (q, work, s, ts, order, clock, len(calls), injectors, per_second, stop)
+        arguments = (q, work, s, ts, order, clock, len(calls), injectors, per_second, batch, stop)
         calls.append((f"injector-{s}", viper_operators_kernel.inject, arguments))
     first = layout.from_instance
     for k in range(instances):
@@ -177,7 +183,9 @@ SIDES: dict[str, Callable[..., list[Call]]] = {
 }  # fmt: skip
 
 
-def run(side: str, roads: Roads, operator: int, per_second: int = 0, results: np.ndarray | None = None) -> Outcome:
+def run(
+    side: str, roads: Roads, operator: int, per_second: int = 0, results: np.ndarray | None = None, batch: int = BATCH
+) -> Outcome:
     """Run one side to its end.
 
     Parameters
@@ -190,6 +198,8 @@ def run(side: str, roads: Roads, operator: int, per_second: int = 0, results: np
         Tuples a second of all injectors together; 0 = as fast as they are taken.
     results : int64[sinks], optional
         How many results each sink will get: their latencies are kept.
+    batch : int
+        Tuples that an injector hands over at once, at most.
 
     Raises
     ------
@@ -200,7 +210,7 @@ def run(side: str, roads: Roads, operator: int, per_second: int = 0, results: np
     waits = [np.zeros(n, np.int64) for n in (results if results is not None else [0] * roads.instances)]
     ended = np.full((roads.instances, 2), -1)
     stop = padded_cells(1)
-    calls = SIDES[side](roads, operator, per_second, waits, ended, stop)
+    calls = SIDES[side](roads, operator, per_second, waits, ended, stop, batch)
     seconds, cpu_s, joules = run_threads(calls, stop)
     settled = [each[each.size // 4 :] for each in waits]
     return Outcome(ended, seconds, cpu_s, joules, np.concatenate(settled) / 1e3)
