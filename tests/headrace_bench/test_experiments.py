@@ -13,7 +13,7 @@ import pytest
 
 import headrace_bench as bench
 from headrace_bench import experiments
-from headrace_bench.experiments import Experiment, Figure, Line, Paper, q1
+from headrace_bench.experiments import Experiment, Figure, Line, Paper, q1, q3
 from headrace_bench.experiments.figure import COLORS, box_of, log_ticks, places_of, plot_of
 from headrace_bench.experiments.kept import keep, kept, other_work
 from headrace_bench.experiments.page import write_page
@@ -182,3 +182,28 @@ def test_example_the_map_makes_a_tuple_of_each_key():
 def test_line_of_unequal_lengths_is_refused():
     with pytest.raises(ValueError, match="line 'a': 2 x for 1 y"):
         Line("a", [1, 2], [1])
+    with pytest.raises(ValueError, match="line 'a': 1 deviations for 2 y"):
+        Line("a", [1, 2], [1, 2], deviation=[0.5])
+
+
+def test_example_deviations_are_bars(tmp_path):
+    finished = Experiment("q0", "t", "x", PAPER)
+    finished.figures.append(Figure("f", "threads", "t/s", [Line("ours", [1, 2], [10.0, 20.0], deviation=[1.0, 2.5])]))
+    keep(finished, "small", 0.0, tmp_path)
+    for figure in (*finished.figures, *kept("q0", tmp_path).experiment.figures):
+        (bars,) = [each for each in plot_of(figure).renderers if type(each.glyph).__name__ == "Segment"]
+        assert [list(bars.data_source.data[name]) for name in ("y0", "y1")] == [[9.0, 17.5], [11.0, 22.5]]
+        assert bars.glyph.line_color == plot_of(figure).renderers[0].glyph.line_color
+
+
+def test_example_the_rate_that_is_sustained_and_its_deviation():
+    """Figure 8: 6e9 comparisons a second are 3,162 tuples a second of each side that meet 5 minutes of the other."""
+    names = [*q3.WAYS[:2], q3.ADHOC]
+    spread = {(way, n): [n * 60e3, n * 60e3, n * 240e3] for way in names for n in (1, 4)}
+    drawn = q3._sustained_figure(100_000, (1, 4), 6e9, spread)
+    one, band = drawn.lines[:2]
+    assert (one.name, list(one.y)) == ("1T", [pytest.approx(3162.28, abs=0.01)])
+    rates = [[math.sqrt(n * 60e3 * 1e5 / 600), math.sqrt(n * 240e3 * 1e5 / 600)] for n in (1, 4)]
+    assert band.y == pytest.approx([low for low, _ in rates])
+    assert band.deviation == pytest.approx([(high - low) * math.sqrt(2) / 3 for low, high in rates])
+    assert [line.name for line in drawn.lines] == ["1T", *names] and drawn.x_label == "threads"

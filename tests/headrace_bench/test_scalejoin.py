@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from headrace_bench import scalejoin
-from headrace_bench.join import columns_of, make_sides, plain_pairs
+from headrace_bench.join import columns_of, make_sides, plain_pairs, plain_waits
 
 
 def often_near(rows, seed=7):
@@ -48,6 +48,17 @@ def test_oracle_each_pair_is_noted_once_and_not_before_its_tuples_came():
     assert pairs == wanted and len(due_s) == wanted[0]
     assert (np.diff(due_s) >= 0).all() and set((due_s * 1e6).round().astype(int)) <= {*columns[0], *columns[3]}
     assert latency_ms.min() >= 0
+
+
+@pytest.mark.slow
+def test_oracle_1t_at_a_rate_finds_the_plain_loops_pairs_and_notes_each():
+    columns, first = often_near(2_000), 400
+    for times in (columns[0], columns[3]):
+        times[:first] = np.minimum(times[:first], min(columns[0][first], columns[3][first]))
+    for per_second in (20_000, 10**9):  # at the second one all are there at once
+        waits, pairs = plain_waits(columns, 600, first, per_second)
+        wanted = plain_pairs(columns, 600, first)
+        assert pairs == wanted and wanted[0] / 2 <= len(waits) <= wanted[0] and waits.min() >= 0
 
 
 @pytest.mark.slow

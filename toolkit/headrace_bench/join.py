@@ -22,8 +22,14 @@ import headrace as hr
 from headrace.elastic import epochs
 from headrace.summary import counted
 from headrace_bench.join_kernel import COUNT, REFERENCES, WIDTH, join_loop
+from headrace_bench.join_paced_kernel import join_paced
 from headrace_bench.resident import Resident
 from headrace_bench.rows import Row, median
+from headrace_bench.scalejoin_kernel import NOTED
+
+
+MOST_WAITS = 1 << 20
+"""Pairs of which it is kept how long they took."""
 
 
 def near(left, right):
@@ -70,6 +76,27 @@ def plain_rate(columns: Sequence[np.ndarray], size: int, window: int, repetition
         join_loop(*columns, size, window, found)
         rates.append(compared / (time.perf_counter() - begin))
     return median(rates)
+
+
+def plain_waits(
+    columns: Sequence[np.ndarray], size: int, first: int, per_second: int
+) -> tuple[np.ndarray, tuple[int, int]]:
+    """Tuples of each side come to the plain loop at a steady rate: how long pairs took, from when the later tuple was taken.
+
+    Returns
+    -------
+    int64[n]
+        Nanoseconds, of the later half of the pairs.
+    (int, int)
+        Pairs and digest.
+    """
+    found, waits = np.zeros(NOTED + 1, np.int64), np.zeros((MOST_WAITS, 3), np.int64)
+    join_paced(*(column[: first + 1] for column in columns), size, first, per_second, found, waits)  # compiles
+    found[:] = 0
+    join_paced(*columns, size, first, per_second, found, waits)
+    noted = waits[: int(found[NOTED])]
+    noted = noted[noted[:, 0] >= np.median(noted[:, 0])] if len(noted) else noted
+    return noted[:, 2] - noted[:, 1], (int(found[COUNT]), int(found[REFERENCES]) & (2**64 - 1))
 
 
 def band_join(left: pa.Table, right: pa.Table, size: int, index: bool = False) -> Any:

@@ -34,6 +34,8 @@ class Line:
         A model's, not measured: drawn dashed and named so.
     steps : bool
         The value holds until the next x: threads over time.
+    deviation : sequence of float
+        Standard deviation of each y over the repetitions, drawn as bars; none is drawn where there is none.
     """
 
     name: str
@@ -41,10 +43,13 @@ class Line:
     y: Sequence[float]
     predicted: bool = False
     steps: bool = False
+    deviation: Sequence[float] = ()
 
     def __post_init__(self):
         if len(self.x) != len(self.y):
             raise ValueError(f"line {self.name!r}: {len(self.x)} x for {len(self.y)} y; give as many of both")
+        if self.deviation and len(self.deviation) != len(self.y):
+            raise ValueError(f"line {self.name!r}: {len(self.deviation)} deviations for {len(self.y)} y; give as many, or none")
 
 
 WHISKERS = (1, 25, 50, 75, 99)
@@ -181,6 +186,9 @@ def plot_of(figure: Figure, name: str = "plot", places: Mapping[str, int] | None
         is_second = first[places[line.name]] != line.name
         dash = "dashed" if line.predicted else "dotted" if is_second else "solid"
         plot.line(list(line.x), list(line.y), color=color, line_width=2, line_dash=dash, legend_label=label)
+        if line.deviation:
+            ends = [[y + sign * d for y, d in zip(line.y, line.deviation, strict=True)] for sign in (-1, 1)]
+            plot.segment(list(line.x), ends[0], list(line.x), ends[1], color=color, line_width=2, legend_label=label)
         if len(line.x) <= 40:
             fill = None if line.predicted else color
             plot.scatter(

@@ -11,6 +11,9 @@ Windows are given in tuples a side. Of a window of time, 5 minutes in the paper,
 the rate that a way sustains is where both meet: a rate r a side fills it with 300 r tuples, and with C
 comparisons a second 2 r (300 r) = C, so r = sqrt(C / 600).
 
+The rate that so many threads sustain is drawn over the threads, with the deviation of its repetitions, as in Figure 8;
+and beside latencies that of 1T, to which tuples come at half of its own rate.
+
 Last what longer batches bring a join of all pairs, and at what price: what an instance reads of the window it
 reads once for a batch of tuples, whose results wait for the end of the batch.
 
@@ -35,7 +38,7 @@ from headrace.summary import counted
 from headrace_bench.experiments.experiment import STRETCH_MACHINE, Experiment, Paper
 from headrace_bench.experiments.figure import Figure, Line
 from headrace_bench.experiments.scaling import ASSUMPTIONS, predict
-from headrace_bench.join import band_join, columns_of, make_sides, near, plain_pairs, plain_rate
+from headrace_bench.join import band_join, columns_of, make_sides, near, plain_pairs, plain_rate, plain_waits
 from headrace_bench.join_kernel import LEFT, RIGHT, WIDTH
 from headrace_bench.resident import Resident, digest_one
 from headrace_bench.rows import Row, median
@@ -143,6 +146,12 @@ class _Window:
         assert pairs == self.later, f"{ADHOC}, {threads} threads: other pairs than the plain loop's"
         return tuple(np.percentile(waits / 1e6, (50, 99))) if waits.size else (math.nan, math.nan)
 
+    def plain_latency_ms(self, per_second: float) -> tuple[float, float]:
+        """p50 and p99 of 1T, at a steady rate of both sides."""
+        waits, pairs = plain_waits(self.columns, self.size, self.window, max(1, int(per_second / 2)))
+        assert pairs == self.later, "1T at a rate: other pairs than at full speed"
+        return tuple(np.percentile(waits / 1e6, (50, 99))) if waits.size else (math.nan, math.nan)
+
     def latency_ms(self, way: str, threads: int, per_second: float, **options: int) -> tuple[float, float]:
         """p50 and p99 at a steady rate of both sides."""
         run = self.case(way, threads, **options)
@@ -168,6 +177,7 @@ def measure(full: bool, tiny: bool = False) -> Experiment:
     plain: dict[int, float] = {}
     delays: dict[tuple[str, int], tuple[float, float]] = {}
     batched: list[Batched] = []
+    spread: dict[tuple[str, int], list[float]] = {}
     for window in windows:
         # The index takes hundreds of thousands of tuples a second whatever the window; all pairs take time.
         arriving = {way: int(min(2e6, max(2_000, work / window / 2))) for way in WAYS}
@@ -191,6 +201,8 @@ def measure(full: bool, tiny: bool = False) -> Experiment:
         for (way, n), values in samples.items():
             rates[way, n, window] = median(values)
         if window == middle:
+            spread = samples
+            delays["1T", 1] = one.plain_latency_ms(min(100_000.0, plain[window] / window / 2))
             for way in (WAYS[0], "index"):
                 for n in counts:
                     delays[way, n] = cases[way].latency_ms(way, n, min(100_000.0, rates[way, n, window] / 2))
@@ -198,7 +210,7 @@ def measure(full: bool, tiny: bool = False) -> Experiment:
                 delays[ADHOC, n] = one.adhoc_latency_ms(n, rates[ADHOC, n, window] / 2)
         if window in windows[-2:]:
             batched += [_batched(one, n, repetitions) for n in counts[:2]]
-    return _experiment(windows, middle, threads, plain, rates, made, delays, batched)
+    return _experiment(windows, middle, threads, plain, rates, made, delays, batched, spread)
 
 
 @dataclass(frozen=True)
@@ -223,7 +235,7 @@ def _batched(case: _Window, threads: int, repetitions: int) -> Batched:
     return found
 
 
-def _experiment(windows, middle, threads, plain, rates, made, delays, batched) -> Experiment:
+def _experiment(windows, middle, threads, plain, rates, made, delays, batched, spread) -> Experiment:
     finished = Experiment(
         "q3",
         "A band join: what does sharing cost, and what does an index save?",
@@ -234,7 +246,7 @@ def _experiment(windows, middle, threads, plain, rates, made, delays, batched) -
         "of the bands and is given in virtual comparisons, those it did not have to make included. ScaleJoin written ad hoc "
         "has the engine's gate and 1T's comparisons, for this one join and a fixed number of threads: a ratio to it below 1 is "
         "the price of being general, one above 1 says that the engine's kernel compares faster than 1T's. Its latency ends "
-        "where a pair has been compared, the engine's where the result was taken. Longer batches are those of "
+        "where a pair has been compared, as 1T's does, the engine's where the result was taken. Longer batches are those of "
         "start(bound_ns=, batch_ns=); their latency is that at half of the rate which batches as they are sustain.",
         PAPER,
         assumptions=list(ASSUMPTIONS),
@@ -264,7 +276,7 @@ def _experiment(windows, middle, threads, plain, rates, made, delays, batched) -
         for n in threads[:2]:
             case = f"5 minutes, {way}, {counted(n, 'thread')}, sustainable"
             value, one = (
-                math.sqrt(compared / (2 * WINDOW_S))
+                sustained(compared)
                 for compared in (rates[way, n, windows[-1]] * windows[-1], plain[windows[-1]])
             )
             finished.rows.append(Row("q3", case, value, "tuples/s a side", baseline=one, baseline_name="1T"))
@@ -276,8 +288,29 @@ def _experiment(windows, middle, threads, plain, rates, made, delays, batched) -
         finished.rows += _batched_rows(each)
     _predict(finished, windows, middle, rates)
     _draw(finished, windows, middle, threads, plain, rates, delays)
+    finished.figures.insert(1, _sustained_figure(middle, threads, plain[middle], spread))
     finished.figures += _batched_figures(batched)
     return finished
+
+
+def sustained(comparisons_per_s: float) -> float:
+    """Tuples a second of each side, of which windows of `WINDOW_S` make so many comparisons a second.
+
+    >>> round(sustained(6e9))  # 3,162 a second of each side, each compared with 948,683
+    3162
+    """
+    return math.sqrt(comparisons_per_s / (2 * WINDOW_S))
+
+
+def _sustained_figure(middle, threads, plain, spread) -> Figure:
+    """Figure 8's first: the rate that so many threads sustain, and its standard deviation."""
+    lines = [Line("1T", [1], [sustained(plain)])]
+    for way in (*WAYS[:2], ADHOC):  # the index compares few: its rate hardly depends on the window
+        found = [[sustained(rate * middle) for rate in spread[way, n]] for n in threads]
+        lines.append(Line(way, threads, [float(np.median(each)) for each in found],
+                          deviation=[float(np.std(each)) for each in found]))  # fmt: skip
+    note = f"From the comparisons a second with windows of {middle:,} tuples; bars are the standard deviation of the repetitions."
+    return Figure(f"Sustainable rate over threads, WS {WINDOW_S} s", "threads", "tuples/s a side", lines, log_y=True, note=note)
 
 
 def _batch_ms(options: dict[str, int]) -> float:
@@ -339,6 +372,12 @@ def _predict(finished: Experiment, windows, middle, rates) -> None:
     )
 
 
+def _over_threads(delays: dict[tuple[str, int], tuple[float, float]], way: str, quantile: int) -> tuple[list[int], list[float]]:
+    """Threads of which there is a latency, and that."""
+    found = {n: pair[quantile] for (of, n), pair in delays.items() if of == way}
+    return list(found), list(found.values())
+
+
 def _draw(finished: Experiment, windows, middle, threads, plain, rates, delays) -> None:
     by_window = [Line("1T", windows, [plain[w] / w for w in windows])]
     by_window += [
@@ -365,8 +404,8 @@ def _draw(finished: Experiment, windows, middle, threads, plain, rates, delays) 
         2,
         Figure(
             f"Latency at half of the rate, window of {middle:,}", "threads", "ms",
-            [Line(f"{way}, {name}", list(threads), [delays[way, n][k] for n in threads])
+            [Line(f"{way}, {name}", *_over_threads(delays, way, k))
              for way in ways for k, name in enumerate(("p50", "p99"))],
-            log_y=True, note="From the arrival of the later tuple of a pair to its result.",
+            log_y=True, note="From the later tuple of a pair to its result, of 1T and ScaleJoin until it is compared.",
         ),
     )  # fmt: skip
