@@ -27,7 +27,6 @@ from headrace_bench.resident import Resident
 from headrace_bench.rows import Row, median
 from headrace_bench.scalejoin_kernel import NOTED
 
-
 MOST_WAITS = 1 << 20
 """Pairs of which it is kept how long they took."""
 

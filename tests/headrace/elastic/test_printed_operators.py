@@ -8,6 +8,7 @@ Oracle      `headrace.reference`, and `Stream.join` beside it
 Cannot see  speed: who stores by hand compares one by one, and not in vectors
 """
 
+import itertools
 import random
 
 import pyarrow as pa
@@ -165,6 +166,34 @@ def test_oracle_operator(operator, multi, mode):
         assert in_order(pairs(query.to_arrow(mode=mode, **schedule))) == in_order(oracle(left, right, size))
 
     check()
+
+
+@pytest.mark.logic
+def test_oracle_a_join_pairs_what_shares_a_window():
+    """J of section 2.1, whatever WA: both in windows with the same boundaries, and each pair once, at the first of them.
+
+    `Stream.join` is that for WA = delta, where it means less than WS apart; elsewhere it is less: with WS 4 and WA 2,
+    tuples at 1 and 4 are 3 apart, and no window has both.
+    """
+
+    @QUICK
+    @given(rows("xy"), rows("ab"), st.integers(0, 12), st.integers(1, 6), schedules())
+    def check(left, right, overlap, advance, schedule):
+        size = advance + overlap
+        streams = [hr.stream(side, event_time="ts") for side in tables(left, right)]
+        query = hr.inputs(*streams).window(size, advance, instances="single").apply(KEEPING)
+        wanted = []
+        for (tl, l), (tr, r) in itertools.product(left, right):
+            ends = [n * advance + size for n in range(-40, 60) if n * advance <= min(tl, tr) <= max(tl, tr) < n * advance + size]
+            if ends and within(l, r):
+                wanted.append(bits([ends[0], l["x"], l["y"], r["a"], r["b"]]))
+        assert sorted(pairs(query.to_arrow(**schedule))) == sorted(wanted)
+
+    check()
+    apart = tables([(1, {"x": 0, "y": 0.0})], [(4, {"a": 0, "b": 0.0})])
+    streams = [hr.stream(side, event_time="ts") for side in apart]
+    assert hr.inputs(*streams).window(4, 2, instances="single").apply(KEEPING).to_arrow().num_rows == 0
+    assert built_in(*apart, 4).to_arrow().num_rows == 1
 
 
 @pytest.mark.logic
