@@ -70,6 +70,7 @@ def test_example_fast_demo_of_transactions(spark, tmp_path, capfd, monkeypatch):
     held = re.findall(r"(at the end|after [\d,]+ transfers), all accounts together hold ([\d,]+), all assets ([\d,]+)", printed)
     assert len(held) >= 2 and {each[1:] for each in held} == {("100,000,000", "100,000,000")}
     assert "identical to the reference, no money lost" in printed
+    assert re.search(r"^versions held +none$", printed, re.M)  # neither chains nor lock has any
     assert sorted(path.name for path in out.iterdir()) == ["accounts.parquet", "ledger.parquet", "report.html"]
     assert pq.read_schema(out / "ledger.parquet").names == ["ts", "balance", "quantity", "rejected"]
     assert pq.read_table(out / "accounts.parquet")["id"].to_pylist() == list(range(10_000))

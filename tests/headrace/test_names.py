@@ -10,6 +10,7 @@ Cannot see  whether the closest name is what a person meant
 import copy
 import pickle
 import traceback
+from inspect import isfunction
 
 import pyarrow as pa
 import pytest
@@ -27,6 +28,7 @@ from headrace.errors import (
     SchemaError,
     UnknownNameError,
 )
+from headrace.expressions import aggregates
 from headrace.names import closest
 
 TABLE = pa.table({"ts": [1, 2, 12], "kind": ["a", "b", "a"], "value": [1, 2, 3]})
@@ -81,12 +83,24 @@ def test_options_of_a_run(call):
         (lambda: STREAM.filter(kind="a"), r"^filter\(kind='a'\): there is no such argument; the arguments are condition=$"),
         (lambda: STREAM.map(abs, 3, y="int64"), r"^map\(\): too many positional arguments"),
         (lambda: hr.operator(emit={"n": "int64"}), r"^operator\(emit=.*\): there is no such argument; write emits=$"),
+        (lambda: hr.collect_list("v", 2), r"^collect_list\(\): too many positional arguments; the arguments are column=$"),
+        (lambda: hr.top(3), r"^top\(\): missing a required argument: 'column'; the arguments are k=, column=, by=$"),
+        (lambda: hr.max("v", skipna=True), r"^max\(skipna=True\): there is no such argument; write ignore_nan=$"),
     ],
 )
 def test_arguments(call, words):
     with pytest.raises(ArgumentError, match=words) as caught:
         call()
     assert isinstance(caught.value, TypeError)
+
+
+AGGREGATES = [name for name, one in vars(aggregates).items() if isfunction(one) and one.__module__ == aggregates.__name__]
+
+
+@pytest.mark.parametrize("name", AGGREGATES)
+def test_arguments_of_each_aggregate(name):
+    with pytest.raises(ArgumentError, match=rf"^{name}\(size=1\): there is no such argument; the arguments are "):
+        getattr(hr, name)(size=1)
 
 
 def test_what_is_given_without_a_name_or_as_a_text():

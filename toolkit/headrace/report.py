@@ -132,6 +132,8 @@ def _figures(operator: OperatorMetrics, measure: Measure) -> dict[str, str]:
         return {name: "-" if value is None else str(value)}
     if measure.unit == "fraction":
         return {name: f"{100 * value:.1f} %"}
+    if value == 0 and says_unit and measure.kind == "gauge":
+        return {name: "none"}  # as the run is configured there may be no such thing, as versions under a scheme that has none
     name += "" if says_unit else f" ({measure.unit})"
     return {name: f"{value:,}" if isinstance(value, int) else _number(value)}
 

@@ -16,10 +16,10 @@ from bokeh.plotting import figure
 from prometheus_client.parser import text_string_to_metric_families
 
 from headrace.changes import Change
-from headrace.metrics.measures import Measure
+from headrace.metrics.measures import NEEDED, Measure
 from headrace.metrics.snapshot import OperatorMetrics
 from headrace.prometheus import serve
-from headrace.report import Record, _plots, write_html
+from headrace.report import Record, _figures, _plots, write_html
 from support.made_up import OWN, MadeUpRun
 
 
@@ -153,6 +153,19 @@ def test_example_what_every_operator_has(run):
     assert "Aborts" not in titles  # declared to be a column at most
     figures = Record("made up", "", run.history, 500).figures()
     assert figures["throughput (tuples/s)"] == "1,000" and not [name for name in figures if "latency" in name]
+
+
+@pytest.mark.parametrize(
+    ("unit", "value", "figure"),
+    [
+        ("versions", 0.0, {"versions held": "none"}), ("versions", 0, {"versions held": "none"}),
+        ("versions", 2.5, {"versions held": "2.50"}), ("bytes", 0, {"versions held (bytes)": "0"}),
+    ],
+)  # fmt: skip
+def test_example_a_figure_of_what_there_is_none_of(unit, value, figure):
+    held = Measure("held", unit, "Versions held.", label="versions held")
+    values = {**dict.fromkeys(("added", "processed", "results"), 0), "held": value}
+    assert _figures(OperatorMetrics("transact", 1, 1, [0], 1.0, None, (*NEEDED, held), values), held) == figure
 
 
 def test_example_a_change_of_what_is_not_threads(run):

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from headrace.arguments import is_number, is_whole_number
 from headrace.errors import ParameterError
 from headrace.expressions.columns import column_name
+from headrace.names import explains_arguments
 
 MOST_TOP = 1 << 20
 
@@ -55,11 +56,13 @@ class Aggregate:
         return f"{kind}({', '.join(parts)})"
 
 
+@explains_arguments()
 def count(column: str | None = None) -> Aggregate:
     """Count tuples, or the non-null values of a column; int64."""
     return Aggregate("count", None if column is None else column_name("count", column))
 
 
+@explains_arguments()
 def sum(column: str) -> Aggregate:
     """Add the non-null values, in input order: int64, or durations of the column's unit, with overflow an error; or float64.
 
@@ -68,18 +71,21 @@ def sum(column: str) -> Aggregate:
     return Aggregate("sum", column_name("sum", column))
 
 
+@explains_arguments(skipna="ignore_nan")
 def min(column: str, ignore_nan: bool = False) -> Aggregate:
     """Find the smallest non-null value, of the column's type: strings by code point; NaN if there is one, unless
     `ignore_nan`."""
     return Aggregate("min", column_name("min", column), bool(ignore_nan))
 
 
+@explains_arguments(skipna="ignore_nan")
 def max(column: str, ignore_nan: bool = False) -> Aggregate:
     """Find the largest non-null value, of the column's type: strings by code point; NaN if there is one, unless
     `ignore_nan`."""
     return Aggregate("max", column_name("max", column), bool(ignore_nan))
 
 
+@explains_arguments()
 def mean(column: str) -> Aggregate:
     """Average the non-null values; float64, but a time or duration stays one, rounded to its unit, half of it away from zero.
 
@@ -96,21 +102,25 @@ def mean(column: str) -> Aggregate:
     return Aggregate("mean", column_name("mean", column))
 
 
+@explains_arguments()
 def first(column: str) -> Aggregate:
     """Keep the first non-null value, of the column's type."""
     return Aggregate("first", column_name("first", column))
 
 
+@explains_arguments()
 def last(column: str) -> Aggregate:
     """Keep the last non-null value, of the column's type."""
     return Aggregate("last", column_name("last", column))
 
 
+@explains_arguments()
 def count_distinct(column: str) -> Aggregate:
     """Count different non-null values; NaN equals NaN, -0.0 equals 0.0; int64."""
     return Aggregate("count_distinct", column_name("count_distinct", column))
 
 
+@explains_arguments()
 def collect_list(column: str) -> Aggregate:
     """List the non-null values in the order of the stream: by event time, source, position in the source.
 
@@ -126,17 +136,20 @@ def collect_list(column: str) -> Aggregate:
     return Aggregate("collect_list", column_name("collect_list", column))
 
 
+@explains_arguments()
 def collect_set(column: str) -> Aggregate:
     """List the different non-null values in their order, strings by code point; NaN equals NaN and comes last, -0.0
     equals 0.0. The list is empty where there is none."""
     return Aggregate("collect_set", column_name("collect_set", column))
 
 
+@explains_arguments(skipna="ignore_nan")
 def median(column: str, ignore_nan: bool = False) -> Aggregate:
     """Find the middle of the non-null values, exactly: `quantile` of 0.5."""
     return quantile(column, 0.5, ignore_nan)
 
 
+@explains_arguments(p="q", skipna="ignore_nan")
 def quantile(column: str, q: float, ignore_nan: bool = False) -> Aggregate:
     """Find the value below which a part of the non-null values lies, exactly.
 
@@ -170,11 +183,13 @@ def quantile(column: str, q: float, ignore_nan: bool = False) -> Aggregate:
     return Aggregate("quantile", name, bool(ignore_nan), q=float(q))
 
 
+@explains_arguments()
 def mode(column: str) -> Aggregate:
     """Find the most frequent non-null value, of those that are equally frequent the smallest; of the column's type."""
     return Aggregate("mode", column_name("mode", column))
 
 
+@explains_arguments(n="k")
 def top(k: int, column: str, by: str | None = None) -> Aggregate:
     """List the values of a column in the tuples where another one is largest, the largest first.
 
