@@ -20,7 +20,7 @@ from llvmlite import binding, ir
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler
 
-__all__ = ["REFUSE", "UNWRAPPED", "LinkableCompiler", "LinkableLibrary", "OftenCompiler", "SeldomCompiler", "mark"]
+__all__ = ["REFUSE", "UNWRAPPED", "LinkableCompiler", "LinkableLibrary", "OftenCompiler", "SeldomCompiler", "let_wrap", "mark"]
 
 REFUSE: int = ctypes.cast(ctypes.pythonapi.PyErr_BadArgument, ctypes.c_void_p).value or 0
 """Address of something that refuses: who calls from Python what is not for Python gets a TypeError."""
@@ -35,6 +35,16 @@ def mark(ir_module: ir.Module, *attributes: str) -> None:
         if not function.is_declaration:
             for attribute in attributes:
                 set.add(function.attributes, attribute)  # llvmlite's own `add` refuses what it has not heard of
+
+
+def let_wrap(ir_module: ir.Module) -> None:
+    """Have sums, differences and products of signed integers wrap around: that they never do is not promised to LLVM."""
+    for function in ir_module.functions:
+        for block in function.blocks:
+            for instruction in block.instructions:
+                flags = getattr(instruction, "flags", ())
+                if "nsw" in flags:
+                    instruction.flags = [flag for flag in flags if flag != "nsw"]
 
 
 class _NoExecutable:

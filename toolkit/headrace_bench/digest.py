@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from headrace.kernel import kernel
+from headrace.memory.wrapped import wrapped_product, wrapped_sum
 
 WEIGHTS = (0x1E3779B97F4A7C15, 0x3F58476D1CE4E5B9, 0x14D049BB133111EB, 0x2545F4914F6CDD1D, 0x27D4EB2F165667C5)
 """One odd factor for each column."""
@@ -25,14 +26,14 @@ _W0, _W1, _W2, _W3, _W4 = WEIGHTS
 @kernel
 def mix(a, b, c, d, e):
     """One row of up to five integers; a column that is not there is 0."""
-    return _scrambled(
-        np.int64(a) * _W0 + np.int64(b) * _W1 + np.int64(c) * _W2 + np.int64(d) * _W3 + np.int64(e) * _W4
-    )
+    left = wrapped_sum(wrapped_product(a, _W0), wrapped_product(b, _W1))
+    right = wrapped_sum(wrapped_product(c, _W2), wrapped_product(d, _W3))
+    return _scrambled(wrapped_sum(wrapped_sum(left, right), wrapped_product(e, _W4)))
 
 
 @kernel
 def _scrambled(mixed):
-    return (mixed ^ (mixed >> 29)) * _W1
+    return wrapped_product(mixed ^ (mixed >> 29), _W1)
 
 
 @kernel
@@ -44,9 +45,10 @@ def fold(columns, weights, position, position_weight):
     a, b, c, d, e = columns
     total = np.int64(0)
     for i in range(a.size):
-        mixed = (position + i) * position_weight + np.int64(a[i]) * weights[0] + np.int64(b[i]) * weights[1]
-        mixed += np.int64(c[i]) * weights[2] + np.int64(d[i]) * weights[3] + np.int64(e[i]) * weights[4]
-        total += _scrambled(mixed)
+        mixed = wrapped_sum(wrapped_product(position + i, position_weight), wrapped_product(a[i], weights[0]))
+        mixed = wrapped_sum(mixed, wrapped_sum(wrapped_product(b[i], weights[1]), wrapped_product(c[i], weights[2])))
+        mixed = wrapped_sum(mixed, wrapped_sum(wrapped_product(d[i], weights[3]), wrapped_product(e[i], weights[4])))
+        total = wrapped_sum(total, _scrambled(mixed))
     return total
 
 
@@ -56,7 +58,7 @@ def fold_texts(offsets, data, out):
     for i in range(out.size):
         number = np.int64(0)
         for p in range(offsets[i], offsets[i + 1]):
-            number = number * 31 + np.int64(data[p])
+            number = wrapped_sum(wrapped_product(number, 31), data[p])
         out[i] = number
 
 

@@ -10,6 +10,7 @@ from headrace.gates.reader_kernel import await_records
 from headrace.gates.source_kernel import add, add_or_wait, close_or_wait
 from headrace.kernel import kernel
 from headrace.memory.atomics import CELL, load_acquire, nanosleep, now_ns, pause
+from headrace.memory.wrapped import wrapped_product, wrapped_sum
 from headrace.progress import END_OF_TIME
 from headrace.references import HEARTBEAT
 
@@ -163,7 +164,7 @@ def read_all(g, reader, spins, waits, out, stop):
         taken = 0
         for i in range(count):
             if refs[i] >= 0:
-                folded = folded * FACTOR + (ts[i] ^ refs[i])
+                folded = wrapped_sum(wrapped_product(folded, FACTOR), ts[i] ^ refs[i])
                 taken += 1
             elif refs[i] == HEARTBEAT and ts[i] == END_OF_TIME:
                 done = True

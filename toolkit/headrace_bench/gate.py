@@ -20,6 +20,7 @@ from headrace.gates import gate_modules
 from headrace.gates.variants import put_on
 from headrace.kernel import compile_now, kernel
 from headrace.memory.cells import publish_cell
+from headrace.memory.wrapped import wrapped_product, wrapped_sum
 from headrace.references import SOURCE_SHIFT
 from headrace_bench import feeding_kernel
 from headrace_bench.feeding_kernel import FACTOR
@@ -37,7 +38,7 @@ def fold(ts, refs):
     """What a reader makes of the records in this order."""
     folded = np.int64(0)
     for i in range(ts.size):
-        folded = folded * FACTOR + (ts[i] ^ refs[i])
+        folded = wrapped_sum(wrapped_product(folded, FACTOR), ts[i] ^ refs[i])
     return folded
 
 
@@ -55,7 +56,7 @@ def copy_loop(ts, first_ref, batch, out_ts, out_ref, out_at):
             out_at[slot] = start
         for i in range(start, stop):
             slot = i & mask
-            folded = folded * FACTOR + (out_ts[slot] ^ out_ref[slot])
+            folded = wrapped_sum(wrapped_product(folded, FACTOR), out_ts[slot] ^ out_ref[slot])
     return folded
 
 

@@ -16,6 +16,7 @@ import numpy as np
 
 from headrace.codegen.parts import EntryCompiler
 from headrace.kernel import kernel
+from headrace.memory.wrapped import wrapped_sum
 from headrace.references import SOURCE_SHIFT
 from headrace_bench.digest import mix
 from headrace_bench.resident import digest_one
@@ -132,8 +133,8 @@ def confirm(xs, ys, start, stop, x, y, ts, number, is_right, share, me, out):
             out[COUNT] += 1
             other = row * share + me
             if is_right:
-                out[REFERENCES] += digest_one(RIGHT + number, LEFT + other, ts)
-                out[ROWS] += mix(ts + 1, other, number, 0, 0)
+                out[REFERENCES] = wrapped_sum(out[REFERENCES], digest_one(RIGHT + number, LEFT + other, ts))
+                out[ROWS] = wrapped_sum(out[ROWS], mix(ts + 1, other, number, 0, 0))
             else:
-                out[REFERENCES] += digest_one(LEFT + number, RIGHT + other, ts)
-                out[ROWS] += mix(ts + 1, number, other, 0, 0)
+                out[REFERENCES] = wrapped_sum(out[REFERENCES], digest_one(LEFT + number, RIGHT + other, ts))
+                out[ROWS] = wrapped_sum(out[ROWS], mix(ts + 1, number, other, 0, 0))

@@ -23,6 +23,7 @@ from headrace.gates.variants import put_on
 from headrace.kernel import compile_now, kernel
 from headrace.memory.atomics import CELL
 from headrace.memory.cells import publish_cell, read_cell, read_cells
+from headrace.memory.wrapped import wrapped_product, wrapped_sum
 from headrace.progress import END_OF_TIME
 from headrace.runtime.changes import Changes
 from headrace.workers import worker_kernel
@@ -40,8 +41,8 @@ _A, _B, _C = 0x1E3779B97F4A7C15, 0x3F58476D1CE4E5B9, 0x14D049BB133111EB
 @kernel
 def digest_one(a, b, value):
     """A number that depends on all of one result; results are summed, so their order does not matter."""
-    mixed = np.int64(a) * _A + np.int64(b) * _B + np.int64(value) * _C
-    return (mixed ^ (mixed >> 29)) * _B
+    mixed = wrapped_sum(wrapped_sum(wrapped_product(a, _A), wrapped_product(b, _B)), wrapped_product(value, _C))
+    return wrapped_product(mixed ^ (mixed >> 29), _B)
 
 
 @kernel
@@ -49,7 +50,7 @@ def digest(a, b, value):
     """Sum of `digest_one` over results."""
     total = np.int64(0)
     for i in range(a.size):
-        total += digest_one(a[i], b[i], value[i])
+        total = wrapped_sum(total, digest_one(a[i], b[i], value[i]))
     return total
 
 
@@ -204,7 +205,7 @@ class Resident:
                     at = tail & (capacity - 1)
                     stop = at + min(head - tail, capacity - at)
                     self.results += stop - at
-                    folded += digest(out.a[r, at:stop], out.b[r, at:stop], value[r, at:stop])
+                    folded = wrapped_sum(folded, digest(out.a[r, at:stop], out.b[r, at:stop], value[r, at:stop]))
                     self.latencies.append(now - out.at[r, at:stop])
                     tail += stop - at
                     rings.drained(out, r, tail)

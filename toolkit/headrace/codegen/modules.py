@@ -106,14 +106,17 @@ def _compile(
     namespace = function.__globals__
     entry = namespace.get(_ENTRY)
     is_part = entry is not None and function.__name__ not in entry
-    part = parts.WITHIN if is_within else parts.SELDOM if is_seldom else parts.PART
+    if error_model == "python":  # the user's functions
+        alone, part = parts.USER_ALONE, parts.USER_WITHIN if is_within else parts.USER
+    else:
+        alone, part = {}, parts.WITHIN if is_within else parts.SELDOM if is_seldom else parts.PART
     dispatcher = njit(
         nogil=True,
         error_model=error_model,
         inline=inline,
         boundscheck=is_bounded or bool(namespace.get(_DEBUG, False)),
         **({"_nrt": False} if borrows or namespace.get(_ADDRESSED) else {}),
-        **({} if entry is None else part if is_part else parts.ADDRESSED if namespace[_ADDRESSED] else parts.ENTRY),
+        **(alone if entry is None else part if is_part else parts.ADDRESSED if namespace[_ADDRESSED] else parts.ENTRY),
     )(function)
     if not is_part:
         # The module's name holds the identity of all that is in it.

@@ -15,7 +15,7 @@ from llvmlite import binding, ir
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler, Flags
 
-from headrace.linkable import REFUSE, UNWRAPPED, LinkableLibrary, mark
+from headrace.linkable import REFUSE, UNWRAPPED, LinkableLibrary, let_wrap, mark
 
 # LLVM makes vectors of 256 bits on Intel's processors with AVX-512: the first of them slowed down for wider
 # ones. Those since Ice Lake, which VBMI2 tells, hardly do, and a join compares 1.4 to 1.7 times as fast.
@@ -115,6 +115,46 @@ class WithinCompiler(EntryCompiler):
     library = WithinLibrary
 
 
+class UserLibrary(PartLibrary):
+    """A user's function: its whole numbers wrap around."""
+
+    def add_ir_module(self, ir_module: ir.Module) -> None:
+        let_wrap(ir_module)
+        super().add_ir_module(ir_module)
+
+
+class UserCompiler(EntryCompiler):
+    """The same into a `UserLibrary`."""
+
+    library = UserLibrary
+
+
+class UserWithinLibrary(UserLibrary):
+    """A user's function that is copied into its caller, of which there is one."""
+
+    placing = WithinLibrary.placing
+
+
+class UserWithinCompiler(EntryCompiler):
+    """The same into a `UserWithinLibrary`."""
+
+    library = UserWithinLibrary
+
+
+class UserAloneLibrary(OperatorLibrary):
+    """A user's function that Python calls."""
+
+    def add_ir_module(self, ir_module: ir.Module) -> None:
+        let_wrap(ir_module)
+        super().add_ir_module(ir_module)
+
+
+class UserAloneCompiler(EntryCompiler):
+    """The same into a `UserAloneLibrary`."""
+
+    library = UserAloneLibrary
+
+
 class SeldomLibrary(PartLibrary):
     """LLVM code that stays a function of its own, beside callers that are laid out for when they do not call it."""
 
@@ -133,6 +173,12 @@ WITHIN: dict[str, Any] = {"pipeline_class": WithinCompiler, **UNWRAPPED}
 """For `numba.njit`, of a part with one caller, however large LLVM finds it."""
 SELDOM: dict[str, Any] = {"pipeline_class": SeldomCompiler, **UNWRAPPED}
 """For `numba.njit`, of a part that is seldom called."""
+USER: dict[str, Any] = {"pipeline_class": UserCompiler, **UNWRAPPED}
+"""For `numba.njit`, of a part that is a user's function."""
+USER_WITHIN: dict[str, Any] = {"pipeline_class": UserWithinCompiler, **UNWRAPPED}
+"""For `numba.njit`, of one with one caller, however large LLVM finds it."""
+USER_ALONE: dict[str, Any] = {"pipeline_class": UserAloneCompiler}
+"""For `numba.njit`, of one in a module without an entry."""
 ENTRY: dict[str, Any] = {"pipeline_class": EntryCompiler}
 """For `numba.njit`, of the function that Python calls."""
 ADDRESSED: dict[str, Any] = {"pipeline_class": AddressCompiler, **UNWRAPPED}

@@ -20,6 +20,7 @@ maps of user functions (`lists_kernel`, `maps_kernel`), tables of distinct value
 ``maps_kernel``         maps and sets of words
 ``stored``              the tuples of windows, kept: nodes and chains of free ones
 ``words``               values as words of 64 bits, and many of them at once
+``wrapped``             sums and products that wrap around in 64 bits
 ``text_order``          the order of strings that are known by id
 ``held_texts_kernel``   which strings a state holds
 ``seeded``              a hash that only this process can compute

@@ -70,6 +70,7 @@ from headrace.memory.atomics import (
     yield_core,
 )
 from headrace.memory.words import copy_words
+from headrace.memory.wrapped import wrapped_product
 from headrace.ordering.pool_kernel import LEAST_CLASS, give_block, take_block
 from headrace.ordering.words import (
     AT,
@@ -284,7 +285,7 @@ def empty_slot(c, slot):
 @kernel
 def bucket_of(key, buckets):
     """The bucket of a key, a number or the id of a string."""
-    h = (key ^ (key >> 32)) * 0x9E3779B97F4A7C1
+    h = wrapped_product(key ^ (key >> 32), 0x9E3779B97F4A7C1)
     return (((h >> 20) & 0x7FFFFFFF) * buckets) >> 31
 
 

@@ -34,6 +34,7 @@ import headrace as hr
 from headrace.elastic import epochs
 from headrace.elastic.epochs import DEFAULT_BATCH_NS
 from headrace.kernel import kernel
+from headrace.memory.wrapped import wrapped_sum
 from headrace.summary import counted
 from headrace_bench.experiments.experiment import STRETCH_MACHINE, Experiment, Paper
 from headrace_bench.experiments.figure import Figure, Line
@@ -82,9 +83,9 @@ def count_pairs(x, y, a, b, order, size, out):
             if abs(left_ts - right_ts) < size:
                 out[0] += 1
                 if right_ts > left_ts:
-                    out[1] += digest_one(RIGHT + j, LEFT + i, right_ts)
+                    out[1] = wrapped_sum(out[1], digest_one(RIGHT + j, LEFT + i, right_ts))
                 else:
-                    out[1] += digest_one(LEFT + i, RIGHT + j, left_ts)
+                    out[1] = wrapped_sum(out[1], digest_one(LEFT + i, RIGHT + j, left_ts))
 
 
 class _Window:

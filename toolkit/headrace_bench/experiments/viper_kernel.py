@@ -17,6 +17,7 @@ from headrace.gates.merged_log_kernel import CONTROL_RESERVE
 from headrace.kernel import kernel
 from headrace.memory.atomics import compare_exchange, load_acquire, nanosleep, now_ns
 from headrace.memory.bundle import by_reference
+from headrace.memory.wrapped import wrapped_product, wrapped_sum
 
 POS_REP, NEW_SEG = 0, 1
 SEGMENTS = 100
@@ -102,7 +103,7 @@ def due_in_order(order, done, begin, per_second, batch):
 @kernel
 def fold_one(folded, ts, first, second):
     """Add a result to a hash of all before it: another order gives another hash."""
-    return folded * _FACTOR + (ts ^ (first * _A) ^ (second * _B))
+    return wrapped_sum(wrapped_product(folded, _FACTOR), ts ^ wrapped_product(first, _A) ^ wrapped_product(second, _B))
 
 
 @kernel

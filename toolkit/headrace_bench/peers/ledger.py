@@ -19,6 +19,7 @@ import headrace as hr
 import headrace_datasets
 from headrace.apps.sl import AT_FIRST, build
 from headrace.kernel import kernel
+from headrace.memory.wrapped import wrapped_sum
 from headrace_bench.digest import mix, unsigned
 from headrace_bench.peers.workloads import Work
 
@@ -54,7 +55,7 @@ def ledger_loop(columns, accounts, assets, out):
             accounts[target[i]] += amount[i]
             assets[target_asset[i]] += quantity[i]
             balance, left = accounts[target[i]], assets[target_asset[i]]
-        out[0] += mix(out[1], ts[i], balance, left, 0)
+        out[0] = wrapped_sum(out[0], mix(out[1], ts[i], balance, left, 0))
         out[1] += 1
 
 

@@ -18,6 +18,7 @@ import pyarrow as pa
 import headrace as hr
 from headrace.apps.pageview import replicate, unite
 from headrace.kernel import kernel
+from headrace.memory.wrapped import wrapped_sum
 from headrace_bench.digest import mix, unsigned
 from headrace_bench.event_window import SAME, close
 from headrace_bench.peers.workloads import Work
@@ -84,7 +85,7 @@ def window_loop(ts, values, barriers, out):
         while i < ts.size and ts[i] <= barriers[b]:
             total += values[i]
             i += 1
-        out[0] += mix(barriers[b], total, 0, 0, 0)
+        out[0] = wrapped_sum(out[0], mix(barriers[b], total, 0, 0, 0))
         out[1] += 1
         total = np.int64(0)
 
@@ -139,10 +140,10 @@ def join_loop(ts, pages, users, other_ts, other_pages, values, out):
     i = j = 0
     while i < ts.size or j < other_ts.size:
         if j == other_ts.size or (i < ts.size and ts[i] <= other_ts[j]):
-            out[0] += mix(ts[i], pages[i], users[i], info[pages[i]], 0)
+            out[0] = wrapped_sum(out[0], mix(ts[i], pages[i], users[i], info[pages[i]], 0))
             i += 1
         else:
-            out[0] += mix(other_ts[j], other_pages[j], -1, info[other_pages[j]], 0)
+            out[0] = wrapped_sum(out[0], mix(other_ts[j], other_pages[j], -1, info[other_pages[j]], 0))
             info[other_pages[j]] = -values[j]
             j += 1
         out[1] += 1

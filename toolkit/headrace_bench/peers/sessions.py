@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 import headrace_datasets
 from headrace.apps.abandoned import CLOSED, SESSION, close_after, was_abandoned
 from headrace.kernel import kernel
+from headrace.memory.wrapped import wrapped_sum
 from headrace_bench.digest import mix, unsigned
 from headrace_bench.peers.workloads import Work
 
@@ -64,7 +65,7 @@ def sessions_loop(ts, visitors, kinds, last, clicks, seen, out):
         if clicks[v] > 0 and ts[i] - last[v] > TIMEOUT:
             if seen[v] & 6 == 2:
                 pages += clicks[v]
-                out[0] += mix(out[1], ts[i], out[1] + 1, pages, 0)
+                out[0] = wrapped_sum(out[0], mix(out[1], ts[i], out[1] + 1, pages, 0))
                 out[1] += 1
             clicks[v] = 0
             seen[v] = 0

@@ -21,6 +21,7 @@ import pyarrow.parquet as pq
 
 import headrace as hr
 from headrace.kernel import kernel
+from headrace.memory.wrapped import wrapped_sum
 from headrace_bench.digest import digest, mix, numbers_of, unsigned
 from headrace_bench.experiments.q1 import Tweets
 from headrace_bench.wordcount import ADVANCE, SIZE, WORDS
@@ -157,7 +158,7 @@ def aggregate_loop(ts, keys, values, sums, counts, out):
 def _flush(end, sums, counts, out):
     for k in range(counts.size):
         if counts[k] != 0:
-            out[0] += mix(end, k, sums[k], counts[k], 0)
+            out[0] = wrapped_sum(out[0], mix(end, k, sums[k], counts[k], 0))
             out[1] += 1
             sums[k] = 0
             counts[k] = 0
@@ -241,7 +242,7 @@ def _flush_words(window, names, counts, out):
     for word in range(names.size):
         p = word * 2 + place
         if counts[p] != 0:
-            out[0] += mix(window * ADVANCE + SIZE, names[word], counts[p], 0, 0)
+            out[0] = wrapped_sum(out[0], mix(window * ADVANCE + SIZE, names[word], counts[p], 0, 0))
             out[1] += 1
             counts[p] = 0
 
@@ -329,10 +330,10 @@ def forward_loop(ts, keys, values, other_ts, other_keys, other_values, out):
     i = j = 0
     while i < ts.size or j < other_ts.size:
         if j == other_ts.size or (i < ts.size and ts[i] <= other_ts[j]):
-            out[0] += mix(out[1], ts[i], keys[i], values[i], 0)
+            out[0] = wrapped_sum(out[0], mix(out[1], ts[i], keys[i], values[i], 0))
             i += 1
         else:
-            out[0] += mix(out[1], other_ts[j], other_keys[j], other_values[j], 0)
+            out[0] = wrapped_sum(out[0], mix(out[1], other_ts[j], other_keys[j], other_values[j], 0))
             j += 1
         out[1] += 1
 

@@ -28,6 +28,7 @@ from headrace.ingress.store_kernel import keys_between, locate, validity_at, val
 from headrace.memory.atomics import view_f64, view_i32, view_i64, view_u8
 from headrace.memory.text_order import text_less
 from headrace.memory.words import float_bits
+from headrace.memory.wrapped import wrapped_sum
 {imports}
 NO_LEAST, NO_GREATEST = 2**63 - 1, -(2**63)
 
@@ -178,7 +179,7 @@ def _block(aggregate: AggregateColumn, number: int, layout: Layout) -> list[str]
         # In 128 bits: an overflow goes up or down as the value's sign says.
         return [
             f"old_{number} = {kept}",
-            f"total_{number} = old_{number} + {value}",
+            f"total_{number} = wrapped_sum(old_{number}, {value})",
             f"over_{number} = ((total_{number} ^ old_{number}) & (total_{number} ^ {value})) >> 63",
             f"s.{layout.high[number]}[p] += over_{number} & (({value} >> 63) | 1)",
             f"{kept} = total_{number}",
@@ -186,7 +187,7 @@ def _block(aggregate: AggregateColumn, number: int, layout: Layout) -> list[str]
     if aggregate.kind == "sum" and aggregate.dtype == "int64":
         return [
             f"old_{number} = {kept}",
-            f"total_{number} = old_{number} + {value}",
+            f"total_{number} = wrapped_sum(old_{number}, {value})",
             f"overflow |= (total_{number} ^ old_{number}) & (total_{number} ^ {value})",
             f"{kept} = total_{number}",
         ]

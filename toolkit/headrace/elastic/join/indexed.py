@@ -59,6 +59,7 @@ _ENTRY_BYTES = 16
 
 _CONSTANTS = """
 from headrace.elastic.failures import INDEX_FULL
+from headrace.memory.wrapped import wrapped_product, wrapped_sum
 from headrace.workers.worker_kernel import fail
 
 MOST_BLOCKS = {most_blocks}
@@ -99,8 +100,9 @@ _WITH_BANDS = '''
 def spread(first, second, buffer):
     """What says which cell of its bucket it is: what must be equal, and the coordinates."""
     factors = buffer.factors
-    summed = int(first) * int(factors[0]) + int(second) * int(factors[1]) + int(buffer.cells[0, TWIST])
-    return (summed ^ (summed >> 32)) * MIXER >> SPREAD_SHIFT & (MOST_CELLS - 1)
+    summed = wrapped_sum(wrapped_product(first, factors[0]), wrapped_product(second, factors[1]))
+    summed = wrapped_sum(summed, buffer.cells[0, TWIST])
+    return wrapped_product(summed ^ (summed >> 32), MIXER) >> SPREAD_SHIFT & (MOST_CELLS - 1)
 
 '''
 
