@@ -20,6 +20,7 @@ from interleave.rewriting import LOADS, PAUSES, STORES, UPDATES, WAITS, Buffered
 
 _PROVIDED = {
     "headrace.kernel", "headrace.codegen.called", "headrace.memory.atomics", "headrace.memory.bundle", "headrace.memory.words",
+    "headrace.memory.wrapped",
 }  # fmt: skip
 _CONSTANTS = {"headrace.progress", "headrace.references", "headrace.ingress.store"}
 """Of these kernels take nothing else."""
@@ -103,6 +104,8 @@ class _Loaded:
             "prefetch": lambda array, index: None,
             "prefetch_for_write": lambda array, index: None,
             "now_ns": lambda: 0,
+            "wrapped_sum": lambda a, b: (a + b + 2**63) % 2**64 - 2**63,
+            "wrapped_product": lambda a, b: (a * b + 2**63) % 2**64 - 2**63,
             "call": self._call,
             **ATOMICS[memory],
             **given,

@@ -341,7 +341,7 @@ def test_planted_cells_that_share_a_bucket(monkeypatch):
     query = joined(left, right, 1000, hr.band("x", "a", 3.0))
     assert query.to_arrow().num_rows == pairs(left, right, 3.0)
     monkeypatch.setattr(indexed, "FACTORS", (1, 1))
-    plant(monkeypatch, {"return (summed ^ (summed >> 32)) * MIXER": "return 0 * summed"})
+    plant(monkeypatch, {"return wrapped_product(summed ^ (summed >> 32), MIXER)": "return 0 * summed"})
     assert query.to_arrow().num_rows > pairs(left, right, 3.0)
 
 
