@@ -15,7 +15,7 @@ import pytest
 
 import headrace as hr
 from headrace.errors import FunctionError
-from headrace.transactions import binding, control, nulls, template
+from headrace.transactions import binding, control, measuring, nulls, template
 from headrace.transactions.lowering import rows, statements
 from planted_mistakes import fails, planted
 from support.made_up_transactions import EMITS, events, program
@@ -321,6 +321,33 @@ def test_example_a_run_that_fails_finds_the_versions_that_the_event_saw(function
     assert fails_on_what_the_batch_wrote(function, "mvlk") == fails_on_what_the_batch_wrote(function, "serial")
     with planted(control, "if not private[VERSIONED]:", "if True:"), fails("AssertionError: another line than that of the look"):
         fails_on_what_the_batch_wrote(function, "mvlk")
+
+
+def check_parts_of_the_time(scheme, threads):
+    """TStream, section VI-D: useful, and what is spent at barriers, waiting for other transactions, and otherwise."""
+    ledger = hr.stream(EVENTS, event_time="ts").transact(two_rejected_one_not, emits=EMITS)
+    with ledger.start(scheme=scheme, threads=threads, punctuation=7, max_delay="10min") as run:
+        run.wait()
+    seen = run["two_rejected_one_not"].metrics()
+    worked = [sum(parts) for parts in zip(seen.useful_ns, seen.lock_ns, seen.other_ns, strict=True)]
+    assert worked == seen.busy_ns and sum(seen.useful_ns) > 0 and sum(seen.other_ns) > 0, "the parts of what executors work"
+    assert seen.synchronization_ns == seen.blocked_ns and sum(seen.blocked_ns) > 0, "what they wait for; there is room for rows"
+    assert scheme == "lock" or sum(seen.lock_ns) == 0, "chains wait for no other transaction"
+
+
+@pytest.mark.interpreted
+@pytest.mark.parametrize(("scheme", "threads"), [("chains", 1), ("chains", 2), ("lock", 1), ("lock", 2)])
+def test_example_the_parts_of_the_time(scheme, threads):
+    check_parts_of_the_time(scheme, threads)
+
+
+@pytest.mark.interpreted
+def test_planted_parts_of_the_time_that_are_mixed_up():
+    mistake = '"synchronization_ns": barrier', '"synchronization_ns": other'
+    with planted(measuring, *mistake), fails("AssertionError: what they wait for"):
+        check_parts_of_the_time("chains", 2)
+    with planted(measuring, '"lock_ns": lock', '"lock_ns": barrier'), fails("AssertionError: the parts of what"):
+        check_parts_of_the_time("chains", 2)
 
 
 MEASURED = [(two_rejected_one_not, "mvlk"), (two_rejected_one_not, "lock"), (containers, "mvlk")]

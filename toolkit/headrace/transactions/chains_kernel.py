@@ -18,7 +18,7 @@ Ordering    of the barrier before (W1 to R2) and of the one behind: what operati
             leave for post-processing is read after it. The next batch, in which
             another executor may have the part, is two barriers away
 Progress    Nobody waits before the barrier.
-Source      TStream, section IV-B, C. Differs: no list for each record, since to keep
+Source      TStream, section IV-C. Differs: no list for each record, since to keep
             them costs more than most operations; parts are the unit of stealing.
 Checked     tests/headrace/transactions/test_interleave_operations.py, test_interleave_parts.py, test_executors.py
 """

@@ -35,8 +35,9 @@ Invariants  I1  the gate has one reader, number 0: whoever leads. Its cursor is 
             I4  a batch ends before the position of a planned change
 Ordering    of `phases_kernel` (W1 to R2). The ring's own (`egress.rings`)
 Progress    Everybody waits for the leader, who waits for input (`accept_kernel`).
-Source      TStream, section IV-A: dual-mode scheduling. Differs: the compute mode
-            is after the barrier in which the last executor accepts for all.
+Source      TStream, section IV-B: dual-mode scheduling. Differs: the compute mode
+            is after the barrier in which the last executor accepts for all; an
+            event's timestamp is its position in the input, not drawn at arrival.
 Checked     tests/headrace/transactions
 """
 

@@ -19,7 +19,7 @@ Ordering    L1 places drawn, L2 store_release TURN; L0 load_acquire TURN
             fetch_add of the reads; T1 load_acquire of both, T2 the event reads
 Progress    Whoever waits gives its core away before long: a holder of TURN that is
             descheduled holds all others up, so they let it run.
-Source      TStream, section VI-A ("LOCK"): lockAhead in the order of timestamps.
+Source      TStream, section II-C ("LOCK"): lockAhead in the order of timestamps.
             Differs: blocks of `BLOCK` events draw their places in one go, which
             hands the counter's cache line over so many times less.
 Checked     tests/headrace/transactions/test_interleave.py, test_interleave_parts.py, test_executors.py

@@ -1,6 +1,6 @@
 """A transaction taken apart into operations on single rows, where none depends on what another one reads.
 
-Such operations are run in chains: each row's in the order of events, rows side by side (TStream, section IV-B). A
+Such operations are run in chains: each row's in the order of events, rows side by side (TStream, section IV-C). A
 lowered function becomes
 
     name     says which operations an event has: as `determined`, with a number for each place that finds a row
@@ -12,7 +12,7 @@ A statement belongs to a unit if it writes rows and to `post` if it reads them. 
 the only operation of its event, is run whole, in the chain of its row. Anything else is no case for chains of
 operations: transactions then run whole, by their dependencies, and `Split.reason` says why.
 
-Source      TStream, sections IV-B (operations of a transaction, the EventBlotter) and V (which are independent).
+Source      TStream, sections IV-B (the EventBlotter) and IV-C (operations of a transaction, and which are independent).
 """
 
 from __future__ import annotations

@@ -74,7 +74,7 @@ class ProactiveOperations(Policy):
     Notes
     -----
     The band is that of STRETCH (Gulisano et al.), section 8.5; TStream has no controller. The parts are
-    those of its Figure 9. Waiting grows with the threads one has to wait for: w(n) = w(m) (n - 1) / (m - 1) from the
+    after its Figure 9. Waiting grows with the threads one has to wait for: w(n) = w(m) (n - 1) / (m - 1) from the
     nearest number m that was seen, the contention of Gunther's Universal Scalability Law. Of one thread alone
     nothing can be said about waiting, and it is taken to be nothing until there were two.
 
