@@ -55,6 +55,22 @@ def test_every_part_of_a_paper_has_a_row(paper):
     assert wanted - numbered(section(paper)) == set()
 
 
+LETTERS = {"II": "ABC", "IV": "ABCDEF", "VI": "ABCDEFG"}
+SECTIONS = {"III", "V", *(f"{number}-{letter}" for number, letters in LETTERS.items() for letter in letters)}
+"""Of TStream, from the preliminaries to the evaluation."""
+
+
+def sections_named(text):
+    """The sections that the first column of a paper's tables names."""
+    return set(re.findall(r"[Ss]ection ([IV]+(?:-[A-G])?)\b", "\n".join(re.findall(r"^\| ([^|]+) \|", text, re.M))))
+
+
+def test_every_section_of_tstream_has_a_row():
+    assert SECTIONS - sections_named(section("TStream")) == set()
+    without = section("TStream").replace("Section IV-D", "Part IV-D")
+    assert "IV-D" not in sections_named(without)
+
+
 @pytest.mark.parametrize("quoted", QUOTED)
 def test_what_the_page_names_is_there(quoted):
     if "/" in quoted or quoted.endswith(".py"):

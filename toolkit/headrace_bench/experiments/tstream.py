@@ -1,13 +1,33 @@
-"""TStream, section VI, Figures 8 to 14: schemes over threads, skew, reads, partitions, punctuation and sharing; and aborts.
+"""TStream, Figure 1 and section VI, Figures 8 to 14: schemes over threads, skew, reads, partitions, punctuation, sharing; aborts.
 
 Executors alone (`headrace_bench.executed`), but for latency, which is of whole runs at half of the rate that these reach,
 from the 20th to the 80th percentile of the events. Operations take `COST_NS` more than what the application does, about as
 much as one takes in the paper; what they cost otherwise is in `bench gs | sl | ob | tp`. Rows and tables of each run but
 those of `none` are compared by hash with those of `serial`.
 
-Partitions are one for each executor, so here two: where the paper's transactions reach four or six of 40, ours reach
-both. Beyond this machine's cores stands a prediction: what a batch costs on one and on two threads, split into a part that
-is divided among the threads and one that is not (`scaling.predict`).
+Where this is not what the paper does:
+
+- Partitions are one for each executor, so here two: where the paper's transactions reach four or six of 40, ours reach
+  both. So Figure 10b cannot vary how many they reach; it varies how many operations they have.
+- The keys of Figures 8, 9 and 12 to 14 lie anywhere: of gs nearly all events reach both partitions, of ob all but the bids,
+  of sl two of three, and there PAT runs one after another. PAT as in section VI-B, with a quarter of the transactions in
+  several partitions (`MIX`), stands beside it in Figure 8. Figure 11 has half of them there, as the paper has it for PAT.
+- One executor alone runs events in their order, whatever the scheme: Figure 8 on one thread, and three writes, have nothing of
+  the schemes' own costs. Figures 1 and 9 are drawn over the cost of an operation instead of the cores.
+- Chains are chains of operations where no operation depends on what another one reads (gs, ob, tp). Those of sl are whole
+  transactions that count what they wait for, since the paper's rounds stop at circles, and share everything, not nothing,
+  unless it is said.
+- tp has one table, with sums of speeds and sets of vehicles in a row of a segment, where the paper has two tables: 100 chains
+  a batch at most, and not 200, three costly operations an event, and not four, and one partition, where the paper's Toll
+  Notification reaches two. Figure 1, and PAT beside the others in Figure 8, have the two tables, in which the records of a
+  segment belong to different partitions (`APART`).
+- Stealing belongs to a way of sharing: there is none without it but "nothing". Executors are not pinned.
+- Figure 9 has the parts of `headrace.transactions.measures.BREAKDOWN`: "lock" is all waiting for other transactions, which
+  the paper has under Sync as long as a lock may not be inserted yet.
+- Figure 11a leaves the sum in: it is one addition for each operation of 175 ns.
+
+Beyond this machine's cores stands a prediction: what a batch costs on one and on two threads, split into a part that is
+divided among the threads and one that is not (`scaling.predict`).
 
 Two executors need two cores. Where other work had one of two, they waited for each other half of the time (useful 44 %,
 synchronization 51 %, other 5 % of ob's and tp's, 41, 51 and 7 % of sl's time) and did 0.8 to 0.96 times what serial does, the
@@ -23,12 +43,15 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 import headrace as hr
+from headrace.control.mapping import Mapping as Owners
+from headrace.references import BUCKETS
 from headrace.summary import counted
 from headrace.transactions.control import SCHEMES
-from headrace_bench.costly import WORKLOADS, gs, with_rounds
+from headrace_bench.costly import SEGMENTS, TWO_TABLES, WORKLOADS, gs, with_rounds
 from headrace_bench.executed import Executed
 from headrace_bench.experiments.experiment import Experiment, Paper
 from headrace_bench.experiments.figure import Figure, Line
@@ -39,11 +62,12 @@ from headrace_bench.taken import Watch
 from headrace_bench.transacting import PUNCTUATION, Case, rounds_of, split_evenly
 
 PAPER = Paper(
-    "TStream, section VI, Figures 8 to 14",
+    "TStream, Figure 1 and section VI, Figures 8 to 14",
     "4 x Intel Xeon E7-4820 at 1.9 GHz, 40 cores, 128 GB; Java",
     (
         "On 40 cores TStream does 3.8 times the events a second of the next best scheme for GS, 1.7 for SL, 3.3 for OB, "
         "4.8 for TP; without locks, and wrong, more yet.",
+        "With more cores, what PAT does about locks soon takes most of the time of TP (Figure 1).",
         "Synchronization takes most of the time of every scheme that keeps the order, also of TStream's for SL.",
         "More transactions in several partitions, or longer ones, slow PAT down; TStream does not mind.",
         "Skew slows LOCK, MVLK and PAT down, TStream hardly.",
@@ -58,14 +82,23 @@ ASSUMPTIONS = (
     "What a thread does not share on two threads it does not share on more; barriers cost as much as here.",
     "A batch has work for all threads: 500 events have not, for 40 threads on 100 records.",
 )
+SETUPS = {**WORKLOADS, "tp in two tables": TWO_TABLES}
 COST_NS = 175
 FAR = (2, 4, 8, 16, 40)
 THREADS = (1, 2)
 PARTS = ("useful", "synchronization", "lock", "other")
 SHARINGS = ("nothing", "everything", "socket")
 RECORD_BYTES = (8, 64, 128, 512)
+MIX: Mapping[str, Any] = {"multi_share": 0.25, "multi_length": 2, "partitions": 2}
+"""Section VI-B, where nothing else is said: a quarter of the transactions reach several partitions, here both, the others one."""
+HALF: Mapping[str, Any] = {**MIX, "multi_share": 0.5}
+"""Section VI-E, from Figure 10b on."""
 SKIP_LISTS = "chains in skip lists"
 """As the paper makes them."""
+IN_MIX, IN_TWO = "partition, a quarter in both", "partition, two tables"
+"""PAT with events of `MIX`, and PAT of tp, where each event reaches both."""
+APART = Owners(np.array([(record + record // SEGMENTS) % 2 for record in range(BUCKETS)]))
+"""Who owns the records of tp in two tables: those of a segment belong to different executors."""
 _SECONDS = 1.0
 """Of a run at a rate."""
 _KEEPS_UP = 0.97
@@ -88,7 +121,7 @@ class _Experiment:
 
     def case(self, name: str, **events: Any) -> Case:
         """Events of an application."""
-        return Case(WORKLOADS[name], COST_NS, self.run_ns, **events)
+        return Case(SETUPS[name], COST_NS, self.run_ns, **events)
 
     def medians(self, case: Case, variants: Mapping[str, Mapping[str, Any]]) -> dict[str, float]:
         """K events/s of each variant, in turns, and of `serial`."""
@@ -130,12 +163,10 @@ def measure(full: bool, tiny: bool = False) -> Experiment:
     of = _Experiment(full, tiny)
     names = ("gs",) if tiny else tuple(WORKLOADS)
     peaks = _overall(of, names)
-    _breakdown(of, "gs" if tiny else "sl")
+    _breakdown(of, "Fig. 1", "gs" if tiny else "tp in two tables", ["partition"], mapping=APART)
+    _breakdown(of, "Fig. 9", "gs" if tiny else "sl", [*of.correct, "none"])
     _partitions(of)
-    of.sweep("Fig. 11a", "GS, reads, no skew", "share of reads", of.some((0.0, 0.25, 0.5, 0.75, 1.0)),
-             lambda share: of.case("gs", reads=share, skew=0.0))  # fmt: skip
-    of.sweep("Fig. 11b", "GS, writes only, skew", "Zipf's exponent", of.some((0.0, 0.4, 0.8, 1.2)),
-             lambda skew: of.case("gs", reads=0.0, skew=skew))  # fmt: skip
+    _reads_and_skew(of)
     of.sweep("Aborts", "SL, transfers of more than there is", "share of the events that are rejected",
              of.some((0.0, 0.01, 0.1, 0.25, 0.5, 1.0)), _with_aborts(of), schemes=[*of.correct, "speculative"])  # fmt: skip
     of.sweep("Records", "GS, bytes of a record", "bytes of a record", of.some(RECORD_BYTES), partial(_with_bytes, of))
@@ -149,9 +180,11 @@ def measure(full: bool, tiny: bool = False) -> Experiment:
         "Many threads, shared tables, the result of one event after another: what does that cost?",
         f"The four applications of the paper with operations that take {COST_NS} ns more than what they do, punctuation "
         f"{PUNCTUATION}, on 2 threads unless said. Serial is one thread of the same engine without any of its machinery. "
-        "Chains is TStream, with chains made by sorting, or in skip lists as in the paper; lock, mvlk and partition are LOCK, "
+        "Chains is TStream, with chains made by sorting, or in skip lists as in the paper; of SL, whose operations depend on "
+        "each other, whole transactions that count what they wait for. Lock, mvlk and partition are LOCK, "
         "MVLK and PAT; none takes no locks, keeps no order, and is wrong: the upper bound. Events are the paper's: bids, "
-        "alterations and additions of OB 6 to 1 to 1 with lists of 20, segments of TP with Zipf's exponent 0.2, records of 8 "
+        "alterations and additions of OB 6 to 1 to 1 with lists of 20, segments of TP with Zipf's exponent 0.2; but that keys "
+        "lie anywhere where nothing is said of partitions, of which there are two, and records have 8 "
         "bytes but where said, of 128, as GS has them in the paper, among others.",
         PAPER, of.rows, of.figures, list(ASSUMPTIONS),
     )  # fmt: skip
@@ -175,6 +208,7 @@ def _overall(of: _Experiment, names: Iterable[str]) -> dict[str, dict[str, float
         if case.can_split:
             of.row(f"Fig. 8, {name}, {SKIP_LISTS}, {THREADS[-1]} threads", rates[SKIP_LISTS], rates["serial"])
             lines.append(Line(SKIP_LISTS, THREADS[-1:], [rates[SKIP_LISTS]]))
+        lines.append(_partitions_as_the_paper_has_them(of, name))
         one, two = (1e6 / rates[f"chains, {n}"] for n in THREADS)
         model = predict(min(one, max(0.0, 2 * two - one)), one)
         lines.append(Line("chains", FAR, [model(n) / 1e3 for n in FAR], predicted=True))
@@ -188,36 +222,54 @@ def _overall(of: _Experiment, names: Iterable[str]) -> dict[str, dict[str, float
     return peaks
 
 
-def _breakdown(of: _Experiment, name: str) -> None:
-    """Figure 9: of the time of all executors, over what an operation costs."""
+def _partitions_as_the_paper_has_them(of: _Experiment, name: str) -> Line:
+    """Figure 8: PAT where as many transactions reach several partitions as in the paper: a quarter, and of tp all."""
+    label, mapping = (IN_TWO, APART) if name == "tp" else (IN_MIX, split_evenly(2))
+    case = of.case("tp in two tables") if name == "tp" else of.case(name, **MIX)
+    rates = of.medians(case, {label: {"scheme": "partition", "threads": 2, "mapping": mapping}})
+    of.row(f"Fig. 8, {name}, {label}, 2 threads", rates[label], rates["serial"])
+    return Line(label, (2,), [rates[label]])
+
+
+def _breakdown(of: _Experiment, figure: str, name: str, schemes: Sequence[str], **options: Any) -> None:
+    """Figures 1 and 9: of the time of all executors, over what an operation costs."""
     costs = of.some((0, 30, COST_NS))
     shares: dict[tuple[str, str], list[float]] = {}
     for cost_ns in costs:
-        case = Case(WORKLOADS[name], cost_ns, of.run_ns)
+        case = Case(SETUPS[name], cost_ns, of.run_ns)
         case.run("serial")
-        for scheme in of.correct:
-            runs: list[Executed] = [case.run(scheme, 2) for _ in range(of.repetitions)]
+        for scheme in schemes:
+            runs: list[Executed] = [case.run(scheme, 2, **options) for _ in range(of.repetitions)]
             for part in PARTS:
                 share = 100 * median([run.breakdown[part] for run in runs])
                 shares.setdefault((scheme, part), []).append(share)
-                row = Row("tstream", f"Fig. 9, {name}, {scheme}, {cost_ns} ns an operation, {part}", share, "%")
+                row = Row("tstream", f"{figure}, {name}, {scheme}, {cost_ns} ns an operation, {part}", share, "%")
                 row.better = "higher" if part == "useful" else "lower"
                 of.rows.append(row)
-    for scheme in of.correct:
+    for scheme in schemes:
         lines = [Line(part, costs, shares[scheme, part]) for part in PARTS]
         of.figures.append(
-            Figure(f"Fig. 9: time of {scheme}, {name}", "ns an operation more", "% of the executors' time", lines, y_max=100.0)
-        )
+            Figure(f"{figure}: time of {scheme}, {name}", "ns an operation more", "% of the executors' time", lines, y_max=100.0,
+                   note="Lock is all waiting for other transactions, synchronization that between the phases of a batch.")
+        )  # fmt: skip
 
 
 def _partitions(of: _Experiment) -> None:
     """Figure 10: transactions that reach both partitions."""
     options = {"mapping": split_evenly(2)}
     of.sweep("Fig. 10a", "GS, transactions in both partitions", "share of the events", of.some((0.0, 0.25, 0.5, 0.75, 1.0)),
-             lambda share: of.case("gs", multi_share=share, multi_length=2, partitions=2), options)  # fmt: skip
+             lambda share: of.case("gs", **{**MIX, "multi_share": share}), options)  # fmt: skip
     of.sweep("Fig. 10b", "GS, half of them in both partitions", "operations of an event", of.some((2, 4, 10, 20)),
-             lambda length: of.case("gs", operations=length, multi_share=0.5, multi_length=2, partitions=2),
-             options)  # fmt: skip
+             lambda length: of.case("gs", operations=length, **HALF), options)  # fmt: skip
+
+
+def _reads_and_skew(of: _Experiment) -> None:
+    """Figure 11: half of the transactions reach both partitions, as in the paper those of PAT do."""
+    options = {"mapping": split_evenly(2)}
+    of.sweep("Fig. 11a", "GS, reads, no skew, half in both partitions", "share of reads", of.some((0.0, 0.25, 0.5, 0.75, 1.0)),
+             lambda share: of.case("gs", reads=share, skew=0.0, **HALF), options)  # fmt: skip
+    of.sweep("Fig. 11b", "GS, writes only, skew, half in both partitions", "Zipf's exponent", of.some((0.0, 0.4, 0.8, 1.2)),
+             lambda skew: of.case("gs", reads=0.0, skew=skew, **HALF), options)  # fmt: skip
 
 
 def _with_aborts(of: _Experiment) -> Callable[[float], Case]:
