@@ -205,7 +205,7 @@ class Resident:
                     at = tail & (capacity - 1)
                     stop = at + min(head - tail, capacity - at)
                     self.results += stop - at
-                    folded = wrapped_sum(folded, digest(out.a[r, at:stop], out.b[r, at:stop], value[r, at:stop]))
+                    folded += digest(out.a[r, at:stop], out.b[r, at:stop], value[r, at:stop])
                     self.latencies.append(now - out.at[r, at:stop])
                     tail += stop - at
                     rings.drained(out, r, tail)
