@@ -115,12 +115,16 @@ class WithinCompiler(EntryCompiler):
     library = WithinLibrary
 
 
-class UserLibrary(PartLibrary):
-    """A user's function: its whole numbers wrap around."""
+class _LetWrap:
+    """Of a library of functions of users: their whole numbers wrap around."""
 
     def add_ir_module(self, ir_module: ir.Module) -> None:
         let_wrap(ir_module)
-        super().add_ir_module(ir_module)
+        super().add_ir_module(ir_module)  # pyright: ignore[reportAttributeAccessIssue]: that of the library
+
+
+class UserLibrary(_LetWrap, PartLibrary):
+    """A user's function."""
 
 
 class UserCompiler(EntryCompiler):
@@ -129,10 +133,8 @@ class UserCompiler(EntryCompiler):
     library = UserLibrary
 
 
-class UserWithinLibrary(UserLibrary):
+class UserWithinLibrary(_LetWrap, WithinLibrary):
     """A user's function that is copied into its caller, of which there is one."""
-
-    placing = WithinLibrary.placing
 
 
 class UserWithinCompiler(EntryCompiler):
@@ -141,12 +143,8 @@ class UserWithinCompiler(EntryCompiler):
     library = UserWithinLibrary
 
 
-class UserAloneLibrary(OperatorLibrary):
+class UserAloneLibrary(_LetWrap, OperatorLibrary):
     """A user's function that Python calls."""
-
-    def add_ir_module(self, ir_module: ir.Module) -> None:
-        let_wrap(ir_module)
-        super().add_ir_module(ir_module)
 
 
 class UserAloneCompiler(EntryCompiler):
