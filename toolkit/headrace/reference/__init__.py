@@ -52,7 +52,14 @@ from headrace.reference.keys import column, columns, each, no_key
 from headrace.reference.operators import operator
 from headrace.reference.order import Row, Tuple, as_source, merge, reorder, watermark
 from headrace.reference.ordering import ordered
-from headrace.reference.stateless import copy_per_key, filter_tuples, flat_map_tuples, forward, map_tuples
+from headrace.reference.stateless import (
+    copy_per_key,
+    filter_tuples,
+    flat_map_tuples,
+    forward,
+    forward_as_printed,
+    map_tuples,
+)
 from headrace.reference.transactions import Table, transact
 
 __all__ = [
@@ -71,6 +78,7 @@ __all__ = [
     "filter_tuples",
     "flat_map_tuples",
     "forward",
+    "forward_as_printed",
     "join",
     "map_tuples",
     "merge",
