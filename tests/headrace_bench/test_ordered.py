@@ -25,7 +25,7 @@ from headrace_bench.experiments import ordered as experiment
 from headrace_bench.marked import marked
 from headrace_bench.ordered_apps import INPUTS
 from headrace_bench.parametric import KEYS, OPERATORS, Case, make_rows
-from headrace_bench.pipelined import MOST_ROWS, Pipelined, check_against
+from headrace_bench.pipelined import Pipelined, check_against
 
 ROWS = 3_000
 APPS = [pytest.param(name, marks=pytest.mark.slow if name == "abandoned" else pytest.mark.campaign) for name in INPUTS]
@@ -96,12 +96,6 @@ def test_example_other_content_is_not_timed():
     case.content = "another"
     with pytest.raises(AssertionError, match="not what the loop written by hand made"):
         case.run(threads=2)
-
-
-def test_example_more_rows_than_the_gate_takes():
-    with pytest.raises(ParameterError, match="at most 120000"):
-        table = staged.make_rows(MOST_ROWS + 1, 0)
-        Pipelined(staged.pipeline_of(table), table)
 
 
 @pytest.mark.slow

@@ -20,12 +20,15 @@ from headrace.ordering.control import QUEUE_KINDS, REORDERS, SCHEDULES
 from headrace.ordering.options import DEFAULT_SCHEDULE
 from headrace_bench import ordered_kernel
 from headrace_bench.ordered_apps import threads_name
-from headrace_bench.pipelined import MOST_ROWS, Pipelined
+from headrace_bench.pipelined import Pipelined
 from headrace_bench.rows import Row, median
 from headrace_bench.staged import Case, pipeline_of
 
 COSTS = {0: 0.65, 100: 1.7, 400: 1.9}
 """Nanoseconds that the steps of a tuple take -> what ENGINES section 4 asks of two threads beside the loop."""
+RUN_NS = 1e8
+"""Of a run: a worker that is let go wakes some milliseconds later, which shall not be what is measured."""
+MOST_ROWS = 1_000_000
 BATCH = 64
 BATCHES = (1, 8, 64)
 SIGMAS = (0.0, 0.2, 0.05, 0.0005)
@@ -39,9 +42,19 @@ HAND = "by hand"
 
 @dataclass(frozen=True)
 class Sizes:
-    """How much is measured."""
+    """How much is measured.
 
-    rows: int
+    Parameters
+    ----------
+    run_ns : float
+        What a run has to do, by the steps of its tuples.
+    most_rows, repetitions, decisions : int
+    costs : tuple of int
+        Keys of `COSTS`.
+    """
+
+    run_ns: float
+    most_rows: int
     repetitions: int
     decisions: int
     costs: tuple[int, ...]
@@ -50,8 +63,13 @@ class Sizes:
     def of(cls, full: bool, tiny: bool) -> Sizes:
         """Small sizes, full ones, or such that only show that it runs."""
         if tiny:
-            return cls(3_000, 1, 1_000, (0,))
-        return cls(MOST_ROWS, 15 if full else 5, 1_000_000, tuple(COSTS))
+            return cls(0.0, 3_000, 1, 1_000, (0,))
+        return cls(RUN_NS, MOST_ROWS, 15 if full else 5, 1_000_000, tuple(COSTS))
+
+    def case(self, cost_ns: int, sigma: float = 0.0) -> Case:
+        """As many rows as make a run so long."""
+        rows = self.run_ns / cost_ns if cost_ns else self.most_rows
+        return Case(round(min(rows, self.most_rows)), cost_ns, sigma)
 
 
 def measure(full: bool, tiny: bool = False) -> list[Row]:
@@ -87,7 +105,7 @@ def rates_of(case: Case, variants: Mapping[str, Mapping[str, Any]], repetitions:
 
 
 def _schedules(cost_ns: int, sizes: Sizes) -> list[Row]:
-    case, label = Case(sizes.rows, cost_ns), cost_name(cost_ns)
+    case, label = sizes.case(cost_ns), cost_name(cost_ns)
     variants = {
         f"{schedule}, {threads}": {"threads": threads, "schedule": schedule, "batch": BATCH}
         for schedule in SCHEDULES for threads in (1, 2)
@@ -105,7 +123,7 @@ def _schedules(cost_ns: int, sizes: Sizes) -> list[Row]:
 
 
 def _reordering(cost_ns: int, sizes: Sizes) -> list[Row]:
-    case = Case(sizes.rows, cost_ns)
+    case = sizes.case(cost_ns)
     variants = {
         f"{reorder}, batch {batch}": {"threads": 2, "reorder": reorder, "batch": batch}
         for batch in BATCHES for reorder in REORDERS
@@ -121,7 +139,7 @@ def _queues(sizes: Sizes) -> list[Row]:
     cost_ns = QUEUES_COST_NS if QUEUES_COST_NS in sizes.costs else 0
     rows = []
     for sigma in SIGMAS[:: len(SIGMAS) - 1] if len(sizes.costs) == 1 else SIGMAS:
-        case = Case(sizes.rows, cost_ns, sigma)
+        case = sizes.case(cost_ns, sigma)
         rates, hand = rates_of(case, {queues: {"threads": 2, "queues": queues} for queues in QUEUE_KINDS}, sizes.repetitions)
         skew = f"keys' sigma {sigma:g}" if sigma else "keys all alike"
         for queues, rate in rates.items():
@@ -155,7 +173,7 @@ def _decisions(sizes: Sizes) -> list[Row]:
             found = [decision_ns(schedule, sizes.decisions, is_timed)[0] for _ in range(sizes.repetitions)]
             goal = DECISION_NS if is_timed else None
             rows.append(Row("ordered", f"{what}, {schedule}", median(found), "ns", "lower", goal))
-    case = Case(sizes.rows, 0)
+    case = sizes.case(0)
     for threads in (1, 2):
         runs = [case.run(threads=threads, batch=BATCH) for _ in range(sizes.repetitions)]
         beside = median([(run.busy_ns - sum(run.stage_ns.values())) / run.decisions for run in runs])

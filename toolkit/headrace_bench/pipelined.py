@@ -21,13 +21,13 @@ from headrace.ordering import words
 from headrace.ordering.measuring import records_at
 from headrace.ordering.options import OrderedOptions
 from headrace.ordering.pool_kernel import HANDED_OUT
-from headrace.ordering.section import OUTPUT_CAPACITY
+from headrace.ordering.section import OUTPUT_CAPACITY, OrderedSection
 from headrace.workers import worker_kernel
 from headrace.workers.pool import WorkerPool
 from headrace_bench.executed import hash_of
 
-MOST_ROWS = 120_000
-"""As many as the gate takes without anybody emptying it."""
+GATE_RESERVE = 1 << 14
+"""What the gate takes more than the rows."""
 TIMEOUT_S = 300.0
 MARKERS = (0.2, 0.8)
 """Of the rows of a run, between which the paper looks: neither starting up nor running dry."""
@@ -45,14 +45,14 @@ class Pipelined:
     stream : Stream
         Ends in the pipeline; one source.
     table : pa.Table
-        Its rows, at most `MOST_ROWS`, of which at most `section.OUTPUT_CAPACITY` results come.
+        Its rows, of which at most `section.OUTPUT_CAPACITY` results come.
     **options
         Of `start`.
 
     Raises
     ------
     ParameterError
-        There are more rows, or, by `run`, more results.
+        By `run`: there are more results.
 
     Attributes
     ----------
@@ -75,8 +75,6 @@ class Pipelined:
     """
 
     def __init__(self, stream: Any, table: pa.Table, **options: Any):
-        if table.num_rows > MOST_ROWS:
-            raise ParameterError(f"{table.num_rows} rows: give at most {MOST_ROWS}")
         query = stream.plan()
         node = query.output
         self.rows = table.num_rows
@@ -84,7 +82,7 @@ class Pipelined:
         self._errors: list[BaseException] = []
         self._pool = WorkerPool(self._errors.append)
         settings = OrderedOptions(None, **{"max_threads": options.get("threads", 1), **options})
-        self.section = section = node.spec.section(node, query.branches[node.name], settings)
+        self.section = section = OrderedSection(node, query.branches[node.name], settings, table.num_rows + GATE_RESERVE)
         ts = self._encode(table)
         for worker in range(section.max_threads):
             publish_cell(section.control.reading, worker * CELL, 0)  # parked until `run`
@@ -227,4 +225,4 @@ def check_against(expected: Sequence[dict[str, Any]], schema: pa.Schema, columns
         assert np.array_equal(column, wanted), f"{what}: {field.name} is not what the reference has"
 
 
-__all__ = ["MOST_ROWS", "Pipelined", "check_against", "markers"]
+__all__ = ["Pipelined", "check_against", "markers"]

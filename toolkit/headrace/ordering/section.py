@@ -40,7 +40,9 @@ GATE_CAPACITY = 1 << 17
 class OrderedSection(GatedSection):
     """One pipeline: gate, stages, output, reconfiguration."""
 
-    def __init__(self, node: OperatorNode, branches: list[Branch], options: OrderedOptions):
+    def __init__(
+        self, node: OperatorNode, branches: list[Branch], options: OrderedOptions, gate_capacity: int | None = None
+    ):
         self.node, self.name = node, node.name
         self.operators = (node.name,)
         self.options, self.max_threads, self._debug = options, options.max_threads, options.debug
@@ -48,7 +50,7 @@ class OrderedSection(GatedSection):
         names = [one.stage.name for one in program.bound.stages]
         options.check_stages(names)
         initial, planned = options.initial(self.name), options.planned(self.name)
-        self._open_gate("log", len(branches), 1, GATE_CAPACITY)
+        self._open_gate("log", len(branches), 1, gate_capacity or GATE_CAPACITY)
         self.kernels.join_reader(self.gate, 0, 0, 1)
         self.control = control.allocate(
             program.bound, self.max_threads, options.capacity, OUTPUT_CAPACITY,
