@@ -260,6 +260,15 @@ def test_example_a_narrow_window(visit):
     assert scroll <= client + 1, f"the dashboard is {scroll} px wide in {client}"
     tops = [visit.button(word).bounding_box()["y"] for word in ("All", "Compact", "Present", "Stop run")]
     assert max(tops) - min(tops) < 10, "some of the head's buttons are below the others"
+    visit.resize(700)
+    row, slider = visit.dashboard.locator(".headrace-history"), visit.dashboard.locator(".headrace-scrub")
+    height = visit.stable(lambda: row.bounding_box()["height"])
+    assert height < 1.6 * visit.button("Pause").bounding_box()["height"], "a row with nothing in it"
+    visit.button("Pause").click()
+    slider.wait_for()
+    assert visit.stable(lambda: row.bounding_box()["height"]) > 1.6 * height, "the slider has a row of its own"
+    visit.button("Go on").click()
+    slider.wait_for(state="hidden")
     visit.resize(1600)
 
 

@@ -3,6 +3,8 @@
 What this cannot see: anything in the browser.
 """
 
+import re
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -63,6 +65,22 @@ def test_example_one_click_steers_both_and_what_it_cost_is_drawn(runs, both):
     assert [one for one in controls_of(both.widget) if not one.disabled] == [], "they stay off"
 
 
+def test_example_both_have_one_clock():
+    """The one that began later is drawn from when it began: a click is at one place in both."""
+    with start(rate=2_000) as first:
+        (name,) = first.operators
+        eventually(lambda: first[name].metrics().added > 2_000, 60)
+        with start(rate=2_000) as second:
+            both = side_by_side(first, second, stop_unwatched_after=None)
+            try:
+                eventually(lambda: drawn(both, "series1").shape[1] > 3, 60)
+                later_s = (both.feeds[1].origin_ns - both.feeds[0].origin_ns) / 1e9
+                assert later_s > 0.9, "2,000 tuples before it"
+                assert drawn(both, "series1")[0][0] >= later_s > drawn(both, "series0")[0][0]
+            finally:
+                both.close()
+
+
 def test_example_what_is_no_pair_is_refused(runs):
     with pytest.raises(ValueError, match="two different names"):
         side_by_side(*runs, names=("a", "a"))
@@ -81,7 +99,7 @@ def test_example_a_failure_is_said_and_the_other_run_goes_on():
     with start(breaks_off()) as a, start(rate=2_000) as b:
         both = side_by_side(a, b, stop_unwatched_after=None)
         try:
-            eventually(lambda: "<b>VSN</b> failed" in both.words.value, 60)
+            eventually(lambda: re.search(r"<b>VSN</b> .*The run has failed\..*<b>SN</b>|<b>VSN</b> failed", both.words.value), 60)
             assert not both.stop.disabled and both.over.value == ""
             both.settings["threads"].plus.click()
             eventually(lambda: b.threads == 2 and both.settings["threads"].slider.value == 2, 60)

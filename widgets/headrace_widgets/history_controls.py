@@ -14,6 +14,8 @@ from headrace_widgets.messages import Messages, number
 from headrace_widgets.plots import TimeView
 
 SPANS = {"10 s": 10.0, "30 s": 30.0, "1 min": 60.0, "2 min": 120.0, "5 min": 300.0, "all": None}
+PAUSED = "headrace-paused"
+"""Class of the row while the plots are held: the page then shows the slider."""
 
 
 class HistoryControls:
@@ -43,7 +45,6 @@ class HistoryControls:
             style={"description_width": "100px"},
         )  # fmt: skip
         self.scrub.add_class("headrace-scrub")
-        self.scrub.layout.visibility = "hidden"
         self.fit = w.Button(
             description="Fit axes",
             tooltip="Let the axes begin anew from what is shown",
@@ -85,7 +86,7 @@ class HistoryControls:
             self.scrub.max = max(math.ceil(self._now_s * 10) / 10, 0.1)
             self.scrub.value = round(end_s, 1) if end_s is not None else self.scrub.max
             self.scrub.disabled = not paused
-            self.scrub.layout.visibility = "visible" if paused else "hidden"
+            (self.widget.add_class if paused else self.widget.remove_class)(PAUSED)
             self.pause.value = paused
             self.pause.description = "Go on" if paused else "Pause"
 

@@ -124,13 +124,16 @@ class SideBySide(LiveView):
                 feed.poll()
             is_turn = self._seldom_at == 0
             self._seldom_at = (self._seldom_at + 1) % max(1, round(SELDOM_S / self._refresh_s))
-            now_s = max(feed.newest_s for feed in self.feeds)
+            later = self._later()
+            now_s = max(feed.newest_s + by for feed, by in zip(self.feeds, later, strict=True))
             start = max(0.0, now_s - SPAN_S)
             blocks, tops = {}, {"throughput": 10.0, "lag": 0.1, "pause": 1.0, "moved": 1_024.0}
             for i, feed in enumerate(self.feeds):
                 table = feed.tables[self.operator]
                 columns = ["t", feed.columns[self.operator].of["processed"][0], "lag_s"]
-                block = blocks[f"series{i}"] = table.block(table.places(columns), start, now_s, MOST_POINTS)
+                block = table.block(table.places(columns), start - later[i], now_s - later[i], MOST_POINTS).copy()
+                block[0] += later[i]
+                blocks[f"series{i}"] = block
                 bars = blocks[f"changes{i}"] = self._bars_of(i)
                 for key, row in (("throughput", block[1]), ("lag", block[2]), ("pause", bars[1]), ("moved", bars[2])):
                     tops[key] = float(np.fmax.reduce(row, initial=tops[key]))
@@ -148,6 +151,12 @@ class SideBySide(LiveView):
             states = [feed.metrics.state for feed in self.feeds if feed.metrics is not None]
             if not self._is_over and len(states) == len(self.feeds) and "running" not in states:
                 self._end(states)
+
+    def _later(self) -> list[float]:
+        """Seconds from the first tuple of all to the first of each run: what is clicked happens to both at one time."""
+        origins = [feed.origin_ns for feed in self.feeds]
+        first = min((at_ns for at_ns in origins if at_ns is not None), default=0)
+        return [0.0 if at_ns is None else (at_ns - first) / 1e9 for at_ns in origins]
 
     def _end(self, states: list[str]) -> None:
         """Switch off what would change the runs."""
@@ -202,7 +211,7 @@ class SideBySide(LiveView):
         for name, pressure, feed in zip(self._names, self.pressures, self.feeds, strict=True):
             if feed.metrics is not None:
                 pressure.look(feed.metrics)
-                state = "" if feed.metrics.state == "running" else f" {feed.metrics.state}"
+                state = f" {feed.metrics.state}" if pressure.found is None and feed.metrics.state != "running" else ""
                 lines.append(f'<div class="headrace-pressure"><b>{html.escape(name)}</b>{state} {pressure.text()}</div>')
         text = "".join(lines)
         if self.words.value != text:

@@ -17,7 +17,10 @@ import pyarrow as pa
 import pytest
 
 import headrace as hr
-from headrace.metrics.bottleneck import _waiting, bottleneck
+from headrace.elastic.measures import BUCKET_LOAD
+from headrace.metrics.bottleneck import _saturated, _Shares, _waiting, bottleneck
+from headrace.metrics.measures import BUSY, IDLE, LOAD, NEEDED
+from headrace.metrics.snapshot import OperatorMetrics
 from headrace.metrics.sources import STATES, SourceMetrics
 from headrace.metrics.time_spent import TimeSpent
 from headrace.runtime import player as player_module
@@ -227,7 +230,34 @@ def test_example_one_thread_that_owns_all_keys():
         eventually(lambda: run.bottleneck(0.2).kind == "worker")
         found = run.bottleneck(0.2)
         assert found.worker == run.mapping.owners[int(run["labour"].hot_keys().loc[0, "bucket"])]
-        assert f"Thread {found.worker} of labour" in found.sentence
+        assert f"Thread {found.worker} of labour" in found.sentence and "for one bucket of keys" in found.sentence
+
+
+def counted(load, buckets, busy=(950, 200), idle=(50, 800)):
+    """An operator of two workers, of which the first is busy all the time."""
+    values = {"added": 9, "processed": 9, "results": 0, "busy_ns": list(busy), "idle_ns": list(idle)}
+    measures = [*NEEDED, BUSY, IDLE]
+    if load:
+        values |= {"load": load, "bucket_load": buckets}
+        measures += [LOAD, BUCKET_LOAD]
+    return OperatorMetrics("score", 2, 2, [0, 1], 1.0, None, tuple(measures), values)
+
+
+@pytest.mark.parametrize(
+    ("load", "buckets", "advice"),
+    [
+        ([900, 100], [450, 450, 100], "give some of its keys to them (Balance)"),
+        ([900, 100], [880, 20, 100], "one bucket of keys, which they cannot share"),
+        ([500, 500], [250, 250, 500], "its load is not larger than theirs"),
+        (None, None, "more threads will not help while they have so little to do"),
+    ],
+)
+def test_example_what_would_help_the_only_busy_thread(load, buckets, advice):
+    """Another mapping where keys are owned, and where it would change something."""
+    begun = counted(load and [0, 0], buckets and [0] * len(buckets), (0, 0), (0, 0))
+    found = _saturated(_Shares(counted(load, buckets), begun, 1.0), {}, 2)
+    assert (found.kind, found.worker) == ("worker", 0)
+    assert advice in found.sentence and found.sentence.startswith("Thread 0 of score has too much to do: it is busy 95%")
 
 
 def test_example_the_keys_behind_the_load():

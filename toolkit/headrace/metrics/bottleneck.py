@@ -27,6 +27,13 @@ PRESSED = 0.1
 LATE_S = 0.1
 """Seconds that a tuple is overdue from which on the stream is behind."""
 
+UNEVEN = 1.2
+"""A worker's load over the mean of all from which on it has more to do than they."""
+MOST_OF_LOAD = 0.9
+"""Share of a worker's load that comes from one bucket of keys, from which on no other mapping would help."""
+_OF_KEYS = "bucket_load"
+"""Measured where workers own keys."""
+
 _OVER = {"finished": "The run has finished.", "stopped": "The run was stopped.", "failed": "The run has failed."}
 KINDS = ("none", "source", "order", "worker", "workers", "cores", "results", "over")
 
@@ -102,7 +109,7 @@ class _Shares:
     """What the active workers of an operator did with their time."""
 
     def __init__(self, now: OperatorMetrics, then: OperatorMetrics | None, seconds: float):
-        self.operator, self.name = now, now.name
+        self.operator, self.before, self.name = now, then, now.name
         self.members = list(now.members)
         named = [measure.name for measure in now.measures if measure.part_of == "time"]
         each = shares_between(now, then) if named else []
@@ -117,6 +124,17 @@ class _Shares:
     @property
     def busy(self) -> list[float]:
         return self._by.get("busy_ns", [0.0] * len(self.members))
+
+    def relief(self, worker: int) -> str:
+        """What would help the only worker that is busy all the time."""
+        if _OF_KEYS not in self.operator.values:
+            return "more threads will not help while they have so little to do"
+        loads = difference(self.operator, self.before, "load")
+        if loads[worker] <= UNEVEN * loads[self.members].mean():
+            return "yet its load is not larger than theirs: its keys cost more, or its core has other work, too"
+        if difference(self.operator, self.before, _OF_KEYS).max() >= MOST_OF_LOAD * loads[worker]:
+            return "nearly all of it is for one bucket of keys, which they cannot share"
+        return "give some of its keys to them (Balance)"
 
 
 def _before(then: Metrics | None, operator: OperatorMetrics) -> OperatorMetrics | None:
@@ -165,7 +183,7 @@ def _saturated(each: _Shares, used: dict[str, float], cores: int) -> Bottleneck 
         return Bottleneck(
             "worker", each.name,
             f"Thread {worker} of {each.name} has too much to do: it is busy {busiest:.0%} of the time, the others"
-            f" {others:.0%}; give some of its keys to them (Balance).",
+            f" {others:.0%}; {each.relief(worker)}.",
             worker=worker, is_pressed=True,
         )  # fmt: skip
     if count >= cores and sum(used.values()) > SATURATED * cores:
