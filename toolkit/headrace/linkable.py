@@ -20,7 +20,10 @@ from llvmlite import binding, ir
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler
 
-__all__ = ["REFUSE", "UNWRAPPED", "LinkableCompiler", "LinkableLibrary", "OftenCompiler", "SeldomCompiler", "let_wrap", "mark"]
+__all__ = [
+    "REFUSE", "UNWRAPPED", "LibraryCompiler", "LinkableCompiler", "LinkableLibrary", "OftenCompiler", "SeldomCompiler",
+    "let_wrap", "mark",
+]  # fmt: skip
 
 REFUSE: int = ctypes.cast(ctypes.pythonapi.PyErr_BadArgument, ctypes.c_void_p).value or 0
 """Address of something that refuses: who calls from Python what is not for Python gets a TypeError."""
@@ -105,15 +108,21 @@ class _SeldomLibrary(LinkableLibrary):
     placing = ("noinline", "cold")
 
 
-class LinkableCompiler(Compiler):
-    """Numba's own passes, into a `LinkableLibrary`."""
+class LibraryCompiler(Compiler):
+    """Numba's own passes, into a library of a kind of ours."""
 
-    library: type[LinkableLibrary] = LinkableLibrary
+    library: type[JITCodeLibrary]
 
     def compile_extra(self, func: Callable) -> Any:
         self.state.library = self.library(self.state.targetctx.codegen(), func.__qualname__)
         self.state.library.enable_object_caching()
         return super().compile_extra(func)
+
+
+class LinkableCompiler(LibraryCompiler):
+    """Numba's own passes, into a `LinkableLibrary`."""
+
+    library = LinkableLibrary
 
 
 class OftenCompiler(LinkableCompiler):

@@ -13,9 +13,9 @@ from typing import Any
 
 from llvmlite import binding, ir
 from numba.core.codegen import JITCodeLibrary
-from numba.core.compiler import Compiler, Flags
+from numba.core.compiler import Flags
 
-from headrace.linkable import REFUSE, UNWRAPPED, LinkableLibrary, let_wrap, mark
+from headrace.linkable import REFUSE, UNWRAPPED, LibraryCompiler, LinkableLibrary, let_wrap, mark
 
 # LLVM makes vectors of 256 bits on Intel's processors with AVX-512: the first of them slowed down for wider
 # ones. Those since Ice Lake, which VBMI2 tells, hardly do, and a join compares 1.4 to 1.7 times as fast.
@@ -71,15 +71,13 @@ class KnownFlags(Flags):
         return self is other or super().__eq__(other)
 
 
-class EntryCompiler(Compiler):
+class EntryCompiler(LibraryCompiler):
     """Numba's own passes, into an `OperatorLibrary`."""
 
-    library: type[JITCodeLibrary] = OperatorLibrary
+    library = OperatorLibrary
 
     def compile_extra(self, func: Callable) -> Any:
         self.state.flags = KnownFlags(self.state.flags)
-        self.state.library = self.library(self.state.targetctx.codegen(), func.__qualname__)
-        self.state.library.enable_object_caching()
         return super().compile_extra(func)
 
 
