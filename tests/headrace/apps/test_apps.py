@@ -17,8 +17,11 @@ from headrace.apps import APPS
 from headrace.apps.app import sources
 from headrace.apps.command import Asked, run
 from headrace.apps.compare import first_difference
+from headrace.errors import ParameterError
 
-NAMES = [name for name, app in APPS.items() if app.engine == "elastic"]  # the others: test_transactions.py
+ELASTIC = [name for name, app in APPS.items() if app.engine == "elastic"]  # the others: test_transactions.py
+NAMES = [pytest.param(name, marks=pytest.mark.logic if name == "tolls" else ()) for name in ELASTIC]
+"""What is made of operators that the other ones have, behind each other, runs interpreted."""
 TEXTS = [
     "", " ", "a", "a b", "b  a\ta", "#a", "#A #a", "#", "## #", "#a#b", "x#a", "wide\u3000space\u00a0#no-break",
     "\U0001f600 #\U0001f389 e\u0301", "a b c d e f g h i j k l m n o", "line\nof\x1ctext", "A", "zero\u200bwidth",
@@ -82,6 +85,25 @@ def trades(draw, rows=300, named=False):
     )
 
 
+def reports(draw, rows=400, step=500):
+    """Some minutes of Linear Road around time 0: vehicles that drive on, stand, leave, come back; at one time too."""
+    at: dict = {}
+    columns = {name: [] for name in ("type", "vid", "xway", "lane", "dir", "seg")}
+    for _ in range(rows):
+        vid, road = draw.choice([-1, *range(12)]), (draw.choice([0, 0, 0, 7]), draw.choice([0, 0, 0, 1]))
+        at[vid, road] = at.get((vid, road), draw.randrange(-2, 3)) + draw.choice([0, 0, 0, 1, 1, -2])
+        report = {
+            "type": draw.choice([0] * 9 + [2]), "vid": vid, "xway": road[0], "lane": draw.choice([0, 1, 2, 3, 3, 4]),
+            "dir": road[1], "seg": at[vid, road],
+        }  # fmt: skip
+        if draw.random() < 0.1:
+            report[draw.choice(sorted(report))] = None
+        for name, value in report.items():
+            columns[name].append(value)
+    ts = sorted(draw.randrange(-3 * MINUTE, 4 * MINUTE, step) for _ in range(rows))
+    return pa.table({"ts": pa.array(ts, pa.int64())} | {name: pa.array(values, pa.int32()) for name, values in columns.items()})
+
+
 def departures(draw, rows=500):
     ports = ["EWR", "JFK", "LGA", "LAX", "BOS"]
     return pa.table(
@@ -102,6 +124,8 @@ def inputs_of(name, seed=1):
         return sides(draw)
     if name == "hedge":
         return (trades(draw),)
+    if name == "tolls":
+        return (reports(draw, 150),)  # interpreted, and by up to nine threads
     if name == "flights":
         return (departures(draw),)
     if name == "forward":
@@ -168,7 +192,8 @@ def test_agree_one_file_whatever_the_flags(files, name):
         again, report = files.run(name, tables, **flags)
         assert again.read_bytes() == first.read_bytes(), flags
         schedule = flags.get("reconfigure", "").split(",") if "reconfigure" in flags else []
-        assert [c["to"] for c in report["reconfigurations"]] == [int(e.split(":")[1]) for e in schedule]
+        changes = [c for c in report["reconfigurations"] if name != "tolls" or c["operator"] == "before"]  # which all rows reach
+        assert [c["to"] for c in changes] == [int(e.split(":")[1]) for e in schedule]
         assert all(c["ms"] is not None for c in report["reconfigurations"]), report
 
 
@@ -184,7 +209,7 @@ def test_agree_every_mode_and_gate(files, name, gate, mode):
         assert again.read_bytes() == first.read_bytes(), flags
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", [name for name in ELASTIC if name != "tolls"])  # where a vehicle was before depends on it
 def test_agree_sources_change_the_order_of_equal_times_only(files, name):
     tables = inputs_of(name, seed=3)
     one, _ = files.run(name, tables)
@@ -219,6 +244,7 @@ COLUMNS = {
     "hedge": {
         "ts": "timestamp[us, tz=UTC]", "l_id": "int32", "l_price": "int64", "r_id": "int32", "r_price": "int64"
     },
+    "tolls": {"ts": "int64", "xway": "int32", "dir": "int32", "seg": "int64", "vehicles": "int64", "toll": "int64"},
     "flights": {"ts": "timestamp[us, tz=UTC]", "airport": "string", "flights": "int64", "worst_delay": "int64"},
 }  # fmt: skip
 
@@ -316,6 +342,41 @@ def test_example_forward_prefers_the_left_at_equal_times(files):
     left, right = pa.table({"ts": [1, 2], "v": ["l1", "l2"]}), pa.table({"ts": [1, 2], "v": ["r1", "r2"]})
     out, _ = files.run("forward", [left, right], threads=2)
     assert pq.read_table(out)["v"].to_pylist() == ["l1", "r1", "l2", "r2"]
+
+
+@pytest.mark.logic
+@pytest.mark.parametrize(("seed", "kind"), [(0, pa.int64()), (1, pa.timestamp("ms", "Europe/Rome"))], ids=str)
+def test_oracle_tolls(files, seed, kind):
+    """Any options and event times, several sources, also where reports of one vehicle have one time."""
+    draw = random.Random(seed)
+    given = {
+        "free": draw.choice([0, 2, 5]), "timeout": draw.choice(["0", "20s", "20500ms", "1min"]),
+        "size": draw.choice(["1min", "150s"]), "advance": draw.choice(["1min", "17s"]),
+    }  # fmt: skip
+    table, seen = reports(draw, step=500 if seed else 10_000), []
+    if pa.types.is_timestamp(kind):
+        table = table.set_column(0, "ts", table["ts"].cast(kind))
+    unit = "us" if pa.types.is_timestamp(kind) else "ms"
+    for count in (1, 3):
+        parts = [part for s in range(count) for part in sources([table.take(list(range(s, table.num_rows, count)))])]
+        wanted = APPS["tolls"].reference(parts, unit=unit, **given)
+        assert len(wanted) > 20 and any(row["toll"] > 0 for row in wanted)
+        seen.append(wanted)
+        for flags in ({}, {"threads": 2, "reconfigure": "20%:3,60%:1"}, {"threads": 2, "mode": "sn", "gate": "scalegate"}):
+            options = {name: given[name] for name in ("free", "timeout")}
+            windows = {name: given[name] for name in ("size", "advance")}
+            out, report = files.run("tolls", [table], options=options, sources=count, **windows, **flags)
+            assert first_difference(pq.read_table(out), wanted) is None, (given, flags)
+            assert list(report["operators"]) == ["before", "vehicles"]
+            assert report["operators"]["vehicles"]["tuples_out"] == report["tuples_out"] == len(wanted)
+    assert seed or seen[0] != seen[1], "the order of reports of one time shows"
+
+
+@pytest.mark.parametrize(("timeout", "said"), [("25h", "give at most 1d"), ("soon", "timeout = 'soon'"), ("-5s", "negative")])
+def test_example_tolls_refuse_a_timeout(files, timeout, said):
+    """Of any length, the windows would move on for ever."""
+    with pytest.raises(ParameterError, match=said):
+        files.run("tolls", [reports(random.Random(1), rows=9)], options={"timeout": timeout})
 
 
 @pytest.mark.parametrize("kind", [pa.large_string(), pa.string_view(), pa.dictionary(pa.int32(), pa.string())], ids=str)

@@ -1,6 +1,6 @@
 """The applications: their text rules, their predicates, their output columns.
 
-Oracles: DuckDB (wordcount, hedge, scalejoin), pandas on the real flights; small
+Oracles: DuckDB (wordcount, hedge, scalejoin, tolls), pandas on the real flights; small
 examples by hand for what the table of the command line says in words.
 Cannot see: files and types; those belong to the command line's own tests.
 """
@@ -185,6 +185,83 @@ def test_oracle_hedge_duckdb():
 def test_example_hedge_predicate(tl, tr, expected):
     names = ("id", "price", "average")
     assert apps.is_hedge(dict(zip(names, tl, strict=True)), dict(zip(names, tr, strict=True))) is expected
+
+
+def reports(*entries):
+    names = ("vid", "lane", "seg")
+    return [[(ts, {"type": 0, "xway": 0, "dir": 0} | dict(zip(names, entry, strict=True))) for ts, *entry in entries]]
+
+
+def test_example_tolls():
+    """
+    ::
+
+        seconds     0     30    60    90         200
+        vehicle 1   5     5     6     6 (exit)
+        vehicle 2   5           6                6 (after a pause)
+    """
+    source = reports(
+        (0, 1, 0, 5), (0, 2, 0, 5), (30_000, 1, 1, 5), (60_000, 1, 1, 6), (60_000, 2, 1, 6), (90_000, 1, 4, 6), (200_000, 2, 1, 6)
+    )  # fmt: skip
+    row = {"xway": 0, "dir": 0}
+    assert apps.tolls(source, size="1min", advance="1min", free=1) == [
+        {"ts": 60_000, **row, "seg": 5, "vehicles": 2, "toll": 2},
+        {"ts": 120_000, **row, "seg": 5, "vehicles": 2, "toll": 2},  # both went from it
+        {"ts": 120_000, **row, "seg": 6, "vehicles": 2, "toll": 2},
+        {"ts": 240_000, **row, "seg": 6, "vehicles": 1, "toll": 0},
+    ]
+
+
+def test_example_tolls_count_a_report_at_the_end_of_its_second():
+    at = {"xway": 0, "dir": 0, "seg": 5, "vehicles": 1, "toll": 2}
+    for ts, end in ((58_999, 60_000), (59_000, 120_000), (-1, 60_000), (-1_001, 0)):
+        assert apps.tolls(reports((ts, 1, 0, 5)), size="1min", advance="1min", free=0) == [{"ts": end, **at}]
+
+
+@pytest.mark.parametrize(("pause", "rows"), [(60_000, 1), (60_001, 2)])
+def test_example_tolls_forget_a_vehicle_after_a_longer_pause(pause, rows):
+    source = reports((500, 1, 1, 5), (500 + pause, 1, 1, 5))
+    assert len(apps.tolls(source, size="1min", advance="1min")) == rows
+
+
+@pytest.mark.parametrize("name", ["type", "vid", "xway", "lane", "dir", "seg"])
+def test_example_tolls_read_whole_position_reports(name):
+    [[(ts, payload)]] = reports((0, 1, 1, 5))
+    assert apps.tolls([[(ts, payload)]]) and apps.tolls([[(ts, payload | {name: None})]]) == []
+    assert name != "type" or apps.tolls([[(ts, payload | {"type": 2})]]) == []
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_oracle_tolls_duckdb(seed):
+    draw = random.Random(seed)
+    rows, at = [], {}
+    for ts in sorted(draw.randrange(-200_000, 600_000, 500) for _ in range(400)):
+        vid, xway, direction = draw.randrange(9), draw.choice([0, 0, 3]), draw.choice([0, 0, 1])
+        at[vid] = at.get(vid, 0) + draw.choice([0, 0, 1, -1])
+        kind, lane = draw.choice([0] * 6 + [2, None]), draw.choice([0, 1, 2, 3, 4, None])
+        rows.append((ts, {"type": kind, "vid": vid, "xway": xway, "lane": lane, "dir": direction, "seg": at[vid]}))
+    given = pa.Table.from_pylist([{"ts": ts, "p": p, **t} for p, (ts, t) in enumerate(rows)])  # noqa: F841
+    expected = duckdb.sql(
+        """
+        WITH followed AS (
+            SELECT *, lag(seg) OVER road AS before,
+                (lag(lane) OVER road) <> 4 AND ts - (lag(ts) OVER road) <= 60000 AS is_known
+            FROM given WHERE type = 0 AND lane IS NOT NULL
+            WINDOW road AS (PARTITION BY vid, xway, dir ORDER BY ts, p)
+        ), involved AS (
+            SELECT (floor(ts / 1000)::BIGINT + 1) * 1000 AS moved_at, vid, xway, dir,
+                unnest(CASE WHEN is_known THEN [before, seg] ELSE [seg] END) AS seg
+            FROM followed WHERE is_known IS NOT TRUE OR lane = 4 OR before <> seg
+        )
+        SELECT l * 60000 + 300000 AS ts, xway, dir, seg, count(DISTINCT vid) AS vehicles,
+            2 * greatest(vehicles - 3, 0) ** 2
+        FROM involved JOIN range(-20, 20) AS indices(l) ON l * 60000 <= moved_at AND moved_at < l * 60000 + 300000
+        GROUP BY l, xway, dir, seg ORDER BY ALL
+        """
+    ).fetchall()
+    found = apps.tolls([rows], free=3)
+    assert [tuple(row.values()) for row in found] == expected and len(expected) > 100
+    assert list(found[0]) == ["ts", "xway", "dir", "seg", "vehicles", "toll"]
 
 
 def test_example_flights():

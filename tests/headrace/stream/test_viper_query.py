@@ -1,7 +1,7 @@
 """Viper's Figure 1, part of Linear Road: A1, which knows each car's segment before; F; A2, which counts cars; M, which tolls.
 
-A1 and A2 are operators with instances of their own, F goes with what A1 gives, and M, which is stateless, has workers by
-being a stage of an ordered pipeline.
+`headrace run tolls` is that query from file to file. Here it is one of two engines: A1 and A2 are operators with instances of
+their own, F goes with what A1 gives, and M, which is stateless, has workers by being a stage of an ordered pipeline.
 
 Property    tolls are those of the operators one after the other, whatever the threads of each and the changes of these
 Oracle      `headrace.reference` for A1 and A2, plain Python for F and M

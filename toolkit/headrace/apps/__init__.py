@@ -9,6 +9,7 @@ application          operator                             what it shows
 ``forward``          Operator 15                          the gate by itself
 ``scalejoin``        J, two bands                         pure comparing
 ``hedge``            self-join, a user's predicate        bursts
+``tolls``            O+, then A+; the paper's Figure 1    one operator behind another
 ``flights``          A+, keys are both ends of a flight   real data
 ``gs``               transactions: read or write a list   no operation needs another's read
 ``sl``               transactions: deposits, transfers    what one writes depends on what it read
@@ -54,6 +55,7 @@ from headrace.apps import (
     sl,
     smarthome,
     sold_together,
+    tolls,
     tp,
     viewed_before,
     viewed_together,
@@ -70,7 +72,7 @@ class _Apps(dict[str, App]):
 
 
 _MODULES = (
-    wordcount, paircount, longest, forward, scalejoin, hedge, flights,
+    wordcount, paircount, longest, forward, scalejoin, hedge, tolls, flights,
     gs, sl, ob, tp,
     sold_together, viewed_together, viewed_before, abandoned, declining, mobility,
     eventwindow, pageview, modelfraud, keycounter, outlier, smarthome,

@@ -36,6 +36,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("wordcount", "paircount", "longest", "forward"), ("tweets(n=200_000)",)),
     "scalejoin": ("joins(n=50_000)", "joins(n=50_000, side='right')"),
     "hedge": ("trades(n=50_000)",),
+    "tolls": ("linear_road(n=200_000)",),
     **{name: (f"{name}(n=200_000)",) for name in ("gs", "sl", "ob", "tp")},
     "sold_together": ("store_sales(n=200_000)",),
     **dict.fromkeys(("viewed_together", "viewed_before", "abandoned"), ("clicks(n=200_000)",)),

@@ -449,9 +449,8 @@ def _follow(started: Any, name: str, rows: int, feeds: int) -> None:
 def summarize(started: Any, app: App, rows: int, request: Asked) -> dict[str, Any]:
     """Make the report of a finished run."""
     metrics = started.metrics()
-    operator = next(iter(metrics.operators.values()))
+    *_, operator = metrics.operators.values()  # whose results those of the query are
     seconds = metrics.seconds
-    latency = getattr(operator, "latency_ms", {})  # of an operator that has none
     is_join = app.engine == "elastic" and (app.has_right is True or app.is_self_join)
     changes = sorted(started.changes, key=lambda c: c.requested_ns if c.planned_at is None else c.planned_at)
     report = {
@@ -461,14 +460,25 @@ def summarize(started: Any, app: App, rows: int, request: Asked) -> dict[str, An
         "dropped": metrics.dropped,
         "seconds": seconds,
         "tuples_per_s": rows / seconds if seconds > 0 else None,
-        "latency_ms": {name: _finite(latency.get(name)) for name in ("p50", "p99", "max")},
+        "latency_ms": _latency(operator),
         "comparisons_per_s": operator.comparisons / seconds if is_join and seconds > 0 else None,
         "reconfigurations": [
-            {"from": c.from_threads, "to": c.to_threads, "ms": _finite(c.ms), "outcome": c.outcome} for c in changes
+            {"operator": c.operator, "from": c.from_threads, "to": c.to_threads, "ms": _finite(c.ms), "outcome": c.outcome}
+            for c in changes
         ],
         "imbalance_cv": operator.values.get("imbalance_cv"),
         "threads": request.threads,
     }
+    if len(metrics.operators) > 1:
+        report["operators"] = {
+            each.name: {
+                "tuples_in": each.processed,
+                "tuples_out": each.results,
+                "latency_ms": _latency(each),
+                "imbalance_cv": each.values.get("imbalance_cv"),
+            }
+            for each in metrics.operators.values()
+        }
     if app.tables:
         report |= {
             "rejected": operator.rejected,
@@ -493,6 +503,12 @@ def summarize(started: Any, app: App, rows: int, request: Asked) -> dict[str, An
             "batch": claim_of(request),
         }
     return report
+
+
+def _latency(operator: Any) -> dict[str, float | None]:
+    """The latency of an operator's results, in milliseconds; None where it has none."""
+    latency = getattr(operator, "latency_ms", {})
+    return {name: _finite(latency.get(name)) for name in ("p50", "p99", "max")}
 
 
 def _finite(value: float | None) -> float | None:

@@ -12,10 +12,22 @@ from typing import Any
 from headrace.reference import stateless
 from headrace.reference.aggregates import aggregate
 from headrace.reference.joins import band, join, self_join
-from headrace.reference.order import Payload, Row, Source
-from headrace.windows import DEFAULT_TIME_UNIT, TIMESTAMP_UNIT, Window, parse_duration
+from headrace.reference.order import Payload, Row, Source, merge
+from headrace.windows import (
+    DEFAULT_TIME_UNIT,
+    TIMESTAMP_UNIT,
+    Window,
+    earliest_index,
+    latest_index,
+    parse_duration,
+)
 
 Duration = str | int
+
+TOLL_COLUMNS = ("type", "vid", "xway", "lane", "dir", "seg")
+"""Of Linear Road's tuples, those that `tolls` reads."""
+POSITION_REPORT, EXIT_LANE = 0, 4
+"""The type of a report, and the lane by which vehicles leave the road."""
 
 
 def words_of(text: str | None) -> Sequence[str | None]:
@@ -178,6 +190,51 @@ def flights(
     return [{"ts": row.ts, "airport": row.key, **row.values} for row in rows]
 
 
+def tolls(
+    sources: Sequence[Source],
+    size: Duration = "5min",
+    advance: Duration = "1min",
+    free: int = 50,
+    timeout: Duration = "60s",
+    unit: str = DEFAULT_TIME_UNIT,
+) -> list[Payload]:
+    """Charge each segment by the vehicles that came to it or went from it within a window (Viper, Figure 1).
+
+    A vehicle enters with its first report on a road (`xway`, `dir`), or the first after a longer pause than `timeout`; it
+    leaves with one from the exit lane; in between it changes a segment with each report from another one than the last. A
+    report counts at the end of its second. What is no position report, or lacks a value, is nothing.
+    """
+    longest, second = parse_duration(timeout, unit, "timeout"), parse_duration("1s", unit)
+    window = Window.parse(size, advance, unit)
+    on_road: dict[tuple, tuple[int, int]] = {}  # (vehicle, road) -> its last report's time and segment
+    moved: dict[tuple[int, int, int, int], set[int]] = {}  # (end of the window, road, segment) -> vehicles
+    for t in merge(sources):
+        kind, vid, xway, lane, direction, seg = (t.payload[name] for name in TOLL_COLUMNS)
+        if kind != POSITION_REPORT or None in (vid, xway, lane, direction, seg):
+            continue
+        last = on_road.pop((vid, xway, direction), None)
+        has_entered = last is None or t.ts - last[0] > longest
+        segments = {seg} if last is None or has_entered else {seg, last[1]}
+        has_left = lane == EXIT_LANE
+        if not has_left:
+            on_road[vid, xway, direction] = (t.ts, seg)
+        if not (has_entered or has_left or len(segments) == 2):
+            continue
+        counts_at = (t.ts // second + 1) * second
+        earliest = earliest_index(counts_at, window.size, window.advance)
+        for index in range(earliest, latest_index(counts_at, window.advance) + 1):
+            for segment in segments:
+                end = index * window.advance + window.size
+                moved.setdefault((end, xway, direction, segment), set()).add(vid)
+    return [
+        {
+            "ts": ts, "xway": xway, "dir": direction, "seg": seg, "vehicles": len(vehicles),
+            "toll": 2 * max(len(vehicles) - free, 0) ** 2,
+        }
+        for (ts, xway, direction, seg), vehicles in sorted(moved.items(), key=lambda entry: entry[0])
+    ]  # fmt: skip
+
+
 APPS: dict[str, Any] = {
     "wordcount": wordcount,
     "paircount": paircount,
@@ -185,6 +242,7 @@ APPS: dict[str, Any] = {
     "forward": forward,
     "scalejoin": scalejoin,
     "hedge": hedge,
+    "tolls": tolls,
     "flights": flights,
 }
 """Name on the command line -> reference."""
