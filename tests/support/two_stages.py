@@ -70,7 +70,7 @@ class StagesInlet:
 
     def __init__(self, section, branch):
         self.branch, self.books, self._section = branch, Books(), section
-        self.columns_used, self.retention, self.mark = [branch.event_time, section.spec.column], 0, -(2**62)
+        self.columns_used, self.codable, self.retention, self.mark = [branch.event_time, section.spec.column], (), 0, -(2**62)
 
     def encode(self, batch, ts=None):
         ts, x = (batch.column(name).cast(pa.int64()).to_numpy() for name in self.columns_used)

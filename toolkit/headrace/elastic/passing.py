@@ -285,6 +285,7 @@ class PassedInlet:
     number = 0
     null_keys = 0
     columns_used = ()
+    codable = ()
     retention = 0
 
     def __init__(self, branch: Branch, passed: Passed):

@@ -228,8 +228,11 @@ class Encoder:
             yield from self._encode_piece(piece, piece_ts)
 
     def _check_schema(self, schema: pa.Schema) -> None:
+        codable = self.codable
         for name in self.columns_used:
             expected, found = self.schema.field(name).type, field_type(schema, name, "batch")
+            if name in codable:
+                found = columns.plain_type(found)
             if not expected.equals(found):
                 raise SchemaError(
                     f"column {name!r} has type {found} in a later batch, {expected} in the schema: cast it"
@@ -238,10 +241,19 @@ class Encoder:
     @property
     def columns_used(self) -> list[str]:
         """Names of the columns that encoding reads, each once."""
+        return list(dict.fromkeys([*self._read_beside_keys, *(column for key in self.keys for column in key.columns)]))
+
+    @property
+    def codable(self) -> list[str]:
+        """Of these, those whose values are looked up as keys and not read otherwise: codes of a dictionary do as well."""
+        otherwise = {*self._read_beside_keys, *(column for key in self.keys if key.how != "value" for column in key.columns)}
+        return [column for column in self.columns_used if column not in otherwise]
+
+    @property
+    def _read_beside_keys(self) -> list[str]:
         values = [name for name in (*self.values, *self.narrow_values) if name != self.time_value]
         read = [self.forms.get(name, (name, 1))[0] for name in values]
-        used = [self.event_time, *read, *self.lists, *self.carry]
-        return list(dict.fromkeys(used + [column for key in self.keys for column in key.columns]))
+        return [self.event_time, *read, *self.lists, *self.carry, *self.equal_columns]
 
     def _encode_piece(self, batch: pa.RecordBatch, ts: np.ndarray | None) -> Iterator[EncodedBatch]:
         first_row = self.counters.rows

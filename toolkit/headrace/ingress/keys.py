@@ -48,6 +48,11 @@ _DEFAULT_TYPES = {"string": pa.string(), "int": pa.int64(), "float": pa.float64(
 _TABLES = {"string": StringTable, "int": IntTable, "float": FloatTable}
 
 
+def _is_same(known: pa.Array, dictionary: pa.Array) -> bool:
+    """Whether two dictionaries have the same entries; a file's is built anew for each batch. (Equal floats may differ.)"""
+    return is_same_memory(known, dictionary) or (columns.is_string(dictionary.type) and known.equals(dictionary))
+
+
 def key_kind(kind: pa.DataType) -> str | None:
     """Return which of `KINDS` a column type is as a key, or None if it cannot be one."""
     kind = columns.plain_type(kind)
@@ -213,7 +218,7 @@ class KeyDictionary:
         # Only values that occur get an id: an unused one would never be touched, so never be recycled.
         indices, dictionary = columns.integers(array.indices, "key"), array.dictionary
         known = self._codes[column]
-        if known is None or not is_same_memory(known[0], dictionary):
+        if known is None or not _is_same(known[0], dictionary):
             # It is kept: its memory is not used for another one meanwhile.
             known = self._codes[column] = dictionary, np.zeros(len(dictionary) + 1, np.int32)
         direct, words, ids = known[1], indices.view(np.uint64), np.empty(indices.size, np.int32)

@@ -23,7 +23,8 @@ import re
 import stat
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -79,6 +80,8 @@ class Reader:
         Paths it is read from, where it is read from files while the query runs.
     row_name : callable
         Of the number of a row as it is read: what the user calls it in what the reader was opened from.
+    coded : callable, optional
+        Of names of columns: starts a pass in which these may come as codes of a dictionary; see `with_codes`.
     """
 
     schema: pa.Schema
@@ -94,6 +97,16 @@ class Reader:
     files: tuple[str, ...] = ()
     row_name: Callable[[int], str] = str
     is_started: bool = False
+    coded: Callable[[Sequence[str]], Iterable[Item]] | None = None
+
+    def with_codes(self, columns: Sequence[str]) -> Reader:
+        """Return a reader of the same rows: texts of these columns may be codes of a dictionary, whatever the schema says.
+
+        They are where that costs less: a batch whose dictionary is small.
+        """
+        if self.coded is None or not columns:
+            return self
+        return replace(self, batches=partial(self.coded, tuple(columns)), coded=None)
 
     def select(self, columns: Sequence[str], name: str = "") -> Reader:
         """Return a reader of some of the columns: what is not read, decoded and validated costs nothing.
@@ -428,14 +441,14 @@ def _open_path(path: Path, columns, batch_rows: int, name: str) -> Reader:
         schema, rows = file.schema_arrow.remove_metadata(), file.metadata.num_rows
     chosen = select_fields(schema, columns, name)
 
-    def batches() -> Iterator[pa.RecordBatch]:
+    def batches(codes: Sequence[str] = ()) -> Iterator[pa.RecordBatch]:
         select_fields(chosen, chosen.names, name)  # Arrow finds columns by name: each is there once
         # Opened once: a file that is put in its place meanwhile is another one, of which no part is read.
         with pa.OSFile(os.fspath(path)) as opened, pq.ParquetFile(opened, page_checksum_verification=True) as file:
             check_same_types(file.schema_arrow, chosen, name)
-            yield from parquet.batches(opened, file, chosen, batch_rows)
+            yield from parquet.batches(opened, file, chosen, batch_rows, codes=codes)
 
-    return Reader(chosen, name, rows, batches, files=(os.fspath(path),))
+    return Reader(chosen, name, rows, batches, files=(os.fspath(path),), coded=batches)
 
 
 def check_same_types(schema: pa.Schema, wanted: pa.Schema, name: str) -> None:

@@ -80,6 +80,7 @@ class GateInlet:
         self._source, self._progress, self._note_keys = source, progress, note_keys
         self.encoder = make_encoder(self._await_keys)
         self.columns_used: Sequence[str] = self.encoder.columns_used
+        self.codable: Sequence[str] = self.encoder.codable
         self.retention = self.encoder.window_size
         self._first_row = 0
         self.latest_keys = np.empty(0, np.int32)

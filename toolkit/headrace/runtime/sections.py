@@ -236,7 +236,9 @@ class Inlet(Protocol):
     branch: Branch
     books: Books
     columns_used: Sequence[str]
-    """Of the branch's rows, those the section reads."""
+    """Of the branch's columns, those the section reads."""
+    codable: Sequence[str]
+    """Of these, those that it takes as texts or as codes of a dictionary, whatever the schema says."""
     retention: int
     """Event time for which an encoded key may still be wanted: what `lateness` must hold back."""
 

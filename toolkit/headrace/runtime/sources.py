@@ -129,6 +129,8 @@ class Source:
                 window_size=feed.inlet.retention,
                 kind=self._time_type,
             )
+        elif not is_whole:
+            self._reader = self._reader.with_codes(feed.inlet.codable)
 
     def _recorded_times(self, entries: PassedTime | None) -> deque[tuple[int, int]] | None:
         """What an earlier run decided for this source: (rows before, time passed to); None: the clock decides."""
