@@ -14,6 +14,19 @@ int64 in any order or in none.
 Where both operators have a key, the gate may be a channel for each instance of the one behind, into which those before
 route what it owns (`gates.reader_queues_kernel`, `routed`): `Way.why_shared` says why not.
 
+Open: a step between the two (`filter`, `select`, `map`) has the results go through the collector. To apply it here:
+
+- a filter needs a predicate of a row, compiled for the columns where they lie and called by its address, as `take_results` is.
+  `passing_kernel.send` then gives the log runs of rows with gaps between them, and I1 no longer follows from how many of the
+  latest records are unread: `note_read` needs the row of the earliest of these, as `reader_queues_kernel.unread_rows` finds it
+  by its place; and `PassedBooks` has to count what the gate was given, not how far the instance has come;
+- what `select` and `map` compute needs an array, and one of validity, for each column, as long as the ring and written before A1;
+- a function of a user that fails does so in an instance's thread, which has no batch whose row the error could name.
+
+`flat_map`, which makes rows, would need a ring of its own. None of this is enough for the query of the Viper paper's Figure 1
+(`headrace.apps.tolls`), where a filter is between the two, too: its first operator is a custom one, and the next one has
+another key.
+
 What leaves the query always goes through a collector.
 """
 
