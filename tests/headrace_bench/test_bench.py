@@ -31,7 +31,7 @@ from headrace_bench.taken import Watch, processor_s
 FIELDS = {"bench", "case", "value", "unit", "better", "goal", "baseline", "baseline_name", "ratio"}
 # They take long to compile.
 LONG = (
-    "adaptive", "api", "arrival", "dgs", "gate", "gs", "join", "metrics", "ob", "passing", "reconfigure", "sl", "speculative",
+    "adaptive", "api", "arrival", "gate", "gs", "join", "metrics", "ob", "passing", "reconfigure", "sl", "speculative",
     "state", "tp",
 )  # fmt: skip
 TINY = [pytest.param(name, marks=pytest.mark.campaign if name in LONG else ()) for name in bench.PARTS if name != "wordcount"]

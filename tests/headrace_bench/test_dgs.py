@@ -1,7 +1,8 @@
 """Method: what `bench dgs` compares plans with, beside the plain definitions; and a result that is wrong, which it must not time.
 
 Property: the loops give what `headrace.reference` does, and a run whose results differ in one place is not the same. Lines of
-an application are those counted by hand. Oracle: the reference. Cannot see: whether the figures mean what they say.
+an application are those counted by hand; so is a prediction. The plots have the figures that the paper has, and what the table
+says. Oracle: the reference. Cannot see: whether the figures mean what they say.
 """
 
 import dataclasses
@@ -12,8 +13,13 @@ import pyarrow as pa
 import pytest
 
 from headrace.apps import eventwindow, keycounter
-from headrace_bench import dgs_apps, dgs_effort, dgs_studies
+from headrace_bench import dgs, dgs_apps, dgs_effort, dgs_latency, dgs_rates, dgs_studies
 from headrace_bench.dgs_latency import Events
+from headrace_bench.event_window import WINDOW
+from headrace_bench.experiments.dgs import figures_of
+from headrace_bench.rows import Row
+
+PREDICTED = [f"{leaves} leaves, predicted" for leaves in (2, *dgs.BEYOND)]
 
 
 def test_oracle_the_loops_give_the_reference(monkeypatch):
@@ -67,6 +73,93 @@ def test_example_the_plain_sums_are_what_runs_are_checked_with():
     events.check(SimpleNamespace(table=pa.table({"sum": events.sums})), "right")
     with pytest.raises(AssertionError, match="other sums"):
         events.check(SimpleNamespace(table=pa.table({"sum": events.sums[::-1]})), "wrong")
+
+
+@pytest.mark.parametrize("leaves", [2, 4])
+def test_example_a_prediction_counted_by_hand(leaves):
+    """1,000 values of 100 ns for a barrier, which is one, too: it waits for its leaf, and for a join and a fork a level."""
+    model = dgs.Model(WINDOW, "value", "barrier", 1_000)
+    rows = {row.case: row for row in dgs.predicted(model, "a name", 10.0, 15.0, barrier_ns=200.0)}
+    assert list(rows) == [f"a name: {each} leaves, predicted" for each in (2, 4, 8, 16)]
+    height = {2: 1, 4: 2}[leaves]
+    busy_ns = 1_000 / leaves * 100 + 100 + height * 200
+    row = rows[f"a name: {leaves} leaves, predicted"]
+    assert row.value == pytest.approx(1_001 / busy_ns * 1e3) and row.note == "predicted, not measured"
+    assert (row.baseline, row.baseline_name) == ((15.0, "measured") if leaves == 2 else (None, None))
+
+
+@pytest.mark.parametrize("name", ["page views", "frauds"])
+def test_example_more_leaves_are_predicted_for_both_applications(name):
+    found = {"1 leaf": 8.0, "2 leaves": 13.0}
+    measured = [Row("dgs", f"{name}, 30 ns: {label}", value, "M events/s") for label, value in found.items()]
+    values = [row.value for row in dgs_apps.beyond(measured, 200.0)]
+    assert len(values) == 4 and values == sorted(values) and 8.0 < values[0] <= 16.0 < values[-1] < 8.0 * 16
+
+
+def test_example_a_pace_has_the_quantiles_of_the_paper(monkeypatch):
+    """Figure 6: 10th, 50th and 90th percentile at each rate, on one leaf and on two; other rows than the loop's are not timed."""
+    measured = dgs_rates._rows_of("frauds", 1, 0.01, (0.5, 1.0))
+    assert len(measured) == 1 + 2 * 2 * 4
+    waits = [row.value for row in measured if row.unit == "ms"]
+    assert all(low <= middle <= high for low, middle, high in zip(*(waits[i::3] for i in range(3)), strict=True))
+    monkeypatch.setattr(dgs_rates, "same", lambda *given: False)
+    with pytest.raises(AssertionError, match="frauds: 1 leaf at a pace differ"):
+        dgs_rates._rows_of("frauds", 1, 0.01, (0.5,))
+
+
+def rows_of_all_parts():
+    """One row for each case that the parts measure, each of another value."""
+    cases = [f"{between:,} values a barrier, {cost} ns: " for between in dgs.BETWEEN for cost in dgs.COSTS_NS]
+    applications = [f"{name}, {cost} ns: " for name in dgs_apps.PROGRAMS for cost in dgs_apps.COSTS_NS]
+    loops = {"one loop, presorted": (*cases, *applications), "one loop that merges": cases}
+    loops |= {dgs_apps.ANY_ORDER: applications, dgs_apps.BY_HAND: applications}
+    names = [head + label for head in (*cases, *applications) for label in (*dgs.LEAVES.values(), *PREDICTED)]
+    names += [head + label for label, heads in loops.items() for head in heads]
+    for name in dgs_apps.PROGRAMS:
+        for share in dgs_rates.SHARES:
+            for leaves in dgs.LEAVES.values():
+                what = f"{name}, 1,000 ns, offered {share:g} of one leaf's rate: {leaves}"
+                names += [what, *(f"{what}, latency, {part}" for part in dgs_rates.QUANTILES)]
+    for part in ("p50", "p99"):
+        names += [f"latency, {beats:,} heartbeats a barrier, {part}" for beats in dgs_latency.BEATS]
+        names += [f"latency, {between:,} values a barrier, {by} plan of {leaves} leaves, depth 1, {part}"
+                  for between in dgs_latency.RATIOS for by in ("flat", "chain") for leaves in dgs_latency.LEAVES]  # fmt: skip
+        names += [f"latency, {rate} k values/s, optimizer for {by}: 1 leaf, {part}"
+                  for rate in (20, 500) for by in ("rates", "latency")]  # fmt: skip
+    names += [f"8 streams, {between:,} values a barrier: plan by {by}, 8 leaves"
+              for between in (10_000, 1_000, 100) for by in dgs_latency.SHAPES]  # fmt: skip
+    names += [f"{name}: {leaves}" for name in ("outlier", "smarthome") for leaves in dgs.LEAVES.values()]
+    names += [f"smarthome: latency at half of that speed, {part}" for part in dgs_studies.QUANTILES]
+    names += ["smarthome: replay speed, 2 leaves", dgs.BARRIER]
+    return [Row("dgs", name, 1.0 + number, "a unit", baseline=1_000.0 + number) for number, name in enumerate(names)]
+
+
+def test_example_plots_show_what_the_table_says():
+    """All figures of the paper, axes with units, and each point a row's value or ratio."""
+    rows = rows_of_all_parts()
+    figures = figures_of(rows)
+    wanted = [f"Fig. 4 and 8: event window, {cost} ns an event" for cost in (0, 30)]
+    wanted += [f"Fig. 4 and 8: {name}, {cost} ns an event" for name in ("page views", "frauds") for cost in (0, 30, 100)]
+    wanted += ["Event window: values a barrier", "Fig. 6: page views, 1 us an event", "Fig. 6: frauds, 1 us an event"]
+    wanted += ["Fig. 10a: latency over leaves", "Fig. 10b: latency over heartbeats", "Two optimizers: latency"]
+    wanted += ["Plan against plan, 8 streams on two threads", "Appendix A: the case studies", "A.2: latency of predictions"]
+    assert [figure.title for figure in figures] == wanted
+    said = {row.value for row in rows} | {row.ratio for row in rows}
+    for figure in figures:
+        assert figure.lines and figure.y_label in ("M events/s", "ms", "p50, ms", "times the presorted loop"), figure.title
+        for line in figure.lines:
+            assert line.x and list(line.x) == sorted(line.x), (figure.title, line.name)
+            assert set(line.y) <= said, (figure.title, line.name)
+    by_title = {figure.title: figure for figure in figures}
+    first = by_title["Fig. 4 and 8: page views, 30 ns an event"]
+    assert [(line.name, list(line.x), line.predicted) for line in first.lines] == [
+        ("plan", [1, 2], False), ("plan, in any order", [2], False), ("by hand, in any order", [2], False),
+        ("loop, presorted", [1], False), ("plan", [2, 4, 8, 16], True),
+    ]  # fmt: skip
+    assert by_title["Fig. 10b: latency over heartbeats"].x_names == ["0", "1", "10", "100", "1,000"]
+    assert {line.name for line in by_title["Fig. 6: frauds, 1 us an event"].lines} == {
+        f"{leaves}, {part}" for leaves in ("1 leaf", "2 leaves") for part in ("p50", "p90")
+    }
 
 
 @pytest.mark.slow

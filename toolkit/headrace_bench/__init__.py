@@ -27,7 +27,7 @@ from headrace_bench.rows import Row, print_rows, write_json
 
 PARTS = (
     "gate", "wordcount", "join", "reconfigure", "latency", "idle", "startup", "ingress", "crafted", "memory", "metrics", "growth",
-    "api", "state", "arrival", "passing", "gs", "sl", "ob", "tp", "speculative", "adaptive", "dgs",
+    "api", "state", "arrival", "passing", "gs", "sl", "ob", "tp", "speculative", "adaptive",
 )  # fmt: skip
 PEERS = "peers"
 """By its name only, not with `all`: it makes environments of its own."""

@@ -1,4 +1,4 @@
-"""Synchronization plans beside one loop: `headrace bench dgs`.
+"""Synchronization plans beside one loop: a part of `headrace bench dgs` (`experiments.dgs`).
 
 The event window of the DGS paper (section 4.1): values of two streams, summed between barriers. Serial loops in the same
 process do the same over events that are in one order already, and over the inputs, which they have to merge; the program
@@ -6,20 +6,17 @@ runs on one leaf, and on two with two threads, mailboxes and collector and all, 
 A value is added, which is all, or takes 30 ns before: those rounds are a column. What is trivial is so on both sides: a
 program and a loop that have nothing else in them. Values between barriers go down to 1: then it is measured what a barrier
 costs, for which the state mostly stays joined. For more leaves than there are cores, throughput is predicted, by the
-optimizers' model with the costs measured here; so is that of two leaves, beside its measurement. `dgs_latency` has latencies,
-plan against plan, and changes of the plan; `dgs_apps` page views and frauds, `dgs_studies` the two case studies, and
-`dgs_effort` what a program owes to its plans: principles and lines.
+optimizers' model with the costs measured here; so is that of two leaves, beside its measurement.
 """
 
 from __future__ import annotations
 
 import time
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
-from headrace_bench import dgs_apps, dgs_effort, dgs_latency, dgs_studies
 from headrace_bench.dgs_kernel import merging, presorted
 from headrace_bench.event_window import STREAMS, TRIVIAL, WINDOW, rounds_for
 from headrace_bench.planned import Planned
@@ -30,6 +27,10 @@ BETWEEN = (10_000, 100_000, 1_000, 100)
 """Values between two barriers; the first has the goals."""
 BEYOND = (4, 8, 16)
 """Leaves for which throughput is predicted: more than there are cores here."""
+LEAVES = {1: "1 leaf", 2: "2 leaves"}
+"""Those that are measured, as cases call them."""
+BARRIER = "one value a stream and barrier: time of a barrier"
+"""The case of what a barrier costs."""
 
 
 class Case:
@@ -81,16 +82,13 @@ def measure(full: bool, tiny: bool = False) -> list[Row]:
     repetitions = 1 if tiny else 11 if full else 7
     rows: list[Row] = []
     for cost in COSTS_NS[:1] if tiny else COSTS_NS:
-        for between in BETWEEN[-1:] if tiny else BETWEEN:
-            events = 2_000 if tiny else 8_000_000 if cost == 0 else 2_000_000
+        for between in BETWEEN[:1] if tiny else BETWEEN:
+            events = 40_000 if tiny else 8_000_000 if cost == 0 else 2_000_000
             case = Case(between, events // between, rounds_for(cost))
             is_goal = between == BETWEEN[0] and cost == 0
             rows += _window(case, f"{between:,} values a barrier, {cost} ns", repetitions, is_goal)
     turns = _turns(Case(STREAMS, 100 if tiny else 100_000, 0), repetitions)
-    predicted = _predicted(rows, turns[0].value)
-    sizes = (full, tiny)
-    parts = (dgs_apps, dgs_latency, dgs_studies, dgs_effort)
-    return [*rows, *turns, *predicted, *(row for part in parts for row in part.measure(*sizes))]
+    return [*rows, *turns]
 
 
 def _window(case: Case, name: str, repetitions: int, is_goal: bool) -> list[Row]:
@@ -101,10 +99,10 @@ def _window(case: Case, name: str, repetitions: int, is_goal: bool) -> list[Row]
         seconds, sums = case.merging()
         assert (sums == expected).all(), f"{name}: the merging loop differs"
         found["one loop that merges"] = case.events / seconds
-        for leaves in (1, 2):
+        for leaves, label in LEAVES.items():
             run, sums = case.planned(leaves)
-            assert sums.tolist() == expected.tolist(), f"{name}: {leaves} leaves differ"
-            found[f"{leaves} leaves"] = run.per_second
+            assert sums.tolist() == expected.tolist(), f"{name}: {label} differ"
+            found[label] = run.per_second
         for label, rate in found.items():
             rates.setdefault(label, []).append(rate / 1e6)
     first, merged = (median(rates[label][1:] or rates[label]) for label in ("one loop, presorted", "one loop that merges"))
@@ -128,27 +126,55 @@ def _turns(case: Case, repetitions: int) -> list[Row]:
         assert sums.tolist() == case.presorted()[1].tolist()
         each.append(1e9 * run.seconds / case.barriers.size)
     took = median(each[1:] or each)
-    return [Row("dgs", "one value a stream and barrier: time of a barrier", took, "ns", better="lower", goal=200.0)]
+    return [Row("dgs", BARRIER, took, "ns", better="lower", goal=200.0)]
 
 
-def _predicted(measured: list[Row], turn_ns: float) -> list[Row]:
-    """Events per second by the model: of an update the cost on one leaf, of a join and a fork that of a barrier."""
-    one_leaf = {row.case.removesuffix(": 1 leaves"): row.value for row in measured if row.case.endswith(": 1 leaves")}
-    two_leaves = {row.case.removesuffix(": 2 leaves"): row.value for row in measured if row.case.endswith(": 2 leaves")}
+class Model(NamedTuple):
+    """What the optimizers' model is asked for.
+
+    Parameters
+    ----------
+    program : Program
+    often, rare : str
+        The tag that leaves have, and the one that all its events depend on.
+    between : int
+        Events of `often` for one of `rare`.
+    """
+
+    program: Any
+    often: str
+    rare: str
+    between: int
+
+
+def predicted(model: Model, name: str, one_leaf: float, two_leaves: float, barrier_ns: float) -> list[Row]:
+    """M events/s by the model: of an update the cost on one leaf, of a join and a fork together that of a barrier."""
+    costs = {"update": 1e3 / one_leaf, "fork": barrier_ns / 2, "join": barrier_ns / 2}
+    rates = {model.often: float(model.between), model.rare: 1.0}
     rows = []
-    for name, alone in one_leaf.items():
-        between = int(name.partition(" ")[0].replace(",", ""))
-        costs = {"update": 1e3 / alone, "fork": turn_ns / 2, "join": turn_ns / 2}
-        for leaves in (2, *BEYOND):
-            streams = {"value": leaves, "barrier": 1}
-            plan = WINDOW.plan(streams, leaves=leaves, rates={"value": between, "barrier": 1}, costs=costs, by="appendix")
-            assert plan.predicted is not None
-            rate = plan.predicted / 1e6
-            row = Row("dgs", f"{name}: {leaves} leaves, predicted", rate, "M events/s", note="predicted, not measured")
-            if leaves == 2:
-                row.baseline, row.baseline_name = two_leaves[name], "measured"
-            rows.append(row)
+    for leaves in (2, *BEYOND):
+        streams = {model.often: leaves, model.rare: 1}
+        plan = model.program.plan(streams, leaves=leaves, rates=rates, costs=costs, by="appendix")
+        assert plan.predicted is not None
+        rate = plan.predicted / 1e6
+        row = Row("dgs", f"{name}: {leaves} leaves, predicted", rate, "M events/s", note="predicted, not measured")
+        if leaves == 2:
+            row.baseline, row.baseline_name = two_leaves, "measured"
+        rows.append(row)
     return rows
 
 
-__all__ = ["measure"]
+def beyond(measured: list[Row]) -> list[Row]:
+    """Predictions for the event window, from what `measure` gave."""
+    found = {row.case: row.value for row in measured}
+    rows = []
+    for case, alone in found.items():
+        name, _, label = case.rpartition(": ")
+        if label == LEAVES[1]:
+            between = int(name.partition(" ")[0].replace(",", ""))
+            model = Model(WINDOW, "value", "barrier", between)
+            rows += predicted(model, name, alone, found[f"{name}: {LEAVES[2]}"], found[BARRIER])
+    return rows
+
+
+__all__ = ["BARRIER", "BEYOND", "LEAVES", "Model", "beyond", "measure", "predicted"]

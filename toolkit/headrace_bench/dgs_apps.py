@@ -1,8 +1,9 @@
-"""Page views and frauds on plans, beside one loop over events in their order: a part of `headrace bench dgs` (Figures 4, 6, 8).
+"""Page views and frauds on plans, beside one loop over events in their order: a part of `headrace bench dgs` (Figures 4 and 8).
 
 The programs are those of the applications, but that an event takes ``rounds`` rounds of steps (`event_window.worked`), and
 that what is emitted are numbers. Views are of two hot pages, dealt out to streams; transactions come in streams; an update or
 a rule follows 10,000 of them. The results are those of the loop, which at a small size are those of `headrace.reference`.
+`dgs_rates` has the same at a pace (Figure 6).
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import headrace as hr
 from headrace.apps.pageview import replicate, unite
 from headrace.reference import synchronization_apps as reference
 from headrace_bench import dgs_by_hand
+from headrace_bench.dgs import LEAVES, Model, predicted
 from headrace_bench.dgs_apps_kernel import frauds, joined
 from headrace_bench.event_window import rounds_for, worked
 from headrace_bench.planned import Planned
@@ -30,6 +32,7 @@ LEAST_NS = 30
 """Of an event, from which the goal holds."""
 GOAL, ANY_ORDER_GOAL = 1.5, 1.7
 """Beside the loop, with results in the order of events and in any."""
+ANY_ORDER, BY_HAND = "2 leaves, in any order", "2 threads by hand, in any order"
 
 
 def view(state, e, emit):
@@ -100,6 +103,12 @@ FRAUDS = hr.program(
 )
 
 
+PROGRAMS: dict[str, tuple[Any, tuple[str, str]]] = {
+    "page views": (PAGE_VIEWS, ("view", "update")), "frauds": (FRAUDS, ("transaction", "rule")),
+}  # fmt: skip
+"""What is measured -> its program, and its tags: the frequent one, and the one that it depends on."""
+
+
 class Case:
     """Two tables of a side each: events of `STREAMS` inputs at times of their own, then the rare ones, which depend on them."""
 
@@ -108,18 +117,19 @@ class Case:
         between = min(BETWEEN, count // 2)
         rng = np.random.default_rng(3)
         self.name, self.rounds = name, rounds
+        self.program, tags = PROGRAMS[name]
         ts, ends = np.arange(count), np.arange(between - 1, count, between)
         self.is_rare = np.zeros(count + ends.size, bool)
         self.is_rare[np.searchsorted(ts, ends, side="right") + np.arange(ends.size)] = True
         if name == "page views":
             left = {"page": rng.integers(0, PAGES, count), "user": rng.integers(0, 10_000, count)}
             right = {"page": rng.integers(0, PAGES, ends.size), "info": rng.integers(1, 100_000, ends.size)}
-            self.program, tags, self.loop = PAGE_VIEWS, ("view", "update"), joined
+            self.loop = joined
             columns = (("page", "page"), ("user", "info"))
         else:
             left = {"value": rng.integers(0, 100_000, count)}
             right = {"value": rng.integers(0, 100_000, ends.size)}
-            self.program, tags, self.loop = FRAUDS, ("transaction", "rule"), frauds
+            self.loop = frauds
             columns = (("value", "value"),)
         self.left, self.right = {"ts": ts, **left}, {"ts": ends, **right}
         self.merged = [self._merged(left[a], right[b]) for a, b in columns]
@@ -189,7 +199,7 @@ def measure(full: bool, tiny: bool = False) -> list[Row]:
     check_reference()
     repetitions = 1 if tiny else 7 if full else 3
     rows = []
-    for name in ("page views", "frauds"):
+    for name in PROGRAMS:
         for cost in COSTS_NS[:1] if tiny else COSTS_NS:
             events = 2_000 if tiny else 4_000_000 if full else 1_000_000
             rows += _rows_of(Case(name, events, rounds_for(cost)), f"{name}, {cost} ns", repetitions, cost)
@@ -197,12 +207,12 @@ def measure(full: bool, tiny: bool = False) -> list[Row]:
 
 
 def _rows_of(case: Case, name: str, repetitions: int, cost: int) -> list[Row]:
-    rates: dict[str, list[float]] = {"one loop, presorted": [], "1 leaf": [], "2 leaves": [], "2 leaves, in any order": []}
+    rates: dict[str, list[float]] = {"one loop, presorted": [], **{label: [] for label in (*LEAVES.values(), ANY_ORDER)}}
     by_hand: list[float] = []
     for _ in range(repetitions + 1):
         seconds, expected = case.serial()
         rates["one loop, presorted"].append(case.events / seconds / 1e6)
-        for leaves, label, order in ((1, "1 leaf", "events"), (2, "2 leaves", "events"), (2, "2 leaves, in any order", "none")):
+        for leaves, label, order in ((1, LEAVES[1], "events"), (2, LEAVES[2], "events"), (2, ANY_ORDER, "none")):
             run = case.planned(leaves, order)
             assert same(run, expected, order == "events"), f"{name}: {label} differ"
             rates[label].append(run.per_second / 1e6)
@@ -215,9 +225,21 @@ def _rows_of(case: Case, name: str, repetitions: int, cost: int) -> list[Row]:
     if cost >= LEAST_NS:
         for row, goal in zip(rows[-2:], (GOAL, ANY_ORDER_GOAL), strict=True):
             row.goal, row.goal_is_ratio = goal, True
-    hand = Row("dgs", f"{name}: 2 threads by hand, in any order", median(by_hand[1:] or by_hand), "M events/s")
+    hand = Row("dgs", f"{name}: {BY_HAND}", median(by_hand[1:] or by_hand), "M events/s")
     hand.baseline, hand.baseline_name = rows[0].value, "presorted"
     return [*rows, hand]
 
 
-__all__ = ["check_reference", "measure", "same_columns"]
+def beyond(measured: list[Row], barrier_ns: float) -> list[Row]:
+    """Predictions, from what `measure` gave and from what a barrier of the event window costs."""
+    found = {row.case: row.value for row in measured}
+    rows = []
+    for case, alone in found.items():
+        name, _, label = case.rpartition(": ")
+        if label == LEAVES[1]:
+            program, tags = PROGRAMS[name.partition(",")[0]]
+            rows += predicted(Model(program, *tags, BETWEEN), name, alone, found[f"{name}: {LEAVES[2]}"], barrier_ns)
+    return rows
+
+
+__all__ = ["PROGRAMS", "beyond", "check_reference", "measure", "same_columns"]

@@ -1,9 +1,10 @@
 """Latency of plans, plan against plan, and changes of the plan: a part of `headrace bench dgs` (Appendix D, Figure 10).
 
-The event window at a pace: over the heartbeats of the barriers' input, over the depth of the plan (a chain is as deep as it
-has leaves, a flat tree is not), and the optimizer for latency beside the one for throughput, at a slow and a fast rate, each
-with the delay that its model predicts. Then the same events as fast as they go, by plans of all shapes; and runs whose plan
-changes back and forth at half of the rate they reach. All results are those of the plain sums.
+The event window at a pace: over the heartbeats of the barriers' input; over the leaves, by how rare barriers are and by the
+depth of the plan (a chain is as deep as it has leaves, a flat tree is not); and the optimizer for latency beside the one for
+throughput, at a slow and a fast rate, each with the delay that its model predicts. Then the same events as fast as they go, by
+plans of all shapes, each beside what the model predicts; and runs whose plan changes back and forth at half of the rate they
+reach. The model is given costs that were measured here, on one thread. All results are those of the plain sums.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import pyarrow as pa
 
 import headrace as hr
 from headrace.errors import RunStoppedError
+from headrace.synchronization.prediction import Costs, Model
 from headrace_bench.event_window import WINDOW
 from headrace_bench.paced import Paced
 from headrace_bench.planned import Planned
@@ -27,10 +29,16 @@ UNITS = 1_000_000
 BEATS = (0, 1, 10, 100, 1_000)
 """Heartbeats between two barriers."""
 LEAVES = (2, 4, 8, 16)
+PER_SECOND = 100_000
+"""Values, where the rate is not what varies."""
+RATIOS = (10_000, 1_000, 100)
+"""Values between two barriers (the paper's vb-ratio)."""
+FEWEST = 10
+"""Barriers of a run."""
 SHAPES = ("appendix", "chain", "flat", "rates", "latency")
 CHANGE_MS = 1.0
-COSTS = {"update": 30, "fork": 100, "join": 100}
-"""Nanoseconds, for the optimizers: what is known before a run."""
+ROUND_TRIP = {"update": 30.0, "fork": 100.0, "join": 100.0}
+"""Nanoseconds, for plans whose shape is asked for, and does not depend on them."""
 
 
 class Events:
@@ -56,10 +64,10 @@ class Events:
         """Events per second of each tag."""
         return {"value": self.per_second, "barrier": self.per_second / self.between}
 
-    def plan(self, leaves: int, by: str, threads: int) -> Any:
-        """A plan of `Program.plan`."""
+    def plan(self, leaves: int, by: str, threads: int, costs: dict[str, float] | None = None) -> Any:
+        """A plan of `Program.plan`; one that weighs costs is given them."""
         streams = {"value": self.streams, "barrier": 1}
-        return WINDOW.plan(streams, leaves=leaves, by=by, rates=self.rates, costs=COSTS, threads=threads)
+        return WINDOW.plan(streams, leaves=leaves, by=by, rates=self.rates, costs=costs or ROUND_TRIP, threads=threads)
 
     def check(self, run: Planned, what: str) -> None:
         """Compare with the plain sums."""
@@ -69,13 +77,36 @@ class Events:
 def measure(full: bool, tiny: bool = False) -> list[Row]:
     """Milliseconds of latency, M events/s by plan, and milliseconds of a change."""
     repetitions, seconds = (1, 0.05) if tiny else (5, 2.0) if full else (3, 0.5)
+    costs = measured_costs(repetitions, tiny)
     return [
+        Row("dgs", "costs for predictions: update of a value", costs["update"], "ns", better="lower"),
+        Row("dgs", "costs for predictions: a join and a fork", costs["fork"] + costs["join"], "ns", better="lower"),
         *_over_heartbeats(repetitions, seconds, BEATS[::2] if tiny else BEATS),
-        *_over_depth(repetitions, seconds, LEAVES[:1] if tiny else LEAVES),
-        *_optimizers(repetitions, seconds, tiny),
-        *_shapes(repetitions, tiny),
+        *_over_depth(repetitions, seconds, LEAVES[:1] if tiny else LEAVES, RATIOS[-1:] if tiny else RATIOS),
+        *_optimizers(repetitions, seconds, tiny, costs),
+        *_shapes(repetitions, tiny, costs),
         *_changes(5 if tiny else 101 if full else 41, tiny),
     ]
+
+
+def measured_costs(repetitions: int, tiny: bool) -> dict[str, float]:
+    """Nanoseconds of an update, where barriers are rare, and of a fork and a join, where they are frequent.
+
+    These two share what a plan of eight leaves takes longer than one leaf. One thread does all, so that nobody waits for others.
+    """
+    found: dict[tuple[int, int], list[Planned]] = {}
+    cases = [(between, leaves) for between in (RATIOS[0], RATIOS[-1]) for leaves in (1, 8)]
+    events = {between: Events(8, 1_000_000, between, 0.01 if tiny else 1.0) for between, _ in cases}
+    for _ in range(repetitions + 1):
+        for between, leaves in cases:
+            plan = events[between].plan(leaves, "flat", 1)
+            run = Planned(WINDOW, events[between].inputs, plan=plan, threads=1, max_threads=1).run()
+            events[between].check(run, f"{leaves} leaves")
+            found.setdefault((between, leaves), []).append(run)
+    rare, (one, many) = found[RATIOS[0], 1], (found[RATIOS[-1], leaves] for leaves in (1, 8))
+    update = median([1e9 * run.seconds / run.events for run in rare[1:]])
+    both = max(0.0, median([1e9 * (b.seconds - a.seconds) / max(1, b.joins) for a, b in zip(one, many, strict=True)][1:]))
+    return {"update": update, "fork": both / 2, "join": both / 2}
 
 
 def _latency(events: Events, plan: Any, beats: int, repetitions: int, name: str) -> list[Row]:
@@ -89,42 +120,47 @@ def _latency(events: Events, plan: Any, beats: int, repetitions: int, name: str)
 
 
 def _over_heartbeats(repetitions: int, seconds: float, beats: tuple[int, ...]) -> list[Row]:
-    events = Events(2, 100_000, 1_000, seconds)
+    events = Events(2, PER_SECOND, 1_000, seconds)
     plan = events.plan(2, "appendix", 2)
     return [
         row for each in beats for row in _latency(events, plan, each, repetitions, f"latency, {each:,} heartbeats a barrier")
     ]
 
 
-def _over_depth(repetitions: int, seconds: float, leaves: tuple[int, ...]) -> list[Row]:
+def _over_depth(repetitions: int, seconds: float, leaves: tuple[int, ...], ratios: tuple[int, ...]) -> list[Row]:
     rows = []
-    for number in leaves:
-        events = Events(number, 100_000, 1_000, seconds)
-        for by in ("flat", "chain"):
-            plan = events.plan(number, by, 2)
-            depth = max(one.depth for one in plan.nodes)
-            rows += _latency(events, plan, 10, repetitions, f"latency, {by} plan of {number} leaves, depth {depth}")
+    for between in ratios:
+        for number in leaves:
+            events = Events(number, PER_SECOND, between, max(seconds, FEWEST * between / PER_SECOND))
+            for by in ("flat", "chain"):
+                plan = events.plan(number, by, 2)
+                depth = max(one.depth for one in plan.nodes)
+                name = f"latency, {between:,} values a barrier, {by} plan of {number} leaves, depth {depth}"
+                rows += _latency(events, plan, 10, repetitions, name)
     return rows
 
 
-def _optimizers(repetitions: int, seconds: float, tiny: bool) -> list[Row]:
-    rows = []
+def _optimizers(repetitions: int, seconds: float, tiny: bool, costs: dict[str, float]) -> list[Row]:
+    rows: list[Row] = []
     for per_second, word in ((20_000, "20 k"), *(() if tiny else ((500_000, "500 k"),))):
         events = Events(4, per_second, 1_000, seconds)
         for by in ("rates", "latency"):
-            plan = events.plan(4, by, 2)
+            plan = events.plan(4, by, 2, costs)
             leaves = f"{len(plan.leaves)} {'leaf' if len(plan.leaves) == 1 else 'leaves'}"
-            rows += _latency(events, plan, 10, repetitions, f"latency, {word} values/s, optimizer for {by}: {leaves}")
+            found = _latency(events, plan, 10, repetitions, f"latency, {word} values/s, optimizer for {by}: {leaves}")
+            delay = Model(plan.rates, Costs(**costs), 2).delay_ns(plan.roots)
+            found[0].note = f"predicted {delay:,.0f} ns, without waiting for other inputs, and for who brings events to look"
+            rows += found
     return rows
 
 
-def _shapes(repetitions: int, tiny: bool) -> list[Row]:
-    """All events at once; the prediction is of the optimizers' model with the costs they were given."""
+def _shapes(repetitions: int, tiny: bool, costs: dict[str, float]) -> list[Row]:
+    """All events at once; the prediction is of the optimizers' model with the costs that were measured."""
     rows = []
     for between in (1_000,) if tiny else (10_000, 1_000, 100):
         events = Events(8, 1_000_000, between, 0.01 if tiny else 2.0)
         for by in SHAPES:
-            plan, rates = events.plan(8, by, 2), []
+            plan, rates = events.plan(8, by, 2, costs), []
             for _ in range(repetitions):
                 run = Planned(WINDOW, events.inputs, plan=plan, threads=2, max_threads=2).run()
                 events.check(run, by)
@@ -166,4 +202,4 @@ def _changes(count: int, tiny: bool) -> list[Row]:
     ]
 
 
-__all__ = ["measure"]
+__all__ = ["PER_SECOND", "measure"]

@@ -18,7 +18,7 @@ _PAGE = """\
 {{ style | safe }}
   .paper { background: #f4f4f0; padding: .6em 1.2em; border-left: 4px solid #bbb; }
   .figures { display: flex; flex-wrap: wrap; gap: 1em; } .figures p { max-width: 540px; color: #555; margin: 0 0 1em; }
-  td.unit, td.note { text-align: left; } td.note { color: #555; font-size: .85em; max-width: 24em; }
+  td.unit { text-align: left; white-space: nowrap; } td.note { text-align: left; color: #555; font-size: .85em; max-width: 24em; }
 </style>
 {% endblock %}
 {% block contents %}
