@@ -254,7 +254,7 @@ def open_input(
     if isinstance(source, Reader):
         return source
     name = name or name_of(source)
-    if hasattr(source, "open_reader"):
+    if hasattr(type(source), "open_reader"):  # not of the object: a column of Spark's answers to any name
         if sort_by is not None:
             raise NotSupportedError(
                 f"{display_name(name)} has no end, so it cannot be sorted as a whole: pass lateness= instead of sort=True"

@@ -57,8 +57,8 @@ def open_dataframe(
     NotSupportedError
         If a streaming DataFrame is to be sorted.
     """
-    if not hasattr(frame, "schema") or not hasattr(frame, "mapInArrow"):
-        raise ParameterError(f"{display_name(name)} is a {type(frame).__name__}: give a Spark DataFrame")
+    if not hasattr(type(frame), "schema") or not hasattr(type(frame), "mapInArrow"):
+        raise ParameterError(f"{display_name(name)} is of type {type(frame).__name__}: give a Spark DataFrame")
     if frame.isStreaming:
         return open_input(LiveInput(frame), columns, sort_by, batch_rows, name, validate)
     given = frame

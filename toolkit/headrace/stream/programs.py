@@ -9,6 +9,7 @@ from typing import Any
 
 from headrace.arguments import is_whole_number
 from headrace.errors import ParameterError, UnknownNameError
+from headrace.ingress.columns import is_text, plain_type
 from headrace.names import instead, missing_attribute
 from headrace.plan.nodes import check_result, operator_node
 from headrace.stream.hints import RUNNING
@@ -42,7 +43,8 @@ def streams(source: Any, count: int = 1, *, by: str | None = None, tag: str | No
     count : int
         How many streams.
     by : str, optional
-        An integer column; its value modulo `count` is the row's stream. Without it rows are dealt out in turn.
+        An integer column, whose value modulo `count` is the row's stream; or a string column that names it: each of the first
+        `count` names has a stream of its own, others share these. Without it rows are dealt out in turn.
     tag : str, optional
         A string column that says which tag a row has.
     event_time : str
@@ -227,7 +229,9 @@ def _read_input(names: Sequence[str], one: Any, seen: dict[str, int]) -> tuple[I
     first = tuple(seen[name] for name in names)
     for name in names:
         seen[name] += given.streams
-    return Input(tuple(names), given.tag, given.streams, given.by, first), given.source
+    schema = given.source.schema
+    names_streams = given.by in schema.names and is_text(plain_type(schema.field(given.by).type))
+    return Input(tuple(names), given.tag, given.streams, given.by, first, names_streams), given.source
 
 
 __all__ = ["Program", "Streams", "program", "streams"]

@@ -35,6 +35,8 @@ class Input:
         Which says a row's stream, an integer modulo `streams`; None: rows are dealt out in turn.
     first_stream : tuple of int
         By tag, the number of the input's first stream among all of the tag's.
+    names_streams : bool
+        The stream's column has strings: each of the first `streams` names has a stream of its own, others share these.
     """
 
     tags: tuple[str, ...]
@@ -42,6 +44,7 @@ class Input:
     streams: int = 1
     stream_column: str | None = None
     first_stream: tuple[int, ...] = (0,)
+    names_streams: bool = False
 
     def implementation_tags(self, program: Definition) -> list[ImplementationTag]:
         """All its rows may have: by tag, part and stream."""
@@ -66,7 +69,8 @@ class Input:
         if self.tag_column is not None:
             found.setdefault(self.tag_column, Column(self.tag_column, "string"))
         if self.stream_column is not None:
-            found.setdefault(self.stream_column, Column(self.stream_column, "int64"))
+            kind = "string" if self.names_streams else "int64"
+            found.setdefault(self.stream_column, Column(self.stream_column, kind))
         return found
 
     def check(self, program: Definition, schema: pa.Schema, use: str) -> None:
@@ -87,8 +91,8 @@ class Input:
                 continue
             check_columns(schema, [column], f"{use}, {what}")
             given = plain_type(schema.field(column).type)
-            if is_text(given) != (what == "tag") or (what == "stream" and _number_kind(given) != "int64"):
-                kind = "a string" if what == "tag" else "an integer"
+            if not is_text(given) and (what == "tag" or _number_kind(given) != "int64"):
+                kind = "a string" if what == "tag" else "an integer or a string"
                 raise SchemaError(f"{use}: column {column!r} is {given}, and says which {what} a row is of: it has to be {kind}")
 
 
@@ -117,6 +121,7 @@ class Router:
         self._firsts = np.cumsum([0, *(tag.parts * given.streams for tag in self._tags)])
         self._is_single = given.is_single(bound.program)
         self._rows = 0
+        self._names: dict[str, int] = {}
 
     @property
     def tags(self) -> int:
@@ -176,7 +181,20 @@ class Router:
         name, streams = self._given.stream_column, self._given.streams
         if name is None:
             return (self._rows + np.arange(count)) % streams
-        return self._present(columns, name, np.arange(count)) % streams
+        values = self._present(columns, name, np.arange(count))
+        return self._named(values) if self._given.names_streams else values % streams
+
+    def _named(self, values: np.ndarray) -> np.ndarray:
+        """Streams by name: a run that is resumed reads its rows from the first one, and finds the same."""
+        assert self._texts is not None
+        ids, first, places = np.unique(values, return_index=True, return_inverse=True)
+        names = self._texts.decode(ids.astype(np.int64))[0].to_pylist()
+        for number in np.argsort(first)[: self._given.streams].tolist():
+            if len(self._names) < self._given.streams:
+                self._names.setdefault(names[number], len(self._names))
+        shared = part_of(np.array(names, dtype=str), self._given.streams).tolist()
+        found = [self._names.get(name, other) for name, other in zip(names, shared, strict=True)]
+        return np.array(found, np.int64)[places]
 
     def _present(self, columns: Mapping[str, tuple], name: str, rows: np.ndarray) -> np.ndarray:
         """The values of a column in these rows, of which none may be null."""
