@@ -14,6 +14,7 @@ import pytest
 
 from browser import lab
 from browser.lab import SLOW, until
+from browser.layout import problems
 
 pytestmark = pytest.mark.skipif(lab.chromium() is None, reason=lab.GET_ONE)
 
@@ -108,6 +109,27 @@ def test_example_a_dashboard_that_is_not_on_the_page_any_more(visit):
     visit.dashboard.wait_for()
     visit.until_rows(5, SLOW)
     assert lost.count() == 2 and not lost.last.is_visible()
+
+
+SIGNS = """(dashboard) => {
+    const all = [dashboard, ...dashboard.querySelectorAll('*')].filter((one) => one.matches('.jupyter-widgets-disconnected'));
+    return [all.length, all.filter((one) => getComputedStyle(one, '::before').display !== 'none').length];
+}"""
+"""How many parts JupyterLab holds to be disconnected, and at how many it draws its sign."""
+
+
+def test_example_a_kernel_that_is_started_anew(visit):
+    """It knows nothing of the dashboard, which says so in one line, and keeps its looks."""
+    width = visit.edge("width")
+    visit.forget_kernel()
+    visit.menu("Kernel", "Restart Kernel…")
+    visit.page.locator(".jp-Dialog .jp-mod-accept").click()
+    until(lambda: SILENT in said(visit), SLOW, "the page says that nothing comes")
+    assert "run the notebook's cells again" in said(visit)
+    parts, signs = until(lambda: (found := visit.dashboard.evaluate(SIGNS))[0] > 20 and found, SLOW, "its parts are disconnected")
+    assert signs == 0, f"of {parts}"
+    assert visit.edge("width") == width and problems(visit) == ()
+    visit.shot("restarted-1600")
 
 
 def test_example_no_error_and_no_request_outside(visit):

@@ -28,6 +28,8 @@ def test_example_spans_as_columns():
         [0, 0, 1, 2], [1, 2, 3, 0], [-3, -1, -3, -13], [-1, 0, 0, 0], [2_000, 1_000, 3_000, 13_000],
     ]  # fmt: skip
     assert words_of(block) == "Thread 0: 67% process, 33% wait; 1: 100% room."
+    short = frame.assign(begin_s=frame["begin_s"] / 10, end_s=frame["end_s"] / 10)
+    assert words_of(block_of(short)) == "Thread 0: 67% process, 33% wait; 1: 100% room. Known are the last 0.30 s."
     assert words_of(block_of(frame.iloc[:0])).startswith("No timeline yet")
 
 
@@ -87,6 +89,9 @@ def test_example_hot_keys_by_name():
             bucket = run[name].hot_keys(1).loc[0, "bucket"]
             assert f"<td>&lt;b&gt;hot&lt;/b&gt;</td><td>70.0%</td><td>{bucket}</td><td>0</td>" in first
             assert "<td>warm</td><td>20.0%</td>" in second
+            moved = run.mapping.move([int(bucket)], to=1)
+            run.reconfigure(threads=2, mapping=moved).wait(60)
+            eventually(lambda: f"<td>70.0%</td><td>{bucket}</td><td>1</td>" in hot.words.value, 60)
             assert problem(dashboard) == ""
         finally:
             dashboard.close()

@@ -27,12 +27,25 @@ class HotKeys:
         )  # fmt: skip
         self.button.on_click(messages.guard(lambda _: self._name()))
         self.words = w.HTML()
+        self._named: Any = None
+        """The frame that is shown; None before the button was pressed."""
         self.widget = w.VBox([self.button, self.words]).add_class("headrace-hot")
 
     def _name(self) -> None:
         # Asked for, and not shown all the time: it counts a whole batch of rows.
         self._messages.echo(f"{self._target.handle_code}.hot_keys({MOST})")
-        self.words.value = table(self._target.handle.hot_keys(MOST))
+        self._named = self._target.handle.hot_keys(MOST)
+        self.words.value = table(self._named)
+
+    def update(self) -> None:
+        """Say who owns the keys now: they were named once, and their owners change."""
+        mapping = getattr(self._target.handle, "mapping", None) if self._named is not None else None
+        if mapping is None:
+            return
+        owners = [mapping.owners[bucket] for bucket in self._named["bucket"]]
+        if owners != self._named["thread"].to_list():
+            self._named = self._named.assign(thread=owners)
+            self.words.value = table(self._named)
 
 
 def table(frame: Any) -> str:

@@ -99,6 +99,7 @@ class OperatorView:
             lambda *_: self.rate.show(self.rate.playing),
             lambda *_: self.burst.show(),
             lambda *_: self.timeline.update(),
+            lambda *_: self.hot_keys.update(),
             lambda metrics, _: self.numbers.show(metrics),
         ]
         if mapping := self.mapping:

@@ -114,7 +114,7 @@ def block_of(frame: Any) -> np.ndarray:
 
 def words_of(block: np.ndarray) -> str:
     """How the threads that were active spent the time that is known."""
-    thread, state, _, _, ms = block
+    thread, state, begin, _, ms = block
     parts = []
     for worker in np.unique(thread[state > 0]).astype(int).tolist():
         own = thread == worker
@@ -125,4 +125,7 @@ def words_of(block: np.ndarray) -> str:
             if ms[own & (state == number)].sum() > 0.005 * whole
         ]
         parts.append(f"{worker}: {', '.join(told)}")
-    return f"Thread {'; '.join(parts)}." if parts else _NOTHING
+    if not parts:
+        return _NOTHING
+    known_s = -begin[state > 0].min()  # a thread with many short spans soon writes over the oldest
+    return f"Thread {'; '.join(parts)}." + (f" Known are the last {known_s:.2f} s." if known_s < 0.95 * SECONDS else "")

@@ -214,6 +214,8 @@ def plot_of(figure: Figure, name: str = "plot", places: Mapping[str, int] | None
         longest = max(len(item.label.value) for item in plot.legend[0].items)
         plot.legend.ncols = max(1, min(3, LEGEND_LETTERS // longest))
         plot.legend.label_text_font_size = "12px"
+        plot.legend.label_height = plot.legend.glyph_height = 14  # its height is the plot's loss
+        plot.legend.padding, plot.legend.margin, plot.legend.spacing = 0, 4, 2
         plot.legend.border_line_color = None
         plot.legend.click_policy = "hide"
     _set_ticks(plot, figure)
