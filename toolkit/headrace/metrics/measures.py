@@ -193,9 +193,12 @@ WORKER_TIME = (BUSY, IDLE, BLOCKED)
 
 LOST_WAKEUPS = Measure(
     "lost_wakeups", "sleeps",
-    "Sleeps that only the time-out ended although the wake-up was due; it should stay 0.", "counter", shown="column",
+    "Sleeps that only the time-out ended although the wake-up was due: 0, or a few where threads lose their cores.", "counter",
+    shown="column",
 )  # fmt: skip
-"""Of its sources for room and of its collector for results. Anything but 0 is a mistake in the engine, and costs time only."""
+"""Of its sources for room and of its collector for results. A thread that loses its core after it has made room, and before it
+says so, is counted too, since nothing tells it from one that says nothing. Many of them, or any on an idle machine, are a
+mistake in the engine, which costs time only."""
 
 WATERMARK_GAP = Measure(
     "watermark_gap", "units of event time", "Event time behind the furthest source.",
