@@ -7,6 +7,7 @@ import threading
 import numpy as np
 import pyarrow as pa
 import pytest
+from IPython.core.formatters import DisplayFormatter
 
 import headrace as hr
 from headrace_widgets import Dashboard, cells
@@ -27,6 +28,13 @@ def test_example_plots_follow_the_run(run, dashboard):
 
 
 @pytest.mark.slow
+def test_example_words_stand_for_it_where_no_kernel_draws_it(dashboard):
+    """As in a notebook on the web; for pages with a kernel there is the widget beside them."""
+    kinds, _ = DisplayFormatter().format(dashboard.widget)
+    assert kinds["text/plain"].startswith("A dashboard of headrace, live where its notebook runs")
+    assert kinds["application/vnd.jupyter.widget-view+json"]["model_id"] == dashboard.widget.model_id
+
+
 def test_example_what_was_before_is_shown():
     """A dashboard that is opened late has the history of the run."""
     with start(rate=2_000) as run:

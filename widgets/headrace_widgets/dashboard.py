@@ -27,7 +27,7 @@ from headrace_widgets.feed import Feed
 from headrace_widgets.graph_widget import Graph
 from headrace_widgets.history_controls import HistoryControls
 from headrace_widgets.layouts import LAYOUTS
-from headrace_widgets.live_view import LiveView
+from headrace_widgets.live_view import LiveView, Page
 from headrace_widgets.mapping_panel import MappingPanel
 from headrace_widgets.messages import Messages
 from headrace_widgets.operator_view import OperatorView
@@ -143,7 +143,7 @@ class Dashboard(LiveView):
         head = w.Box([self.status.widget, *several, buttons]).add_class("headrace-head")
         notes = w.Box([self.status.badge, self.pressure.widget]).add_class("headrace-notes")
         self._body = w.VBox().add_class("headrace-body")
-        self.widget = w.VBox([head, notes, self.status.over, self.status.failure, self.graph.widget, self._body])
+        self.widget = Page([head, notes, self.status.over, self.status.failure, self.graph.widget, self._body])
         self.widget.add_class("headrace-dashboard").add_class(f"headrace-{layout}")
         self._is_over = False
         self.watchdog = Watchdog(stop_unwatched_after, lambda: self.connection.seen_at, self._unwatched)

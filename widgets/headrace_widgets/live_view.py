@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 from abc import ABC, abstractmethod
-from typing import Any
+
+import ipywidgets as w
 
 from headrace_widgets import cells
 from headrace_widgets.connection import Connection
@@ -24,6 +25,13 @@ again.</p>
 """Stands below the view in the cell's output, and is seen where the view is not: the page keeps it without the kernel."""
 
 
+class Page(w.VBox):
+    """All of a view. Where there is no kernel to draw it, as in a notebook on the web, a sentence stands in its place."""
+
+    def __repr__(self):
+        return "A dashboard of headrace, live where its notebook runs: run the notebook's cells to see it."
+
+
 class LiveView(ABC):
     """A view that updates itself, and is shown where it is made; run again, its cell replaces it.
 
@@ -31,7 +39,7 @@ class LiveView(ABC):
 
     Attributes
     ----------
-    widget : Widget
+    widget : Page
     messages : Messages
     connection : Connection
     watchdog : Watchdog
@@ -40,7 +48,7 @@ class LiveView(ABC):
     called = "dashboard"
     """The variable that notebooks call it by."""
 
-    widget: Any
+    widget: Page
     messages: Messages
     connection: Connection
     watchdog: Watchdog

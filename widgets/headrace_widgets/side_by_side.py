@@ -18,7 +18,7 @@ from headrace_widgets.controls.burst import BurstControl
 from headrace_widgets.controls.rate import RateControl
 from headrace_widgets.feed import Feed
 from headrace_widgets.live_plot import LiveFigure, LivePlot
-from headrace_widgets.live_view import LiveView
+from headrace_widgets.live_view import LiveView, Page
 from headrace_widgets.messages import Messages
 from headrace_widgets.pair import PairTarget
 from headrace_widgets.palette import element_colour
@@ -75,7 +75,7 @@ class SideBySide(LiveView):
         steering = [*(one.widget for one in self.settings.values()), self.rate.widget]
         head = w.Box([self.words, self.stop]).add_class("headrace-head")
         bar = w.Box(steering).add_class("headrace-steering")
-        self.widget = w.VBox([head, self.over, bar, self.messages.problem, self.connection, self.messages.code, self.plot])
+        self.widget = Page([head, self.over, bar, self.messages.problem, self.connection, self.messages.code, self.plot])
         self.widget.add_class("headrace-dashboard")
         self._seldom_at = 0
         self.watchdog = Watchdog(stop_unwatched_after, lambda: self.connection.seen_at, self._unwatched)
