@@ -27,7 +27,6 @@ def test_example_plots_follow_the_run(run, dashboard):
     assert problem(dashboard) == ""
 
 
-@pytest.mark.slow
 def test_example_words_stand_for_it_where_no_kernel_draws_it(dashboard):
     """As in a notebook on the web; for pages with a kernel there is the widget beside them."""
     kinds, _ = DisplayFormatter().format(dashboard.widget)
@@ -35,6 +34,7 @@ def test_example_words_stand_for_it_where_no_kernel_draws_it(dashboard):
     assert kinds["application/vnd.jupyter.widget-view+json"]["model_id"] == dashboard.widget.model_id
 
 
+@pytest.mark.slow
 def test_example_what_was_before_is_shown():
     """A dashboard that is opened late has the history of the run."""
     with start(rate=2_000) as run:
