@@ -16,9 +16,10 @@ Ordering    W1 try; W2 SOURCES_WAITING += 1, draw the ticket, fence
             and W3 away.
 Progress    W4 ends after `ROOM_WAIT_NS` at the latest. A time-out that no signal
             preceded, though readers had gone far enough to give one
-            (`is_wakeup_due`), is a lost wake-up: LOST_WAKEUPS counts them, and
-            it stays 0. `stop` is looked at between W2 and W4: who sets it
-            signals SPACE_EVENT afterwards.
+            (`is_wakeup_due`), is a lost wake-up: LOST_WAKEUPS counts them. It
+            stays 0, but for readers that lose their core for so long after
+            they have gone far enough and before they signal. `stop` is looked
+            at between W2 and W4: who sets it signals SPACE_EVENT afterwards.
 Checked     tests/headrace/gates/test_interleave.py, tests/litmus/test_gates.py
 """
 

@@ -46,6 +46,8 @@ class Line:
     deviation: Sequence[float] = ()
 
     def __post_init__(self):
+        for name in ("x", "y", "deviation"):  # ranges and tuples too: JSON knows lists
+            object.__setattr__(self, name, list(getattr(self, name)))
         if len(self.x) != len(self.y):
             raise ValueError(f"line {self.name!r}: {len(self.x)} x for {len(self.y)} y; give as many of both")
         if self.deviation and len(self.deviation) != len(self.y):

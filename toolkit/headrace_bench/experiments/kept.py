@@ -88,7 +88,7 @@ def kept(name: str, folder: Path = FOLDER) -> Kept:
     Parameters
     ----------
     name : str
-        One of `headrace_bench.experiments.NAMES`; of "dgs" no figures are kept yet.
+        One of `headrace_bench.experiments.NAMES`.
 
     Examples
     --------
