@@ -111,5 +111,8 @@ def test_example_codes_where_they_are_not_wanted_are_refused():
     batch = pa.RecordBatch.from_pydict({"ts": [1, 2], "a": pa.array(["x", "y"]).dictionary_encode()})
     (encoded,) = Encoder(schema, "ts", (KeySource(("a",)),)).encode(batch)
     assert len(set(encoded.keys.tolist())) == 2
+    full = pa.schema([batch.schema.field("ts"), batch.schema.field("a").with_nullable(False)])  # another schema, the same types
+    (encoded,) = Encoder(batch.schema, "ts", (KeySource(("a",)),)).encode(pa.RecordBatch.from_arrays(batch.columns, schema=full))
+    assert len(set(encoded.keys.tolist())) == 2
     with pytest.raises(SchemaError, match=r"column 'a' has type dictionary.* in a later batch, string in the schema: cast it"):
         list(Encoder(schema, "ts", (KeySource(("a",)),), carry=("a",)).encode(batch))

@@ -231,9 +231,8 @@ class Encoder:
         codable = self.codable
         for name in self.columns_used:
             expected, found = self.schema.field(name).type, field_type(schema, name, "batch")
-            if name in codable:
-                found = columns.plain_type(found)
-            if not expected.equals(found):
+            is_coded = name in codable and columns.plain_type(found).equals(expected)
+            if not is_coded and not expected.equals(found):
                 raise SchemaError(
                     f"column {name!r} has type {found} in a later batch, {expected} in the schema: cast it"
                 )
