@@ -202,6 +202,15 @@ def case_sums(draw, kind):
     return check_rows(run(query(), draw), wanted, {"total": total_type(kind)})
 
 
+def case_counted(draw, kind):
+    """How many values there are, of any type."""
+    kind = coded(draw, kind)
+    tables = sources(draw, {"v": kind})
+    tables = [t.append_column("g", pa.array([i % 3 for i in range(t.num_rows)], pa.int64())) for t in tables]
+    query, rows = aggregated(draw, tables, {"known": ("count", "v"), "n": ("count", None)})
+    return check_rows(run(query(), draw), rows(), {"known": pa.int64()})
+
+
 # -- keys
 
 
@@ -428,11 +437,11 @@ def case_function(draw, kind):
 
 
 CASES = {
-    "values": case_values, "sums": case_sums, "key": case_key, "each": case_each, "equal": case_equal, "band": case_band,
-    "carried": case_carried, "function": case_function,
+    "values": case_values, "sums": case_sums, "counted": case_counted, "key": case_key, "each": case_each,
+    "equal": case_equal, "band": case_band, "carried": case_carried, "function": case_function,
 }  # fmt: skip
 TYPES = [*SCALARS, *REFUSED]
-EVERY_TYPE = {case: [*TYPES, *CARRIED_ONLY] if case == "carried" else TYPES for case in CASES}
+EVERY_TYPE = {case: [*TYPES, *CARRIED_ONLY] if case in ("carried", "counted") else TYPES for case in CASES}
 
 
 class Draw(random.Random):

@@ -68,6 +68,10 @@ class Program:
     def narrow_values_of(self, side: int) -> Sequence[str]:
         return ()
 
+    def counted_of(self, side: int) -> Sequence[str]:
+        """Values of which kernels know nothing but whether they are null, whatever their type."""
+        return ()
+
     def texts_of(self, side: int) -> Mapping[str, KeyDictionary]:
         """Text columns whose strings kernels know by id: name -> what knows them."""
         return {}

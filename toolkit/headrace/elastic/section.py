@@ -184,6 +184,7 @@ class ElasticSection(GatedSection):
             values=program.values_of(side),
             narrow_values=program.narrow_values_of(side),
             forms=program.forms_of(side),
+            counted=program.counted_of(side),
             texts=program.texts_of(side),
             carry=program.carried_of(side),
             window_size=max(program.retention, program.window_size),

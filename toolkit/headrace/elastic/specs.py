@@ -279,13 +279,15 @@ def key_types(keys: Sequence[KeySource], schema: pa.Schema) -> list[pa.DataType]
 
 def aggregate_type(aggregate: Aggregate, schema: pa.Schema) -> pa.DataType:
     """Return the type of an aggregate's result: what is one of the values, or a list of them, keeps their type."""
+    if aggregate.kind == "count":
+        return pa.int64()
     for name in aggregate.columns:
         if not is_text(plain_type(schema.field(name).type)):
             try:
                 check_value_type(name, schema.field(name).type)
             except UnsupportedTypeError as error:
                 raise UnsupportedTypeError(f"{aggregate!r}: {error}") from None
-    if aggregate.kind in ("count", "count_distinct"):
+    if aggregate.kind == "count_distinct":
         return pa.int64()
     kind = schema.field(aggregate.column).type
     plain = plain_type(kind)

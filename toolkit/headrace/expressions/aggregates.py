@@ -58,7 +58,7 @@ class Aggregate:
 
 @explains_arguments()
 def count(column: str | None = None) -> Aggregate:
-    """Count tuples, or the non-null values of a column; int64."""
+    """Count tuples, or the non-null values of a column, of any type; int64."""
     return Aggregate("count", None if column is None else column_name("count", column))
 
 

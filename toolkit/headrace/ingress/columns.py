@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from headrace.errors import OverflowInputError, UnsupportedTypeError
 from headrace.expressions.operands import is_text
@@ -89,6 +90,12 @@ def validity(array: pa.Array) -> np.ndarray | None:
     unpacked = np.unpackbits(view_buffer(bits, first, count, np.uint8), bitorder="little")
     skip = array.offset - 8 * first
     return np.ascontiguousarray(unpacked[skip : skip + len(array)])
+
+
+def presence(array: pa.Array) -> np.ndarray | None:
+    """Return what `validity` does, of any type: a union has its nulls in its parts, runs have them in their values."""
+    array = pc.run_end_decode(array) if pa.types.is_run_end_encoded(array.type) else plain(array)
+    return bits_of(pc.is_valid(array)) if pa.types.is_union(array.type) else validity(array)
 
 
 def first_null(array: pa.Array) -> int | None:

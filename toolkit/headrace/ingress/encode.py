@@ -93,6 +93,8 @@ class Encoder:
     forms : dict of str to (str, int)
         Names among `values` that are no columns, but a column (of whole numbers)
         divided: where that leaves a rest, the value is null.
+    counted : sequence of str
+        Columns among `values`, of any type, of which kernels read only whether there is a value.
     texts : dict of str to KeyDictionary
         Text columns among `values`, and lists of strings among `lists`: kernels read the ids of their strings.
     lists : sequence of str
@@ -144,6 +146,7 @@ class Encoder:
     values: Sequence[str] = ()
     narrow_values: Sequence[str] = ()
     forms: Mapping[str, tuple[str, int]] = field(default_factory=dict)
+    counted: Sequence[str] = ()
     texts: Mapping[str, KeyDictionary] = field(default_factory=dict)
     lists: Sequence[str] = ()
     carry: Sequence[str] = ()
@@ -170,7 +173,9 @@ class Encoder:
         self.time_type = check_event_time(self.schema, self.event_time)
         self.unit = time_unit_of(self.time_type, self.time_unit)
         for name in (*self.values, *self.narrow_values):
-            if name not in self.texts and name != self.time_value:
+            if name in self.counted:
+                field_type(self.schema, name, "value")
+            elif name not in self.texts and name != self.time_value:
                 column, _ = self.forms.get(name, (name, 1))
                 columns.check_value_type(column, field_type(self.schema, column, "value"))
         self._check_lists()
@@ -346,6 +351,9 @@ class Encoder:
             for name in names:
                 if name == self.time_value:
                     arrays[name] = (ts, None)
+                    continue
+                if name in self.counted:
+                    arrays[name] = (np.zeros(ts.size, np.int64), columns.presence(self._column(batch, name)))
                     continue
                 column, divisor = self.forms.get(name, (name, 1))
                 array = columns.plain(self._column(batch, column))

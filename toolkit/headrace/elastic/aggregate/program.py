@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from headrace.elastic import failures
 from headrace.elastic.aggregate import aggregate_kernel, template
@@ -16,7 +17,7 @@ from headrace.elastic.instance_loop import PRIVATE_WORDS
 from headrace.elastic.program import Program
 from headrace.errors import AggregateOverflowError, OverflowInputError, UnsupportedTypeError
 from headrace.expressions import Aggregate
-from headrace.ingress.columns import is_text, plain_type, value_dtype
+from headrace.ingress.columns import is_number, is_text, plain_type, value_dtype
 from headrace.ingress.key_sources import make_dictionary
 from headrace.ingress.key_tables import id_capacity
 from headrace.ingress.keys import KeyDictionary
@@ -47,8 +48,10 @@ class AggregateProgram(Program):
         names = []
         for _, wanted in spec.aggregates:
             names += [name for name in wanted.columns if name not in names]
-        self._columns = {name: _wide(value_dtype(schema.field(name).type)) for name in names}
-        self._kinds = {name: plain_type(schema.field(name).type) for name in names}
+        self.counted = [name for name in names if _is_only_counted(name, schema.field(name).type, spec.aggregates)]
+        kinds = {name: plain_type(schema.field(name).type) for name in names}
+        self._kinds = kinds | dict.fromkeys(self.counted, pa.int64())
+        self._columns = {name: _wide(value_dtype(kind)) for name, kind in self._kinds.items()}
         self._names = names
         self.value_columns = len(names)
         aggregates = tuple(self._aggregate(wanted) for _, wanted in spec.aggregates)
@@ -123,6 +126,9 @@ class AggregateProgram(Program):
             self._max_state // 8,
         )
 
+    def counted_of(self, side):
+        return self.counted
+
     def texts_of(self, side):
         return self.texts
 
@@ -172,6 +178,13 @@ class AggregateProgram(Program):
                 f"the window that ends at {ts} holds more than 2**32 tuples; use a smaller size="
             )
         return super().explain(failure, stores, state)
+
+
+def _is_only_counted(name: str, kind: pa.DataType, aggregates: Sequence[tuple[str, Aggregate]]) -> bool:
+    """Whether a column is no number of at most 64 signed bits, and all that is asked of it is which of its values are null."""
+    asked = {wanted.kind for _, wanted in aggregates if name in wanted.columns}
+    kind = plain_type(kind)
+    return asked == {"count"} and (not is_number(kind) or pa.types.is_uint64(kind))
 
 
 def _wide(dtype: np.dtype) -> np.dtype:
