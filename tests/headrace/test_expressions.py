@@ -73,6 +73,23 @@ def test_example_large_integers_beside_floats():
     assert (col("n") == 2**60).evaluate(batch).to_pylist() == [False, False]  # exact among integers
 
 
+def test_example_an_expression_without_end_is_refused():
+    endless = col("n")
+    for _ in range(10_000):
+        endless = endless + 1
+    with pytest.raises(ParameterError, match=r"too many operations within each other: select part of it"):
+        endless.value_type(pa.schema({"n": pa.int64()}))
+
+
+def test_example_integers_beyond_int64_are_compared_and_named():
+    batch = pa.record_batch({"n": pa.array([2**64 - 1, 5, None], pa.uint64()), "m": [-1, 5, 5]})
+    assert (col("n") > 5).evaluate(batch).to_pylist() == [True, False, None]
+    assert (col("n") == 5).evaluate(batch).to_pylist() == [False, True, None]
+    for beyond in (col("n") + 1, col("n") > -1, col("n") == col("m")):
+        with pytest.raises(OverflowInputError, match=r"col\('n'\).*: 18446744073709551615 is above.*cast the column to float64"):
+            beyond.evaluate(batch)
+
+
 def test_example_comparisons_and_logic():
     assert values(col("n") > 0) == [True, False, None, True]
     assert values((col("n") > 0) & (col("f") > 0)) == [True, False, False, None]

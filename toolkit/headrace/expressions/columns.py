@@ -125,8 +125,20 @@ class Expression:
         return result
 
     def value_type(self, schema: pa.Schema) -> pa.DataType:
-        """Return the type of the values, for columns of these types; raises as `evaluate` does."""
-        return self.evaluate(empty_batch(schema)).type
+        """Return the type of the values, for columns of these types; raises as `evaluate` does.
+
+        Raises
+        ------
+        ParameterError
+            It is made of too many, one within the other.
+        """
+        try:
+            return self.evaluate(empty_batch(schema)).type
+        except RecursionError:
+            raise ParameterError(
+                "the expression has too many operations within each other: select part of it as a column first, and compute"
+                " with that, or write it as a function for map()"
+            ) from None
 
     @property
     def columns(self) -> tuple[str, ...]:

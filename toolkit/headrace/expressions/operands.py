@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import datetime
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -20,6 +21,9 @@ from headrace.errors import (
     ParameterError,
     UnsupportedTypeError,
 )
+
+_BEYOND_INT64 = re.compile(r"Integer value (\d+) not in range: 0 to 9223372036854775807$")
+"""What Arrow says of a uint64 that is to become int64."""
 
 Value = Any
 """A column, or a constant: pa.Array or pa.Scalar."""
@@ -43,6 +47,11 @@ def call(expression: object, function: Callable, *arguments: Any, **options: Any
         text = str(error).splitlines()[0]
         if "overflow" in text:
             raise OverflowInputError(f"{expression!r}: integer overflow; cast to float64 first") from error
+        beyond = _BEYOND_INT64.match(text)
+        if beyond is not None:
+            raise OverflowInputError(
+                f"{expression!r}: {beyond[1]} is above the range of int64; cast the column to float64 first"
+            ) from error
         raise InputError(f"{expression!r}: {text}") from error
 
 
@@ -120,6 +129,8 @@ def as_type(constant: pa.Scalar, target: pa.DataType) -> pa.Scalar:
         return constant
     if is_text(target) and pa.types.is_string(constant.type):
         return constant.cast(target)
+    if pa.types.is_uint64(target) and pa.types.is_integer(constant.type) and constant.is_valid and constant.as_py() >= 0:
+        return constant.cast(target)  # else Arrow has the column become int64, which not all of it may fit into
     return constant
 
 
