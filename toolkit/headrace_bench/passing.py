@@ -80,6 +80,13 @@ def pair_totals(table: pa.Table) -> Any:
     return _pairs(table).window(1_000).aggregate("totals", n=hr.sum("n"), most=hr.max("n"), pairs=hr.count())
 
 
+def pair_words(table: pa.Table) -> Any:
+    """The same pairs, added up by the first of their words: a key of some of the key's columns."""
+    pairs = _pairs(table)
+    word = pairs.schema.names[1]
+    return pairs.key_by(word).window(20_000, 10_000).aggregate("words", n=hr.sum("n"), most=hr.max("n"), pairs=hr.count())
+
+
 def _row(name: str, query: Any, threads: int, repetitions: int, ways: dict[str, dict[str, str]]) -> Row:
     """Seconds from table to table by the first way, beside the second."""
     tables = [query.to_arrow(threads=threads, **way) for way in ways.values()]
@@ -105,6 +112,7 @@ def measure(full: bool, tiny: bool = False) -> list[Row]:
         ("large windows, totals", wide_totals, numbers(rows, keys)),
         ("three aggregates", three, numbers(rows, keys // 5)),
         ("pair count, sums by pair", pair_count, texts(tweets)),
+        ("pair count, sums by word", pair_words, texts(tweets)),
         ("pair count, totals", pair_totals, texts(tweets)),
     ]
     rows_of = [_row(name, query(table), threads, repetitions, WAYS) for name, query, table in cases for threads in (1, 2)]

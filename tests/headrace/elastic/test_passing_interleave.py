@@ -148,8 +148,8 @@ def case(k, sets, rows, promises, readers=1, capacity=2, idle=False, **sizes):
         list_words=[], list_head=[], list_tail=[],
     )  # fmt: skip
     template = k.PassingArrays(
-        gate=gate, rings=rings, sent=cells[:], told=[MIN_TIME] * instances, keys=[[] for _ in range(instances)], known=[],
-        valid=[], latency=[[0] * 64 for _ in range(instances)], longest=cells[:], stop=[0],
+        gate=gate, rings=rings, sent=cells[:], told=[MIN_TIME] * instances, keys=[[] for _ in range(instances)], ids=[], known=[],
+        numbers=[], valid=[], latency=[[0] * 64 for _ in range(instances)], longest=cells[:], stop=[0],
     )  # fmt: skip
     wanted = [[p for epoch in rows for p in epoch.get(r, [])] for r in range(instances)]
 

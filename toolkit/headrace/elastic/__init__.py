@@ -29,6 +29,7 @@ no state moves (STRETCH, Gulisano et al.).
 ``outlets``          who takes whose results, and by which ways they may get there
 ``passing``          to the next operator without a collector: which results, and what stands for it
                      (``passing_kernel``: how each instance gives the next gate its own)
+``passed_keys``      a key of some columns of the key before: ids of one for ids of the other
 ``routed``           the same into a channel for each instance behind (``routing_kernel``)
 ``results``          from result records to rows: what operators with keys have in common
 ``measures``         what is measured, declared once

@@ -3,13 +3,14 @@
 An operator's instances write results into rings. Either a collector drains all of them, orders the results by content,
 makes Arrow columns of them and encodes these for the next operator: one thread that everything passes. Or, what this
 module decides and sets up, each instance is a source of the next operator's gate, which reads the rows where they were
-written (`passing_kernel`), by the same ids of keys. The results of the query are the same bytes, since
-the order of tuples of one time does not show in them: the operator behind has the same key, which has one result per window
-and so never two at one time (`_has_no_ties`), or what it computes does not depend on that order
-(`headrace.elastic.aggregate.as_they_come`). It reads nothing but numbers. `why_not` says why others do not. Where there are
-ties, one thing may depend on their order all the same: whether a sum of whole numbers of either sign leaves int64 on the way,
-which is an error. Who asks for the gate takes that; by itself no such sum goes so but of what is never negative, which leaves
-int64 in any order or in none.
+written (`passing_kernel`), by the same ids of keys, or by those that a key of some of its columns has (`passed_keys`). The
+results of the query are the same bytes, since the order of tuples of one time does not show in them: the operator behind has
+the same key, which has one result per window and so never two at one time (`_has_no_ties`), or what it computes does not
+depend on that order (`headrace.elastic.aggregate.as_they_come`). It reads nothing but numbers and times, of any type: what is
+computed in 64 bits is in a column of that type what it was, and event times count microseconds in either operator. `why_not`
+says why others do not. Where there are ties, one thing may depend on their order all the same: whether a sum of whole numbers
+of either sign leaves int64 on the way, which is an error. Who asks for the gate takes that; by itself no such sum goes so but
+of what is never negative, which leaves int64 in any order or in none.
 
 Where both operators have a key, the gate may be a channel for each instance of the one behind, into which those before
 route what it owns (`gates.reader_queues_kernel`, `routed`): `Way.why_shared` says why not.
@@ -27,6 +28,26 @@ Open: a step between the two (`filter`, `select`, `map`) has the results go thro
 (`headrace.apps.tolls`), where a filter is between the two, too: its first operator is a custom one, and the next one has
 another key.
 
+Open, too, and through the collector:
+
+- a mean, whose division the collector does, of whole numbers in 128 bits; strings and lists, of which there are ids and places
+  in a ring of words, as columns that are read or as a key;
+- a key that is a result (``key_by("n")``): ids are given by one thread that encodes (`ingress.keys`), not by several that write
+  results; it would take a table to which these add at once, with recycling that waits for all of them;
+- a join behind. Its pairs come in the order of their later tuples, so the order of equal times shows: it needs the next point
+  first. It keeps tuples for as long as `within`, while a ring's rows go once they are read: rows would be freed by the
+  operator's time (`retention`), and a ring be as long as that, or be copied into a store by who reads them first. What it
+  carries into its results are Arrow columns by row: keys would be decoded, and results finished, when a pair is;
+- content order in the gate, for `hr.first`, lists and sums of floats behind another key or none. Now a record is ready once
+  (time, source) is below the least MARK. To wait until every source has passed its time, and to sort by content then, would be
+  simple, and would stop for ever: the results of one time may be more than a ring holds, and who finds its ring full cannot
+  promise more. So each instance has to give its own of one time sorted, and the merge takes the first in (time, content) once
+  every other source has a record in its ring or a MARK beyond that time; a full ring has a record, so somebody goes on. It takes
+  a rank of each key, in words that say how any two are ordered, whatever keys come later (ids do not; the prefixes of
+  `memory.text_order` do for strings of few bytes, others need their texts); an emission that goes through the keys of a window by
+  rank and not by id, so a sort of all that an instance owns; and a column of ranks in the rings of the gate, beside the time.
+  Changes of members need nothing more: they are between two times.
+
 What leaves the query always goes through a collector.
 """
 
@@ -42,6 +63,7 @@ from headrace.codegen.called import Bound
 from headrace.egress.rings import ELSEWHERE
 from headrace.elastic.aggregate.program import AggregateProgram
 from headrace.elastic.outlets import READER
+from headrace.elastic.passed_keys import PassedKeys
 from headrace.elastic.passing_kernel import LATENCY_PARTS, PassingArrays
 from headrace.errors import ParameterError
 from headrace.gates.membership_kernel import NOTHING
@@ -57,8 +79,9 @@ from headrace.workers import worker_kernel
 if TYPE_CHECKING:
     from headrace.elastic.options import ElasticOptions
 
-_EXACT = ("count", "count_distinct", "sum", "min", "max", "first", "last")
-"""Results that are what a column of them holds, bit by bit."""
+_EXACT = ("count", "count_distinct", "sum", "min", "max", "first", "last", "quantile", "mode")
+"""Results that are what a column of them holds, once it is read again as kernels read columns: of a narrow type or of times,
+what fitted before fits again."""
 _COUNTED = ("count", "count_distinct")
 _OF_THE_SIGN_OF_THEIRS = ("sum", "min", "max", "first", "last")
 _MANY_READERS = 16
@@ -151,22 +174,19 @@ def why_not(
         return f"the results of {above.name!r} go to several places"
     if branches[0].steps:
         return "there are steps between the two, which take record batches"
-    if not isinstance(before, AggregateProgram) or before.list_fields or before.texts:
-        return f"{above.name!r} is no aggregate that gives numbers only"
+    if not isinstance(before, AggregateProgram) or before.list_fields:
+        return f"{above.name!r} is no aggregate, or gives lists"
     if not isinstance(program, AggregateProgram):
         return "it is no aggregate"
     has_no_ties = _has_no_ties(program, before)
     if program.order_matters and not has_no_ties:
         return f"its results depend on the order of tuples of one time: {program.order_matters}"
-    kind = before.node.schema.field(before.node.event_time).type
-    if not kind.equals(pa.int64()) and not (pa.types.is_timestamp(kind) and kind.unit == "us"):
-        return f"times of type {kind} are converted"
-    if program.dictionary is not None and not _is_same_key(program, before):
-        return f"its key is not that of {above.name!r}"
+    if program.dictionary is not None and key_places(program, before) is None:
+        return f"its key is not that of {above.name!r}, nor some of its columns"
     exact = exact_results(before)
     for name in program.names:
         if name not in exact:
-            return f"column {name!r} is none of whole numbers, or of floats as they are, that {above.name!r} computes"
+            return f"column {name!r} is none of numbers or times that {above.name!r} has before its results are made columns"
     if options.passing(program.node.name) == "auto" and not has_no_ties:
         for name, wanted in program.spec.aggregates:
             if wanted.kind == "sum" and wanted.column not in above.never_negative:
@@ -202,36 +222,67 @@ def _unsigned(schema: pa.Schema) -> frozenset[str]:
     return frozenset(f.name for f in schema if pa.types.is_unsigned_integer(f.type) and f.type.bit_width < 64)
 
 
+def key_places(program: AggregateProgram, before: AggregateProgram) -> list[int] | None:
+    """Which key columns of the operator before the key of one is made of, a value of each; None if it is not."""
+    if before.dictionary is None or program.multi_key:
+        return None
+    found = []
+    for key in program.spec.keys:
+        (name,) = key.columns
+        if name not in before.key_names:
+            return None
+        found.append(list(before.key_names).index(name))
+    return found
+
+
 def _is_same_key(program: AggregateProgram, before: AggregateProgram) -> bool:
     """Whether the ids of one's keys may stand for the other's: equal columns, each with one value and never null."""
-    if before.dictionary is None or program.multi_key:
+    if before.dictionary is None or program.dictionary is None or program.dictionary.kinds != before.dictionary.kinds:
         return False
-    columns = [key.columns for key in program.spec.keys]
-    return columns == [(name,) for name in before.key_names] and program.dictionary.kinds == before.dictionary.kinds
+    return key_places(program, before) == list(range(len(before.key_names)))
+
+
+def passed_keys(program: AggregateProgram, before: AggregateProgram) -> PassedKeys | None:
+    """Set up ids for keys of an operator to which results are passed on; None where those of the one before may stand."""
+    places = key_places(program, before)
+    if places is None or _is_same_key(program, before) or program.dictionary is None or before.dictionary is None:
+        return None
+    types = [before.node.schema.field(key.columns[0]).type for key in program.spec.keys]
+    return PassedKeys(before.dictionary, program.dictionary, places, types, before.id_capacity)
 
 
 def _has_no_ties(program: AggregateProgram, before: AggregateProgram) -> bool:
-    """Whether no two results of one key have the same time, for a program that has that key.
+    """Whether no two results of one key have the same time, for a program that has that key, in any order of its columns.
 
     A key has one result per window, of the instance that owns it when the window expires, and windows end at different
     times. Those of local days may not: two end at one instant where a zone has left out the day between their ends.
     """
-    return program.dictionary is not None and before.spec.window.zone is None and _is_same_key(program, before)
+    if program.dictionary is None or before.spec.window.zone is not None:
+        return False
+    return set(key_places(program, before) or ()) == set(range(len(before.key_names)))
 
 
-def exact_results(program: AggregateProgram) -> dict[str, tuple[str, str]]:
-    """Of the results that the next operator can read where they are: name -> (field of the state, that of its known values).
+class Exact(NamedTuple):
+    """A result that the next operator can read where it is."""
 
-    The second is "" where no value is null.
-    """
+    value: str
+    """Field of the state."""
+    known: str
+    """That of how many of its values there are, 0 where it is null; "" where it never is."""
+    skips_nan: bool
+    """It is null, too, where it is NaN: there was nothing else."""
+
+
+def exact_results(program: AggregateProgram) -> dict[str, Exact]:
+    """Of the results those that the next operator can read where they are, by name."""
     found = {}
     layout = program.layout
     for number, ((name, _), column) in enumerate(zip(program.spec.aggregates, program.shape.aggregates, strict=True)):
-        kind = program.node.schema.field(name).type
-        is_plain = kind.equals(pa.int64()) or kind.equals(pa.float64())
-        if column.kind in _EXACT and is_plain and not column.ignore_nan and number not in layout.high:
-            counts = column.kind in ("count", "count_distinct")
-            found[name] = layout.out_value[number], "" if counts or column.column is None else layout.out_known[column.column]
+        value, is_counted = layout.out_value[number], column.kind in _COUNTED
+        if column.kind not in _EXACT or number in layout.high or (column.is_text and not is_counted):
+            continue
+        known = "" if is_counted or column.column is None else layout.out_known[column.column]
+        found[name] = Exact(value, known, column.ignore_nan and layout.results[value] == "float64")
     return found
 
 
@@ -328,6 +379,11 @@ class PassedInlet:
     hold = offer = promise = close = encode
 
 
+def _why_null(field: Exact) -> tuple[str, str]:
+    """Fields of the state that say where a result is null; the second is that of its values, or ""."""
+    return field.known, field.value if field.skips_nan else ""
+
+
 class Passed:
     """What a section asks of its collector, of one without: counts, and how far time has come.
 
@@ -343,7 +399,8 @@ class Passed:
         out, gate, state = section.out, following.gate, section.state
         instances, capacity = out.primary.shape
         reads_keys = following.dictionary is not None
-        known = list(dict.fromkeys(known for _, known in self._fields(section, following) if known))
+        fields = self._fields(section, following)
+        nulls = list(dict.fromkeys(_why_null(field) for field in fields if field.known))
         told = padded_cells(instances)
         told[:] = MIN_TIME
         self.arrays = PassingArrays(
@@ -352,8 +409,10 @@ class Passed:
             sent=padded_cells(instances),
             told=told,
             keys=following.passed_keys(instances, capacity),
-            known=np.array([getattr(state, name).ctypes.data for name in known], np.int64),
-            valid=np.zeros((len(known), instances * capacity), np.uint8),
+            ids=np.zeros(0, np.int32) if following.key_ids is None else following.key_ids.ids,
+            known=np.array([getattr(state, known).ctypes.data for known, _ in nulls], np.int64),
+            numbers=np.array([getattr(state, value).ctypes.data if value else 0 for _, value in nulls], np.int64),
+            valid=np.zeros((len(nulls), instances * capacity), np.uint8),
             latency=np.zeros((instances, 64 * LATENCY_PARTS), np.int64),
             longest=padded_cells(instances),
             stop=section.control.words[worker_kernel.STOP :],
@@ -362,9 +421,11 @@ class Passed:
         self._no_keys = np.zeros(CHUNK, np.int32)
         for r, rows in enumerate(following.stores):
             values = []
-            for name, empty in self._fields(section, following):
-                valid = self.arrays.valid[known.index(empty), r * capacity : (r + 1) * capacity] if empty else None
-                values.append((getattr(state, name)[r], valid))
+            for field in fields:
+                valid = None
+                if field.known:
+                    valid = self.arrays.valid[nulls.index(_why_null(field)), r * capacity : (r + 1) * capacity]
+                values.append((getattr(state, field.value)[r], valid))
             rows.lie_in(out.primary[r], self.arrays.keys[r] if reads_keys else self._no_keys, values)
         self.following = following
         self.finished = threading.Event()
@@ -378,7 +439,7 @@ class Passed:
         publish_cell(words, ELSEWHERE, addresses[0])
 
     @staticmethod
-    def _fields(section: Any, following: Any) -> list[tuple[str, str]]:
+    def _fields(section: Any, following: Any) -> list[Exact]:
         exact = exact_results(section.program)
         return [exact[name] for name in following.program.names]
 
@@ -431,4 +492,4 @@ class Passed:
         return np.concatenate([keys[r, at] for r, at in enumerate(places)])
 
 
-__all__ = ["Passed", "PassedInlet", "PassedRows", "Way", "exact_results", "way_in", "why_not"]
+__all__ = ["Passed", "PassedInlet", "PassedRows", "Way", "exact_results", "key_places", "passed_keys", "way_in", "why_not"]

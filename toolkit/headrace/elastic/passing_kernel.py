@@ -64,6 +64,7 @@ from headrace.memory.atomics import (
     pause,
     store_relaxed,
     store_release,
+    view_f64,
     view_i64,
 )
 from headrace.memory.bundle import by_reference
@@ -88,7 +89,9 @@ class PassingArrays(NamedTuple):
     sent: np.ndarray
     told: np.ndarray  # per instance: the latest heartbeat
     keys: np.ndarray  # int32[instances, capacity]: `a` as the next operator reads it; [instances, 0] where it does not
+    ids: np.ndarray  # int32[ids]: of an id of a key here, that of its key behind; of no size where these are the same
     known: np.ndarray  # int64[columns]: where an int64[instances, capacity] is that is 0 at rows whose value is null
+    numbers: np.ndarray  # int64[columns]: where a float64[instances, capacity] is whose NaN is null as well; 0: there is none
     valid: np.ndarray  # uint8[columns, instances * capacity]
     latency: np.ndarray  # int64[instances, bins]
     longest: np.ndarray  # per instance: the largest latency, ns
@@ -98,7 +101,10 @@ class PassingArrays(NamedTuple):
 @kernel
 def ready_rows(p, me, slot, count):
     """Complete rows that lie one behind the other, before the gate has them: keys, and which values there are."""
-    if p.keys.shape[1] > 0:
+    if p.keys.shape[1] > 0 and p.ids.size > 0:
+        for i in range(slot, slot + count):
+            p.keys[me, i] = p.ids[p.rings.a[me, i]]
+    elif p.keys.shape[1] > 0:
         for i in range(slot, slot + count):
             p.keys[me, i] = p.rings.a[me, i]
     capacity = p.rings.primary.shape[1]
@@ -107,6 +113,10 @@ def ready_rows(p, me, slot, count):
         known = view_i64(p.known[column] + 8 * first, capacity)
         for i in range(slot, slot + count):
             p.valid[column, first + i] = known[i] != 0
+        if p.numbers[column] != 0:
+            numbers = view_f64(p.numbers[column] + 8 * first, capacity)
+            for i in range(slot, slot + count):
+                p.valid[column, first + i] &= numbers[i] == numbers[i]
     now = now_ns()
     start = slot
     end = slot + count

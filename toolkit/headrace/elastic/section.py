@@ -19,7 +19,8 @@ from headrace.elastic.configuration import Configuration, write_configuration
 from headrace.elastic.hot_keys import hottest
 from headrace.elastic.measuring import RECORDS_HELD, count_places, measure
 from headrace.elastic.options import ElasticOptions
-from headrace.elastic.passing import Passed, PassedInlet, PassedRows, Way, never_negative
+from headrace.elastic.passed_keys import PassedKeys
+from headrace.elastic.passing import Passed, PassedInlet, PassedRows, Way, never_negative, passed_keys
 from headrace.elastic.passing_kernel import take_results
 from headrace.elastic.program import Program
 from headrace.elastic.reconfiguration import Reconfiguration
@@ -67,8 +68,12 @@ class ElasticSection(GatedSection):
         before = branches[0].origin if len(branches) == 1 and not branches[0].steps else None
         taken = options.sections.get(before.name) if isinstance(before, OperatorNode) else None
         self.never_negative = never_negative(self.program, taken)
+        self.key_ids: PassedKeys | None = None
+        """Ids of its keys by those of the operator before, which has others."""
         if self.above is not None and self.program.dictionary is not None:
-            self.program.dictionary = self.above.dictionary
+            self.key_ids = passed_keys(self.program, self.above.program)
+            if self.key_ids is None:
+                self.program.dictionary = self.above.dictionary
         self.dictionary = self.program.dictionary
         sources = len(branches) if self.above is None else self.above.max_threads
         initial = options.initial(self.name)
@@ -283,6 +288,9 @@ class ElasticSection(GatedSection):
         """Cut what refers back to it."""
         super().let_go()
         vars(self.reconfiguration).pop("_transfer_of", None)
+        if self.key_ids is not None:
+            self.key_ids.let_go()
+            self.key_ids = None
         self.above = None
 
     def extras(self) -> dict[str, Any]:
@@ -364,6 +372,19 @@ class ElasticSection(GatedSection):
         """Make room for keys before tuples with them are published."""
         self.note_ids()
         self.program.note_keys(ids)
+        self._note_behind(ids)
+
+    def _note_behind(self, ids: np.ndarray) -> None:
+        """Have operators that follow know these keys, too, by ids of their own."""
+        following = self.following
+        if following is None:
+            return
+        if following.key_ids is not None:
+            ids = following.key_ids.note(ids)
+            following.note_ids()
+        elif not self._shares_keys(following):
+            return
+        following._note_behind(ids)
 
     def _shares_keys(self, other: ElasticSection | None) -> bool:
         """Whether another operator, before it or following, knows keys by the same ids."""
@@ -402,9 +423,10 @@ class ElasticSection(GatedSection):
             self.above.release(watermark)  # all its results up to there have come
 
     def _keys_last(self) -> int:
-        """For so long after a tuple a window may have its key, here or in operators before it with the same ids."""
+        """For so long after a tuple a window may have its key, here or in operators before it that know it, too."""
         above = self.above
-        return self.program.window_size + (above._keys_last() if above is not None and self._shares_keys(above) else 0)
+        is_theirs = self.key_ids is not None or self._shares_keys(above)
+        return self.program.window_size + (above._keys_last() if above is not None and is_theirs else 0)
 
     def keep_input(self) -> None:
         """Free no tuple of the input and no id of a key: what was encoded beforehand is read again."""

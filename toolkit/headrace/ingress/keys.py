@@ -19,7 +19,7 @@ dictionary-encoded each entry is looked up once, while the dictionary stays the 
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -119,6 +119,8 @@ class KeyDictionary:
         self._codes: list[tuple[pa.Array, np.ndarray] | None] = [None] * len(self.kinds)
         self.horizon = _BEFORE_ALL
         """Ids whose last use is before it may be recycled; whoever knows says so."""
+        self.when_recycled: list[Callable[[np.ndarray], None]] = []
+        """What is told which ids have been freed, int32[n], while `lock` is held."""
         self._recycle_at = _LEAST_RECYCLED
         self._stamp = 1
         self._latest = _BEFORE_ALL  # the last time noted
@@ -315,6 +317,8 @@ class KeyDictionary:
             if old.size:
                 table.free(old)
                 self._codes = [None] * len(self.kinds)
+                for tell in self.when_recycled:
+                    tell(old)
             return int(old.size)
 
     def decode(self, ids: np.ndarray) -> list[pa.Array]:

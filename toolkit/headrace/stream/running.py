@@ -124,13 +124,14 @@ class Runnable(Summarised):
             How the results of the operator before get to an operator; the results of the query are the same. "collector":
             one thread orders the results of all its instances and makes Arrow columns of them, which are encoded again.
             "gate": each instance is a source of the next operator's gate, which reads the results where they were written:
-            for aggregates that follow one aggregate without steps in between, have its key or none, and read its whole
-            numbers and floats as they are. With the same key (and windows before that are not of local days) they may be
-            any, as a key has one result at a time; others must not depend on the order of tuples (see `input_order`). All
-            else is an error with the reason. "auto" (the default): through the gate where that is possible, and sums of
-            those others are of what is never negative, such as counts: whether one of either sign leaves int64
-            on the way, which is an error, may depend on the order of equal times. ``run["name"].takes`` says which it is,
-            and why. ``headrace bench passing`` measures what it brings.
+            for aggregates that follow one aggregate without steps in between, have its key, one of some of its columns,
+            or none, and read its numbers and times, of any type, but no means, strings and lists. With the same key, its
+            columns in any order (and windows before that are not of local days), they may be any, as a key has one result
+            at a time; others must not depend on the order of tuples (see `input_order`). All else is an error with the
+            reason. "auto" (the default): through the gate where that is possible, and sums of those others are of what is
+            never negative, such as counts: whether one of either sign leaves int64 on the way, which is an error, may
+            depend on the order of equal times. ``run["name"].takes`` says which it is, and why.
+            ``headrace bench passing`` measures what it brings.
             What leaves the query always goes through a collector.
         channel : {"reader", "shared", "auto"}, or dict of operator name to one
             What the instances of an operator read, where results are passed to it through the gate. "shared": one gate,
