@@ -107,6 +107,13 @@ def test_example_nothing_is_cut_off_outside_or_covered(visit, layout, theme):
             visit.menu("Settings", "Theme", "JupyterLab Light")
 
 
+def test_example_event_times_are_played_at_no_rate(visit):
+    """So the legend has no name for a line that is not there, and the words say why."""
+    legend = visit.dashboard.locator("[data-panel=throughput] .headrace-legend")
+    until(lambda: legend.inner_text().split() == ["input", "processed"], SLOW, "no rate is named")
+    until(lambda: "as recorded" in visit.panel_texts()["throughput"], SLOW, "as recorded")
+
+
 def test_example_another_plan_is_chosen_from_the_page(visit):
     choice = visit.dashboard.get_by_label("Plan", exact=True)
     choice.select_option("chain")

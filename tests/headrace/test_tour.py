@@ -91,6 +91,17 @@ def test_example_a_wrong_result_is_noticed(cheap, monkeypatch, capfd):
     assert "WRONG: row" in said and "column 'n'" in said and "to the last bit" not in said
 
 
+@pytest.mark.parametrize(
+    ("two", "cores", "said"), [(1_900, 2, None), (900, 2, "other programs use this machine's cores"), (1_000, 1, "has one core")]
+)
+def test_example_why_two_threads_do_no_more_than_one(monkeypatch, capfd, two, cores, said):
+    monkeypatch.setattr(lesson, "capacity", {1: 1_000.0, 2: float(two)}.get)
+    monkeypatch.setattr(tour, "usable_cores", lambda: cores)
+    assert tour._capacities() == (1_000.0, two)
+    found = capfd.readouterr().out
+    assert (said is None and "may bring little" not in found) or said in found
+
+
 @pytest.mark.campaign  # a minute and a half
 def test_example_where_a_second_thread_does_not_help_fewer_posts_come(cheap, monkeypatch, capfd):
     """As on a machine with one core, which here is one whose posts come faster than two threads can take them."""

@@ -18,7 +18,7 @@ import headrace as hr
 from headrace.metrics.bottleneck import Bottleneck
 from headrace.metrics.sources import SourceMetrics
 from headrace_widgets import Dashboard, graph
-from headrace_widgets.feed import set_rate
+from headrace_widgets.feed import due_rate
 from headrace_widgets.graph_widget import chain
 from headrace_widgets.pressure import look_of
 from support.dashboards import problem, shown, start, two_steps
@@ -85,7 +85,7 @@ def test_example_the_set_rate_is_on_the_plot(run, dashboard):
     run.rate = 20 * RATE
     eventually(lambda: shown(dashboard, "rate")[-1] == 20 * RATE, 60)
     eventually(lambda: dashboard.plots.widget.frame["ranges"]["throughput"][1] > 20 * RATE, 60)
-    eventually(lambda: "of 2.0 M set" in dashboard.plots.widget.texts["throughput"], 60)
+    eventually(lambda: "of 2.0 M due" in dashboard.plots.widget.texts["throughput"], 60)
 
 
 @pytest.mark.slow
@@ -112,13 +112,49 @@ def test_example_at_full_speed_nothing_is_due():
             dashboard.close()
 
 
+@pytest.mark.slow
+def test_example_event_times_are_played_at_no_rate_and_late(opened, tmp_path):
+    """They are late while the sink waits; how many are due by then is not known, so nothing says that none is."""
+    rows = hr.stream(pa.table({"ts": np.arange(ROWS)}), event_time="ts")
+    with rows.forward().start(rate=hr.rates.recorded(speed=100), capacity=1 << 12, sink=lambda _: opened.wait(60)) as run:
+        dashboard = Dashboard(run, stop_unwatched_after=None)
+        try:
+            eventually(lambda: shown(dashboard, "lag_s").max(initial=0) > 0.5, 60)
+            assert np.isnan(shown(dashboard, "rate")).all() and np.isnan(shown(dashboard, "behind")).all()
+            line, texts = dashboard.pressure.widget, dashboard.plots.widget.texts
+            eventually(lambda: " s behind" in words(line) or " ms behind" in words(line), 60)
+            eventually(lambda: "tuples/s as recorded, processed" in texts["throughput"], 60)
+            assert re.match(r"[\d.]+ m?s behind\.", texts["lag"]), texts["lag"]
+            assert "due" not in words(line) + texts["lag"] + " ".join(nodes(dashboard)["source 0"]["lines"])
+            assert "backlog" not in dashboard.plots.widget.shown and not run.metrics().counts_due
+            assert ">due<" not in (page := dashboard.save(tmp_path / "page.html").read_text()) and "</span>input<" in page
+        finally:
+            opened.set()
+            dashboard.close()
+
+
+def test_example_times_recorded_apart_are_due_at_a_rate(tmp_path):
+    """Nobody has set it; the legend does not say so."""
+    times = np.arange(2_000) / 2_000
+    with start(pa.table({"ts": range(2_000), "k": ["a"] * 2_000}), rate=hr.rates.recorded(times)) as run:
+        dashboard = Dashboard(run, stop_unwatched_after=None)
+        try:
+            run.wait(60)
+            (entry,) = [one for one in dashboard.plots.widget.panels[0]["legend"] if one["column"]]
+            assert (entry["label"], entry["source"], entry["column"]) == ("due", "series", "rate")
+            eventually(lambda: np.nanmax(shown(dashboard, "rate"), initial=0) > 500, 60)
+            assert "</span>due<" in dashboard.save(tmp_path / "page.html").read_text()
+        finally:
+            dashboard.close()
+
+
 def test_example_the_rate_that_is_set_is_of_all_sources_of_an_operator():
     rows = [pa.table({"ts": range(1_000), "k": [0] * 1_000}) for _ in range(2)]
     stream = hr.stream([iter(each.to_batches(10)) for each in rows], event_time="ts").key_by("k").window(100)
     counts = stream.aggregate("first", n=hr.count()).key_by("k").window(100).aggregate("second", n=hr.sum("n"))
     with counts.start(rate=300, sink=hr.discard()) as run:
-        assert set_rate(run.metrics(), "first") == 600
-        assert math.isnan(set_rate(run.metrics(), "second")), "its input comes at no rate that is set"
+        assert due_rate(run.metrics(), "first") == 600
+        assert math.isnan(due_rate(run.metrics(), "second")), "its input comes at no rate that is set"
 
 
 @pytest.mark.parametrize(("lag_s", "look"), [(0, "good"), (0.05, "good"), (0.5, "warning"), (1, "error"), (math.nan, "good")])

@@ -107,7 +107,7 @@ def test_example_words_and_bars_agree_when_all_is_over():
 @pytest.mark.parametrize(
     ("plot", "lines"),
     [
-        ("throughput", {"set rate", "input", "processed"}),
+        ("throughput", {"due", "input", "processed"}),
         ("lag", {"lag", "delay of results (p99)"}),
         ("latency", {"p50", "p99"}),
         ("load", {"0", "1", "2", "3"}),

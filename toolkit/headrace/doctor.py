@@ -22,6 +22,10 @@ from headrace.errors import HeadraceError
 SERIES = ((3, 11), (3, 13))
 """The oldest and the newest Python this is tested with."""
 
+NO_SPARK = """\
+Until then there is no Spark: no DataFrames, no `headrace demo`, no `--spark`, not the notebooks 00 and 50 nor parts of 70
+and 75. All else works, with Parquet files, Arrow tables and pandas frames: `headrace tour`, `headrace run`, the dashboard."""
+
 MARKS = {"ok": "ok  ", "note": "note", "fault": "FAIL"}
 
 
@@ -39,12 +43,15 @@ class Check:
         What is there.
     advice : str
         What to do; empty where nothing is to be done.
+    without : str
+        Of a fault: what does not work, and what does all the same; empty where nothing works.
     """
 
     name: str
     state: str
     found: str
     advice: str = ""
+    without: str = ""
 
 
 def report(spark: bool = False) -> list[Check]:
@@ -77,9 +84,14 @@ def main(spark: bool = False) -> int:
         print(f"{MARKS[check.state]}  {check.name:<{width}}  {check.found}")
         if check.advice:
             print(f"      {'':<{width}}  -> {check.advice}")
-    faults = [check.name for check in checks if check.state == "fault"]
-    print(f"\nTo be mended first: {', '.join(faults)}." if faults else "\nHeadrace works on this machine.")
-    return 1 if faults else 0
+    faults = [check for check in checks if check.state == "fault"]
+    if not faults:
+        print("\nHeadrace works on this machine.")
+        return 0
+    print(f"\nTo be mended first: {', '.join(fault.name for fault in faults)}.")
+    if all(fault.without for fault in faults):
+        print(faults[0].without)
+    return 1
 
 
 def _python() -> Iterator[Check]:
@@ -214,13 +226,14 @@ def _flights() -> Iterator[Check]:
 
 
 def _java() -> Iterator[Check]:
-    from headrace.spark.java import HOW_TO_INSTALL, find_java
+    from headrace.spark.java import HOW_TO_INSTALL, WITHOUT, find_java
 
     try:
         java = find_java()
     except HeadraceError as error:
         # Parquet files, Arrow tables and pandas frames need no Java; Spark and the demo do.
-        yield Check("Java", "fault", str(error).removesuffix(f"; {HOW_TO_INSTALL}"), HOW_TO_INSTALL)
+        found = str(error).removesuffix(f"; {HOW_TO_INSTALL}; {WITHOUT}")
+        yield Check("Java", "fault", found, HOW_TO_INSTALL, NO_SPARK)
         return
     yield Check("Java", "ok", f"{java.version} from {java.origin}: {java.executable}")
 
@@ -228,8 +241,14 @@ def _java() -> Iterator[Check]:
 def _spark() -> Iterator[Check]:
     from pyspark import SparkContext
 
+    from headrace.spark.java import find_java
     from headrace.spark.session import session
 
+    try:
+        find_java()
+    except HeadraceError:
+        yield Check("Spark", "fault", "not started: there is no Java for it", "mend Java first", NO_SPARK)
+        return
     own = SparkContext._active_spark_context is None
     begun = time.perf_counter()
     try:
@@ -243,6 +262,7 @@ def _spark() -> Iterator[Check]:
             "fault",
             " ".join(str(error).split()),
             "mend Java first, then look at Spark's own words above",
+            NO_SPARK,
         )
         return
     found = f"started in {started - begun:.1f} s, first job in {counted - started:.1f} s"

@@ -112,6 +112,9 @@ def _capacities() -> tuple[float, float]:
     one, two = lesson.capacity(1), lesson.capacity(2)
     _say(f"      1 thread   {one:8,.0f} posts/s")
     _say(f"      2 threads  {two:8,.0f} posts/s, {two / one:.1f} times as many, on {counted(cores, 'core')}\n")
+    if two < WORTH_IT * one:
+        why = "this machine has one core" if cores == 1 else "other programs use this machine's cores just now"
+        _say(f"   Two could do nearly twice as many, but {why}:\n   a second thread may bring little here.\n")
     return one, two
 
 
@@ -131,7 +134,7 @@ def _overload(run: QueryRun, load: float, behind_s: float, is_asking: bool) -> N
             run.rate = round(MORE * run.rate, -1)
             _say(f"      So many can be taken just now. More: run.rate = {run.rate:_.0f}")
     _say(
-        f"\n   `behind` is the lag: posts wait so long before their turn comes. With one thread it only grows.\n"
+        f"\n   `behind` is the lag: posts wait so long before their turn comes. It grows while more come than are done.\n"
         f"   No post is dropped: what is not yet taken waits at the source. Who holds it up?\n\n"
         f"      run.bottleneck().sentence       # {run.bottleneck().sentence}\n"
     )

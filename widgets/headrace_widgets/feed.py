@@ -25,8 +25,9 @@ SPAN_S = 0.5
 """Rates and quantiles are of about so long: shorter, and they show the batches instead of the stream."""
 OF_EVERY_ENGINE = ("t", "threads", "depth_tuples", "rate", "behind", "lag_s", "delay_s")
 """Columns beside those of the measures: seconds since the first tuple, active threads, tuples in the operator; the rate
-that is set for its sources, all together; tuples that are due in the run and were not admitted, how long the oldest has
-been due, and how late results are with that: the 99th percentile of the latency and the lag."""
+at which tuples of its sources are due, all together; tuples that are due in the run and were not admitted (NaN where event
+times are played), how long the oldest has been due, and how late results are with that: the 99th percentile of the latency
+and the lag."""
 _LATENCY = "latency_p99_ms"
 
 
@@ -131,10 +132,11 @@ class Feed:
         now, then = sample.metrics.operators[name], before.metrics.operators[name]
         seconds = (sample.at_ns - before.at_ns) / 1e9
         metrics, columns, lag_s = sample.metrics, self.columns[name], sample.metrics.lag_s
+        behind = metrics.behind if metrics.counts_due else math.nan
         row = columns.row(now, then, seconds)
         latency_s = row[columns.names.index(_LATENCY)] / 1e3 if _LATENCY in columns.names else math.nan
         at = [self.seconds_of(sample.at_ns), now.threads, now.depth_tuples]
-        self.tables[name].append([*at, set_rate(metrics, name), metrics.behind, lag_s, lag_s + latency_s, *row])
+        self.tables[name].append([*at, due_rate(metrics, name), behind, lag_s, lag_s + latency_s, *row])
         for histogram, heat in self.heat[name].items():
             if (counts := now.counts(histogram)) is not None:
                 heat.add(at[0], counts)
@@ -149,8 +151,11 @@ class Feed:
         return (at_ns - (self.origin_ns or at_ns)) / 1e9
 
 
-def set_rate(metrics: Metrics, operator: str) -> float:
-    """Tuples per second that are set for the sources of an operator, all together; NaN at full speed."""
+def due_rate(metrics: Metrics, operator: str) -> float:
+    """Tuples per second that are due from the sources of an operator, all together.
+
+    NaN at full speed, and where event times are played: how many are to come is not known before they come.
+    """
     rates = [source.rate for source in metrics.sources if source.operator == operator]
     if not metrics.sources:
         rates = [metrics.rate]

@@ -163,7 +163,7 @@ def _source(source: SourceMetrics, before: SourceMetrics | None, number: int, fo
         lines = ["on time"]  # it waits for room between two tuples that are not yet overdue
     else:
         lines = [f"{words[most]} {share[most]:.0%}"] if share[most] > 0 else []
-    if not math.isnan(source.lag_s):
+    if source.counts_due and not math.isnan(source.lag_s):
         lines.append(f"{amount(source.behind)} due")
     is_it = found is not None and found.kind in ("source", "order") and found.where == source.name
     return Node(

@@ -137,13 +137,14 @@ function section(panel) {
   part.setAttribute("aria-labelledby", heading.id);
   const legend = document.createElement("ul");
   legend.className = "headrace-legend";
-  for (const { label, colour, dash, area } of panel.legend) {
+  const entries = panel.legend.map(({ label, colour, dash, area }) => {
     const entry = document.createElement("li");
     const swatch = document.createElement("span");
     swatch.style.borderTop = `${area ? 9 : 3}px ${dash} ${colour}`;
     entry.append(swatch, label);
     legend.append(entry);
-  }
+    return entry;
+  });
   const plot = document.createElement("div");
   plot.className = "headrace-plot";
   plot.setAttribute("aria-hidden", "true");
@@ -154,7 +155,7 @@ function section(panel) {
   text.className = "headrace-text";
   text.setAttribute("role", "status");
   part.append(heading, legend, plot, text);
-  return { key: panel.key, part, plot, labels, text };
+  return { key: panel.key, part, plot, labels, text, entries };
 }
 
 async function render({ model, el }) {
@@ -203,10 +204,15 @@ async function render({ model, el }) {
       if (source) source.data = { ...source.data, ...columnsOf(model.get("columns")[name], block) };
     }
     drawn = slow;
+    nameLines();
     sections.forEach((one, i) => one.part.isConnected && clearFirstRow(viewOf(i)));
     label();
   };
   let drawn = null;
+  // What is not drawn now has no name in a legend: the rate that is due, where none is known.
+  const nameLines = () => panels.forEach((panel, i) => panel.legend.forEach(({ source, column }, k) => {
+    if (column) sections[i].entries[k].hidden = !find(source)?.data[column].some(Number.isFinite);
+  }));
   const label = () => {
     const changes = model.get("labels").changes;
     if (changes) sections.forEach((one, i) => one.part.isConnected && viewOf(i)?.frame && writeLabels(one.labels, viewOf(i), changes));

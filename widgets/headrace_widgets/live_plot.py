@@ -23,6 +23,8 @@ from bokeh.plotting import figure as Figure
 from bokeh.resources import Resources
 
 HERE = Path(__file__).parent
+IF_DRAWN = "in the legend if drawn"
+"""Tag of a line whose name is in the legend only while some of it is drawn."""
 
 
 @dataclass(frozen=True)
@@ -132,14 +134,20 @@ class LivePlot(anywidget.AnyWidget):
 
 
 def take_legend(figure: Figure) -> list[dict[str, Any]]:
-    """Take a figure's legend away and return its entries: label, colour, dash, and whether an area is meant."""
+    """Take a figure's legend away and return its entries: label, colour, dash, and whether an area is meant.
+
+    An entry that is to be seen only while its line is drawn has the name of its data source and the column that says so.
+    """
     entries = []
     for legend in [part for part in figure.center if isinstance(part, Legend)]:
         for item in legend.items:
             glyph = item.renderers[0].glyph
             area = hasattr(glyph, "fill_color")
+            source = item.renderers[0].data_source
             entries.append(
                 {
+                    "source": source.name if IF_DRAWN in glyph.tags else "",
+                    "column": glyph.y if IF_DRAWN in glyph.tags else "",
                     "label": item.label.value,
                     "colour": glyph.fill_color if area else colour_of(glyph),
                     "dash": "solid" if area else dash_of(glyph.line_dash),

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from bokeh.embed import components
 from bokeh.resources import INLINE
 
@@ -109,7 +110,11 @@ def save_page(
             low, high = ranges[panel.key]
             figures.built[panel.key].y_range.update(start=low, end=high)
     # Beside the plots, as in the dashboard: inside, they would cover what the markers say.
-    legends = {key: _legend(take_legend(plot)) for key, plot in figures.built.items()}
+    drawn = {source.name: {name for name, of in source.data.items() if _has_numbers(of)} for source in figures.sources}
+    legends = {
+        key: _legend([one for one in take_legend(plot) if not one["column"] or one["column"] in drawn[one["source"]]])
+        for key, plot in figures.built.items()
+    }
     shown = figures.ever_with_meaning()
     plots_of = {key: figures.built[key] for key in shown} | ({picture.key: picture.figure} if picture else {})
     script, parts = components(plots_of)
@@ -146,6 +151,11 @@ def save_page(
         part.unlink(missing_ok=True)
         raise
     return target
+
+
+def _has_numbers(column: Any) -> bool:
+    values = np.asarray(column)
+    return values.dtype.kind == "f" and bool(np.isfinite(values).any())
 
 
 def _about(text: str) -> str:

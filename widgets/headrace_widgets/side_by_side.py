@@ -22,7 +22,7 @@ from headrace_widgets.live_view import LiveView, Page
 from headrace_widgets.messages import Messages
 from headrace_widgets.pair import PairTarget
 from headrace_widgets.palette import element_colour
-from headrace_widgets.panels.panel import compact_legend, plain, round_up
+from headrace_widgets.panels.panel import compact_legend, plain, plays_events, round_up
 from headrace_widgets.plots import MOST_POINTS
 from headrace_widgets.pressure import Pressure
 from headrace_widgets.status import over
@@ -194,7 +194,8 @@ class SideBySide(LiveView):
             done, columns = self._done(run), feed.columns[self.operator]
             if row:
                 said["throughput"].append(f"{name}: {amount(row[columns.of['processed'][0]])} tuples/s")
-                said["lag"].append(f"{name}: {milliseconds(row['lag_s'] * 1e3)}, {amount(row['behind'])} due")
+                due = "" if plays_events(row) else f", {amount(row['behind'])} due"
+                said["lag"].append(f"{name}: {milliseconds(row['lag_s'] * 1e3)}{due}")
             if done:
                 values = feed.metrics.operators[self.operator].values if feed.metrics else {}
                 waits = sum(values.get("barrier_ns", ())) / 1e6

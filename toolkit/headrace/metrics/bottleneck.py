@@ -165,9 +165,8 @@ def _unpressed(sources: Sequence[tuple[SourceMetrics, SourceMetrics | None]], sh
             )  # fmt: skip
     if late:
         source = late[0][0]
-        return Bottleneck(
-            "none", "", f"The stream is catching up: {source.behind:,} tuples are due, {source.lag_s:.1f} s late."
-        )
+        due = f"{source.behind:,} tuples are due" if source.counts_due else "tuples are due"
+        return Bottleneck("none", "", f"The stream is catching up: {due}, {source.lag_s:.1f} s late.")
     return Bottleneck("none", "", f"Nobody holds the stream up: the threads are busy {busy:.0%} of the time.")
 
 

@@ -299,6 +299,11 @@ class Metrics:
         return sum(source.behind for source in self.sources)
 
     @property
+    def counts_due(self) -> bool:
+        """Whether `behind` can be counted: not where recorded event times are played."""
+        return all(source.counts_due for source in self.sources)
+
+    @property
     def lag_s(self) -> float:
         """How long the oldest of them has been due, in seconds; NaN at full speed: then nothing is ever due."""
         known = [source.lag_s for source in self.sources if not math.isnan(source.lag_s)]

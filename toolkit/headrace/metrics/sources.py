@@ -66,6 +66,11 @@ class SourceMetrics:
         """Rows that were read ahead and not taken yet."""
         return max(0, self.rows - self.taken)
 
+    @property
+    def counts_due(self) -> bool:
+        """Whether `behind` can be counted: not where recorded event times are played, since no row is known before it comes."""
+        return self.rate is not None or math.isnan(self.lag_s)
+
     def share(self, state: str, then: SourceMetrics | None = None) -> float:
         """Share of the time that the feeding thread was in a state, since the beginning or since an earlier snapshot."""
         spent = {name: ns - (then.spent_ns[name] if then else 0) for name, ns in self.spent_ns.items()}

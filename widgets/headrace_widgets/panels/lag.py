@@ -1,4 +1,4 @@
-"""How late the stream is: tuples by the rate that is set, and results with that."""
+"""How late the stream is: tuples by the time they are due, and results with that."""
 
 from __future__ import annotations
 
@@ -8,7 +8,14 @@ from bokeh.models import NumeralTickFormatter
 
 from headrace.metrics.bottleneck import LATE_S
 from headrace_widgets import palette
-from headrace_widgets.panels.panel import KnownPanel, Scene, compact_legend, largest, time_figure
+from headrace_widgets.panels.panel import (
+    KnownPanel,
+    Scene,
+    compact_legend,
+    largest,
+    plays_events,
+    time_figure,
+)
 from headrace_widgets.units import amount, milliseconds
 
 LAG, DELAY = "lag_s", "delay_s"
@@ -19,8 +26,8 @@ class Lag(KnownPanel):
 
     key, title, least = "lag", "Lag behind the rate", 0.1
     about = (
-        "How long ago the next tuple to be admitted was due by the rate that is set; and how late results are with that:"
-        " their latency in the interval (99 %), which begins when a tuple is admitted, plus the lag."
+        "How long ago the next tuple to be admitted was due, by the rate that is set or by its recorded time; and how late"
+        " results are with that: their latency in the interval (99 %), which begins when a tuple is admitted, plus the lag."
     )
 
     @classmethod
@@ -50,7 +57,7 @@ class Lag(KnownPanel):
         if now[LAG] != now[LAG]:
             return "At full speed no tuple is ever due."
         lag = f"{milliseconds(now[LAG] * 1e3)} behind" if now[LAG] > LATE_S else "On time"
-        words = f"{lag}: {amount(now['behind'])} due."
+        words = f"{lag}." if plays_events(now) else f"{lag}: {amount(now['behind'])} due."
         if now[DELAY] != now[DELAY]:
             return words
         delay = milliseconds(now[DELAY] * 1e3)

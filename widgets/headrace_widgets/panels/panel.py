@@ -205,6 +205,11 @@ def round_up(value: float) -> float:
     return next(m * power for m in (1, 1.5, 2, 3, 4, 5, 6, 8, 10) if m * power >= value)
 
 
+def plays_events(now: Mapping[str, float]) -> bool:
+    """Whether event times are played: tuples may be late then, and how many are due nobody knows."""
+    return not math.isnan(now["lag_s"]) and math.isnan(now["behind"])
+
+
 def largest(highest: Mapping[str, float], *columns: str) -> float:
     """The largest of these columns, given the largest of each."""
     return max([highest[column] for column in columns], default=0.0)

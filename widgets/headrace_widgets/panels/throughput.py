@@ -1,4 +1,4 @@
-"""Tuples per second: offered and processed."""
+"""Tuples per second: due, offered and processed."""
 
 from __future__ import annotations
 
@@ -7,17 +7,28 @@ from collections.abc import Mapping
 from bokeh.models import NumeralTickFormatter
 
 from headrace_widgets import palette
-from headrace_widgets.panels.panel import KnownPanel, Scene, compact_legend, largest, time_figure
+from headrace_widgets.live_plot import IF_DRAWN
+from headrace_widgets.panels.panel import (
+    KnownPanel,
+    Scene,
+    compact_legend,
+    largest,
+    plays_events,
+    time_figure,
+)
 from headrace_widgets.units import AXIS_FORMAT, amount
 
 
 class Throughput(KnownPanel):
-    """Set rate, input rate and throughput; what the input falls short of the set rate piles up outside."""
+    """Due, taken in and processed; what the input falls short of what is due piles up outside.
+
+    The line of what is due has no name in the legend where it is not drawn: at full speed, and where event times are played.
+    """
 
     key, title, least = "throughput", "Input rate and throughput", 10.0
     about = (
-        "Tuples per second: the rate that is set, how many came in, and how many were processed. Where more are set than come"
-        " in, the rest waits at the source, and the lag grows."
+        "Tuples per second: how many are due, by the rate that is set or by times that were recorded; how many came in; and how"
+        " many were processed. Where more are due than come in, the rest waits at the source, and the lag grows."
     )
     needs, also = ("added", "processed"), ("results",)
 
@@ -31,9 +42,10 @@ class Throughput(KnownPanel):
         made = time_figure(scene, self.key, "tuples/s")
         made.yaxis.formatter = NumeralTickFormatter(format=AXIS_FORMAT)
         for column, label, look in (
-            ("rate", "set rate", {"color": palette.LIMIT, "line_dash": "dotted"}),
             (self._added, "input", {"color": palette.IN, "width": 4}),
             (self._processed, "processed", {"color": palette.OUT, "width": 1.5}),
+            # On top, or nobody sees it while as many come as are due.
+            ("rate", "due", {"color": palette.LIMIT, "width": 2, "line_dash": "dotted", "tags": [IF_DRAWN]}),
         ):
             made.line("t", column, source=scene.series, legend_label=label, **look)
         compact_legend(made)
@@ -43,6 +55,6 @@ class Throughput(KnownPanel):
         return 1.15 * largest(highest, "rate", self._added, self._processed)  # room for the legend
 
     def text(self, now: Mapping[str, float]) -> str:
-        of_set = f" of {amount(now['rate'])} set" if now["rate"] == now["rate"] else ""
-        words = f"Input {amount(now[self._added])} tuples/s{of_set}, processed {amount(now[self._processed])} tuples/s"
+        of_due = f" of {amount(now['rate'])} due" if now["rate"] == now["rate"] else " as recorded" if plays_events(now) else ""
+        words = f"Input {amount(now[self._added])} tuples/s{of_due}, processed {amount(now[self._processed])} tuples/s"
         return f"{words}, results {amount(now[self._results])}/s." if self._results else f"{words}."
