@@ -104,7 +104,7 @@ def test_example_the_lag_rises_and_falls(visit):
     until(lambda: node(visit, "operator labour").locator(".headrace-limit").count(), SLOW, "who holds it up is marked")
     until(lambda: visit.bokeh("(models) => models.throughput.end") > 1_000_000, SLOW, "the set rate is on the plot")
     legend = visit.dashboard.locator("[data-panel=throughput] .headrace-legend")
-    assert legend.inner_text().split() == ["input", "processed", "due"]
+    until(lambda: legend.inner_text().split() == ["input", "processed", "due"], SLOW, "and in its legend")
     # What one thread does. What is admitted would not tell: the gate fills at once, and takes nothing for a while.
     busy = "run.history.to_pandas().query('rate == 1_000_000')['tuples_per_s'].iloc[2:].tail(5)"
     until(lambda: visit.kernel.ask(f"int(({busy} > 0).sum())") == 5, SLOW, "five samples of a busy thread")

@@ -14,7 +14,7 @@ import pytest
 import headrace_bench as bench
 from headrace_bench import experiments
 from headrace_bench.experiments import Experiment, Figure, Line, Paper, q1, q3
-from headrace_bench.experiments.figure import COLORS, box_of, log_ticks, places_of, plot_of
+from headrace_bench.experiments.figure import COLORS, LEGEND_ROW, box_of, log_ticks, places_of, plot_of
 from headrace_bench.experiments.kept import keep, kept, other_work
 from headrace_bench.experiments.page import write_page
 from headrace_bench.rows import Row
@@ -81,6 +81,15 @@ def test_example_axes_label_whole_threads_and_the_points():
     assert log_ticks(0.02, 400) == [0.01, 0.1, 1, 10, 100, 1000]
     for low, high in ((1.3, 3.4), (2.1, 4.9), (0.51, 0.99), (8, 13)):
         assert sum(low <= tick <= high for tick in log_ticks(low, high)) >= 3, "enough to read a value in between"
+
+
+def test_example_a_long_legend_takes_nothing_of_its_plot():
+    def drawn(*names):
+        return plot_of(Figure("f", "x", "y", [Line(name, [1], [1]) for name in names]))
+
+    few, many = drawn("a", "b", "c"), drawn(*(f"{i} partition, a quarter both" for i in range(8)))
+    assert few.legend[0].ncols == 3 and many.legend[0].ncols == 2 and drawn("x" * 29).legend[0].ncols == 1
+    assert many.height == few.height + 2 * LEGEND_ROW, "four rows: two more than there is room for"
 
 
 def test_example_a_line_has_one_colour_in_all_figures():

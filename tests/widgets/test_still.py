@@ -29,4 +29,12 @@ def test_example_a_legend_above_a_plot_takes_a_line_of_it():
     plot.add_layout(plot.legend[0], "above")
     plot.legend.orientation = "horizontal"
     output_of(column(plot))
-    assert (plot.legend.padding, plot.legend.margin) == (0, 2)
+    assert (plot.legend.padding, plot.legend.margin, plot.legend.spacing) == (0, 2, 12)
+
+
+def test_example_rows_of_a_legend_stay_close():
+    plot = figure(width=300, height=200)
+    plot.line([1, 2], [3, 4], legend_label="a")
+    plot.legend.update(orientation="horizontal", ncols=2, spacing=2)
+    output_of(plot)
+    assert plot.legend.spacing == 2

@@ -15,6 +15,10 @@ FEW = 8
 """As many different x are labelled one by one."""
 LEGEND_LETTERS = 50
 """As many fit beside each other below a plot on a page of 1,150 pixels with two plots in a line."""
+LEGEND_COLUMNS = ((3, 16), (2, 28))
+"""So many entries stand beside each other, where none has more letters."""
+LEGEND_ROW, ROOM = 20, 2
+"""Height of a row of a legend, in pixels, and how many rows a plot has room for: with more it is higher."""
 COLORS = 7
 COUNTED = ("threads", "instances")
 """How the labels of axes begin on which there are whole numbers only."""
@@ -213,11 +217,13 @@ def plot_of(figure: Figure, name: str = "plot", places: Mapping[str, int] | None
     if figure.lines:
         plot.add_layout(plot.legend[0], "below")
         plot.legend.orientation = "horizontal"
-        longest = max(len(item.label.value) for item in plot.legend[0].items)
-        plot.legend.ncols = max(1, min(3, LEGEND_LETTERS // longest))
+        names = [item.label.value for item in plot.legend[0].items]
+        columns = next((n for n, letters in LEGEND_COLUMNS if max(map(len, names)) <= letters), 1)
+        plot.legend.ncols = columns
+        plot.height += LEGEND_ROW * max(0, math.ceil(len(names) / columns) - ROOM)
         plot.legend.label_text_font_size = "12px"
         plot.legend.label_height = plot.legend.glyph_height = 14  # its height is the plot's loss
-        plot.legend.padding, plot.legend.margin, plot.legend.spacing = 0, 4, 2
+        plot.legend.padding, plot.legend.margin, plot.legend.spacing = 0, 4, 6
         plot.legend.border_line_color = None
         plot.legend.click_policy = "hide"
     _set_ticks(plot, figure)

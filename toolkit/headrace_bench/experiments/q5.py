@@ -231,7 +231,10 @@ def _figures(run: Seeded, every_s: float, size_s: float, cores: int) -> list[Fig
         Figure("Input rate", "seconds", "tuples/s, both sides", [curve("due", starts, [*rates, rates[-1]], steps=True)]),
         Figure("Threads", "seconds", "threads", [played.threads_line("active"), desired]),
         Figure("Throughput", "seconds", "G comparisons/s", [compared, *bounds]),
-        Figure("Latency", "seconds", f"of {every_s:g} s (ms)", [curve("mean", x, means), curve("p99", x, slow)], log_y=True),
+        Figure(
+            "Latency", "seconds", f"latency of each {every_s:g} s (ms)", [curve("mean", x, means), curve("p99", x, slow)],
+            log_y=True,
+        ),
     ]
     near = ((x >= rise_s - size_s) & (x <= rise_s + 3 * size_s)).nonzero()[0]
     if near.size:
