@@ -13,6 +13,7 @@ import signal
 import subprocess
 import sys
 import time
+from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -242,6 +243,13 @@ def test_example_the_lesson_checks_each_of_its_sentences():
         told(moved=8)
     with pytest.raises(AssertionError, match="moment: Moving it takes longer"):
         told(shortest=0.1)
+
+
+def test_example_the_solution_names_the_buckets_that_change_their_owner():
+    even = [hr.Mapping.even(n) for n in (1, 2, 3, 4)]
+    first, second, third = (a.differing(b) for a, b in pairwise(even))
+    text = (ROOT / "notebooks" / "30_elastic_reconfiguration.ipynb").read_text()
+    assert f"1. {first} buckets, then {second}, then {third}." in text
 
 
 PUBLIC = {
