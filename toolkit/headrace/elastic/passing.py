@@ -20,7 +20,8 @@ Open: a step between the two (`filter`, `select`, `map`) has the results go thro
 - a filter needs a predicate of a row, compiled for the columns where they lie and called by its address, as `take_results` is.
   `passing_kernel.send` then gives the log runs of rows with gaps between them, and I1 no longer follows from how many of the
   latest records are unread: `note_read` needs the row of the earliest of these, as `reader_queues_kernel.unread_rows` finds it
-  by its place; and `PassedBooks` has to count what the gate was given, not how far the instance has come;
+  by its place; `PassedBooks` has to count what the gate was given, not how far the instance has come; and the operator behind
+  must not take the rows of a source for consecutive ones: ROWS_FOLLOW is False there, as behind channels (`routed`);
 - what `select` and `map` compute needs an array, and one of validity, for each column, as long as the ring and written before A1;
 - a function of a user that fails does so in an instance's thread, which has no batch whose row the error could name.
 
