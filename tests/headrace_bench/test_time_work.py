@@ -13,6 +13,8 @@ import headrace as hr
 from headrace.control.observation import Observation
 from headrace.controllers import ProactiveJoin, Threshold
 from headrace.elastic import epochs
+from headrace.gates.log_words import END
+from headrace.memory.cells import read_cell, read_cells
 from headrace_bench import join
 from headrace_bench.experiments import time_work
 from headrace_bench.experiments.figure import Figure
@@ -48,6 +50,20 @@ def test_example_its_kernel_is_wrapped_or_refused(monkeypatch):
     monkeypatch.setattr(time_work.JoinProgram, "text", lambda self: "def other():\n    pass\n")
     with pytest.raises(RuntimeError, match="no `process` of their own"):
         time_work.timed_case(16, 20, NS).resident(1, 1)
+
+
+@pytest.mark.slow
+def test_example_a_change_begins_behind_few_tuples():
+    """The thousandth takes half a millisecond; those that the gate would have let in while they were cheap wait outside."""
+    left, right, size = join.make_sides(10_000, 16)
+    with time_work.timed_join(left, right, size, 1_000).start(threads=1, max_threads=2, sink=hr.discard()) as run:
+        section = run._operators["join"].section
+        eventually(lambda: section.passed_tuples([0])[0] >= 1_000, HANG_S)
+        end = read_cell(section.gate.words, END)
+        assert end - read_cells(section.gate.cursor)[0] <= 64, "a change begins at the end of the log"
+        change = run.reconfigure(threads=2)
+        assert change.wait(HANG_S) and change.outcome == "done"
+        assert section.inlets[0].books.added == 10_016, "the sources were slower than the join"
 
 
 @pytest.mark.slow

@@ -11,7 +11,7 @@ import pytest
 
 import headrace as hr
 from headrace.elastic import epochs
-from headrace.elastic.instance_loop import BATCH_RECORDS, LEAST_BATCH
+from headrace.elastic.batch_kernel import BATCH_RECORDS, LEAST_BATCH
 from headrace.errors import ParameterError
 from headrace_bench.resident import Resident
 

@@ -277,39 +277,6 @@ def test_example_memory_is_bounded(Gate):
 
 
 @both
-def test_example_a_bound_in_time(Gate):
-    """1 ms of work at 20 us a record is 50 records; nothing is known of a reader at first."""
-    gate = Gate(sources=1, readers=1, capacity=4096, bound_ns=1_000_000)
-    ts = np.arange(1, 5000)
-    assert gate.add(ts, 0) == 4096
-    gate.arrays.cost[0] = 20_000
-    drain(gate, 0)
-    assert 16 <= gate.add(ts[4096:4400], 0) <= 50
-
-
-@both
-def test_example_a_change_of_readers_keeps_the_bound_in_time(Gate):
-    """While membership changes nobody can tell the slowest reader: the bound is the last one known, not the capacity."""
-    gate = Gate(sources=1, readers=1, capacity=4096, bound_ns=1_000_000)
-    kernels, g = gate._kernels, gate.arrays
-    ts = np.arange(1, 20_000)
-    done = gate.add(ts, 0)
-    g.cost[0] = 20_000  # 50 tuples are a millisecond
-    drain(gate, 0)
-    while (taken := gate.add(ts[done : done + 4], 0)) > 0:
-        done += taken
-    drain(gate, 0)
-    assert kernels.open_membership(g)
-    before = done
-    while (taken := gate.add(ts[done : done + 100], 0)) > 0:
-        done += taken
-    kernels.close_membership(g)
-    assert done - before <= 50
-    drain(gate, 0)
-    assert 16 <= gate.add(ts[done : done + 100], 0) <= 50
-
-
-@both
 @pytest.mark.parametrize("sources", [1, 2])
 def test_example_a_lost_wake_up_is_counted(Gate, sources):
     """Whoever sleeps until the time is over is counted if it should have been woken, and only then."""

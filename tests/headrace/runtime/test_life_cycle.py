@@ -212,7 +212,7 @@ def test_stop_ends_everything_and_may_be_called_twice():
     run = query(source).start(threads=2, max_threads=8)
     assert len(threads_of_ours()) >= 8
     source.let()
-    eventually(lambda: run.metrics().tuples_out > 0)
+    eventually(lambda: run.metrics().tuples_out > 0 and run.metrics().operators["counts"].added == 500)
     run.stop()
     run.stop()
     assert run.state == "stopped"

@@ -16,6 +16,7 @@ no state moves (STRETCH, Gulisano et al.).
 ``build``            their kernels, which the loop calls by address
 ``local_days``       windows of days of a time zone: when these begin (``local_days_kernel``)
 ``instance_loop``    what every instance does: read, process, expire, promise, reconfigure
+``batch_kernel``     how many tuples it takes at once, and what they are taken to cost
 ``windows_kernel``   which windows a tuple falls into, for operators with windows
 ``failures``         why a worker gave up
 ``epochs``           who is active and owns what, and how all change at one position

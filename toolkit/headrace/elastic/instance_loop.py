@@ -49,6 +49,7 @@ from headrace.memory.atomics import (
     store_release,
 )
 from headrace.memory.event_count import signal
+from headrace.elastic.batch_kernel import batch_limit, cost_after
 from headrace.elastic.loads import LOAD_EVERY_NS, note_load, settle_load
 from headrace.elastic.epochs import (
     BARRIER,
@@ -110,8 +111,6 @@ FREE = PROGRAM + PROGRAM_ENTRIES  # the operator's own words begin here
 PRIVATE_WORDS = 64
 """Of an instance, at least: no other one shares a cache line of them."""
 
-BATCH_RECORDS = 1024
-LEAST_BATCH = 8
 NEVER = np.iinfo(np.int64).max
 
 
@@ -248,10 +247,7 @@ def run_instance(me, g, c, o, x, s, l, buffer):
             begin(c, l, s, buffer)
             continue
         cost = load_relaxed(g.cost, me * CELL)
-        limit = BATCH_RECORDS
-        if cost > 0:
-            limit = max(LEAST_BATCH, min(limit, batch_ns // cost))
-        start, count = peek(g, me, position, limit)
+        start, count = peek(g, me, position, batch_limit(cost, batch_ns))
         if count == 0:
             turn(c.meter, me, IDLE_NS)
             await_records(g, me, position, load_acquire(c.words, SPIN), c.words)
@@ -319,7 +315,6 @@ def run_instance(me, g, c, o, x, s, l, buffer):
         c.meter[me, TUPLES] += n
         c.meter[me, BATCHES] += 1
         c.meter[me, OUTPUTS] = l[HEAD]
-        if n >= LEAST_BATCH or cost == 0:
-            store_relaxed(g.cost, me * CELL, max(1, (3 * cost + (now - begun) // max(1, n)) // 4))
+        store_relaxed(g.cost, me * CELL, cost_after(cost, n, now - begun))
     turn(c.meter, me, PARKED_NS)
     return 0

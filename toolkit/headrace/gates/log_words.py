@@ -10,6 +10,7 @@ FLOOR = 4 * CELL  # every active reader is at least here
 LAST_TS = 5 * CELL  # ts of the last record in the log; where records come as they come, of the last watermark
 LIMIT = 10 * CELL  # tuples allowed in the log now: the smaller of the two bounds
 LAST_SOURCE = 11 * CELL  # source of the last record in the log, controls aside
+SCANNED = (WORD_COUNT - 3) * CELL  # END when the readers were looked at last
 
 # Where records come as they come (`arrival_kernel`).
 LEAD = (WORD_COUNT - 2) * CELL  # how far one may be ahead of the last watermark; 0: records are merged. Never changes

@@ -29,14 +29,15 @@ SOURCES_WAITING = 7 * CELL
 BOUND = 8 * CELL  # tuples that may wait for the slowest reader
 BOUND_NS = 9 * CELL  # the same in time: nanoseconds of its work; 0 = no such bound
 LOST_WAKEUPS = 12 * CELL
-WORD_COUNT = 15  # the last two: see `log_words`
+WORD_COUNT = 16  # the last three: see `log_words`
 
 # Indices into `event` (int32), a cache line apart.
 DATA_EVENT = 0
 SPACE_EVENT = 32
 
 LEAST_BOUND = 16
-FIRST_BOUND = 1 << 14  # while nobody knows what a tuple costs
+LEAST_BOUND_NS = 16_000_000  # so many take no longer, though they be fewer then
+FIRST_BOUND = 64  # while nobody knows what a tuple costs: a change that is asked for begins behind them
 NOTHING = np.iinfo(np.int64).max
 
 
@@ -66,12 +67,19 @@ def slowest_reader(g, at):
 
 
 @kernel
-def tuples_allowed(g, cost, sources):
-    """How many tuples of each of `sources` may wait for a reader that takes `cost` ns for each: the smaller bound."""
+def tuples_allowed(g, cost, sources, read):
+    """How many tuples of each of `sources` may wait for a reader that takes `cost` ns for each: the smaller bound.
+
+    Of the bound in time that is the cost of those it takes now. Where each meets what came before it, those that wait
+    become dearer: so they are never more than it has `read`, but for the first ones.
+    """
     allowed = load_relaxed(g.words, BOUND)
     target = load_relaxed(g.words, BOUND_NS)
     if target > 0:
-        in_time = max(LEAST_BOUND, target // cost // sources) if cost > 0 else FIRST_BOUND
+        in_time = FIRST_BOUND
+        if cost > 0:
+            least = max(1, min(LEAST_BOUND, LEAST_BOUND_NS // cost // sources))
+            in_time = min(max(least, target // cost // sources), max(FIRST_BOUND, read))
         allowed = min(allowed, in_time)
     return allowed
 

@@ -58,7 +58,7 @@ from typing import NamedTuple
 import numpy as np
 
 from headrace.gates.arrival_kernel import move_as_they_come
-from headrace.gates.log_words import AGAIN, END, FLAG, FLOOR, LAST_SOURCE, LAST_TS, LEAD, LIMIT
+from headrace.gates.log_words import AGAIN, END, FLAG, FLOOR, LAST_SOURCE, LAST_TS, LEAD, LIMIT, SCANNED
 from headrace.gates.membership_kernel import (
     DATA_EVENT,
     NOTHING,
@@ -94,6 +94,8 @@ CONTROL_RESERVE = 64
 """Log slots that only control records may take: a full log still takes one."""
 
 MERGE_CHUNK = 1024
+SCANS = 16
+"""In a limit's worth of records so often it is looked whether the readers' tuples have become dearer, room or not."""
 
 
 @by_reference
@@ -130,20 +132,21 @@ def _room(g, end):
     limit = load_relaxed(g.words, LIMIT)
     floor = load_relaxed(g.words, FLOOR)
     room = floor + limit - end
-    if room * 4 < limit:
+    if room * 4 < limit or (end - load_relaxed(g.words, SCANNED)) * SCANS >= limit:
         known = False
         while not known:
             smallest, slowest = slowest_reader(g, g.cursor)  # M0, L2
             if smallest < 0:
                 break  # what was known before holds until the end of the change wakes us
             floor = smallest
-            allowed = tuples_allowed(g, slowest, 1)
+            allowed = tuples_allowed(g, slowest, 1, floor)
             known = allowed == limit
             if not known:
                 limit = allowed
                 store_relaxed(g.words, LIMIT, limit)  # L1
                 fence()
         store_relaxed(g.words, FLOOR, floor)
+        store_relaxed(g.words, SCANNED, end)
         room = floor + limit - end
     return max(0, room)
 

@@ -134,8 +134,9 @@ def room_of(g, source):
     room = load_relaxed(g.words, BOUND)
     for r in range(member.size):
         if member[r] != 0:
-            allowed = tuples_allowed(g, load_relaxed(g.cost, r * CELL), 1)
-            waiting = g.next[source, r] - load_acquire(g.tail, (r * sources + source) * CELL)  # W0
+            tail = load_acquire(g.tail, (r * sources + source) * CELL)  # W0
+            allowed = tuples_allowed(g, load_relaxed(g.cost, r * CELL), 1, tail)
+            waiting = g.next[source, r] - tail
             room = min(room, allowed - waiting)
     return room
 

@@ -86,7 +86,7 @@ def recycle(g, source, smallest, slowest):
             break  # consumed, but a reader stands on it
         oldest += 1
     state[OLDEST] = oldest
-    limit = tuples_allowed(g, slowest, g.mark.size // CELL)
+    limit = tuples_allowed(g, slowest, g.mark.size // CELL, smallest)
     state[FULL_AT] = min(consumed + limit, oldest + (1 << shift))
 
 

@@ -36,8 +36,9 @@ def queue_room(c, q, t):
     room = load_relaxed(q.words, BOUND)
     for r in range(member.size):
         if member[r] != 0:
-            limit = tuples_allowed(q, load_relaxed(q.cost, r * CELL), 1)
-            room = min(room, limit + load_acquire(q.taken, queue_of(q, t, r) * CELL) - t.end[r])  # W0
+            taken = load_acquire(q.taken, queue_of(q, t, r) * CELL)  # W0
+            limit = tuples_allowed(q, load_relaxed(q.cost, r * CELL), 1, taken)
+            room = min(room, limit + taken - t.end[r])
     return room
 
 
