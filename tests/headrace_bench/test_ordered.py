@@ -26,6 +26,7 @@ from headrace_bench.marked import marked
 from headrace_bench.ordered_apps import INPUTS
 from headrace_bench.parametric import KEYS, OPERATORS, Case, make_rows
 from headrace_bench.pipelined import Pipelined, check_against
+from support.workloads import HANG_S
 
 ROWS = 3_000
 APPS = [pytest.param(name, marks=pytest.mark.slow if name == "abandoned" else pytest.mark.campaign) for name in INPUTS]
@@ -104,6 +105,7 @@ def test_example_more_results_than_there_is_room_for():
     stream = hr.stream(table, event_time="ts").ordered().filter(lambda t: t.ts >= 0)
     with pytest.raises(ParameterError, match="more than 65536 results"):
         Pipelined(stream, table).run()
+    assert len(Pipelined(stream, table, results=70_000).run().columns[0]) == 70_000
 
 
 @pytest.mark.slow
@@ -131,6 +133,19 @@ def test_oracle_applications(name):
     case.content = "another"
     with pytest.raises(AssertionError, match="not what one worker made"):
         case.run(2, "lp")
+
+
+@pytest.mark.slow
+def test_example_a_run_has_as_many_rows_as_take_its_time():
+    """A trial says how many a second; where that is too many, there are as many as may be."""
+    case = ordered_apps.Case("abandoned", 20_000, 0)
+    case.lengthen(1e-9, 60_000)
+    assert case.table.num_rows == 20_000, "a trial takes longer"
+    few = case.run(2)
+    case.lengthen(HANG_S, 60_000)
+    many = case.run(2)
+    assert many.rows == case.table.num_rows == 60_000
+    assert len(many.columns[0]) > len(few.columns[0])
 
 
 @pytest.mark.parametrize(("share", "speedup", "goal"), [(0.0, 2.0, 1.8), (0.2, 5 / 3, 1.6), (0.25, 1.6, 1.44), (1.0, 1.0, 0.9)])

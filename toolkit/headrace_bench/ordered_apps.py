@@ -20,6 +20,7 @@ from headrace.apps import APPS
 from headrace.apps.app import sources
 from headrace.ordering.control import SCHEDULES
 from headrace.ordering.options import DEFAULT_SCHEDULE
+from headrace.ordering.section import OUTPUT_CAPACITY
 from headrace.summary import counted
 from headrace_bench.marked import Markers, marked, middle
 from headrace_bench.pipelined import Pipelined, check_against
@@ -32,7 +33,14 @@ SMALL = 0.25
 P99_MS = 2.0
 THREADS = (1, 2)
 ROWS = 120_000
-"""Of a run of the workers alone: with more, some application has more results than there is room for."""
+"""Of a trial run of the workers alone, which says how many rows a run has that is measured."""
+RUN_S = 0.3
+"""Of such a run, at least: in a shorter one the rows that lie in front of the stages at its start and end are what counts."""
+MOST_ROWS = 12_000_000
+_FASTER = 1.3
+"""Than a trial, which is short, a longer run may be."""
+_MORE = 2
+"""Times as many results a row may come of more rows as of few, which are of the first windows only."""
 _GUESSED = 2e6
 """Rows a second of a whole run at half load, to choose how many rows it has."""
 
@@ -64,7 +72,9 @@ class Sizes:
     ----------
     names : tuple of str
     rows, checked : int
-        Of a run of the workers alone; of them, those that the reference is asked for.
+        Of a trial run of the workers alone; of them, those that the reference is asked for.
+    run_s, most_rows : float, int
+        What a run of the workers alone takes at least, and its rows at most.
     repetitions : int
     seconds, most : float, int
         What a run at a rate takes, and its rows at most.
@@ -73,6 +83,8 @@ class Sizes:
     names: tuple[str, ...]
     rows: int
     checked: int
+    run_s: float
+    most_rows: int
     repetitions: int
     seconds: float
     most: int
@@ -81,10 +93,10 @@ class Sizes:
     def of(cls, full: bool, tiny: bool) -> Sizes:
         """Small sizes, full ones, or such that only show that it runs."""
         if tiny:
-            return cls(("abandoned",), 20_000, 20_000, 1, 0.01, 20_000)
+            return cls(("abandoned",), 20_000, 20_000, 0.001, 40_000, 1, 0.01, 20_000)
         if full:
-            return cls(tuple(INPUTS), ROWS, ROWS, 9, 1.0, 2_000_000)
-        return cls(tuple(INPUTS), ROWS, 40_000, 3, 0.25, 500_000)
+            return cls(tuple(INPUTS), ROWS, ROWS, RUN_S, MOST_ROWS, 9, 1.0, 2_000_000)
+        return cls(tuple(INPUTS), ROWS, 40_000, RUN_S, MOST_ROWS, 3, 0.25, 500_000)
 
 
 class Case:
@@ -96,6 +108,7 @@ class Case:
         self.table = self.rows_of(rows)
         self.check(self.table.slice(0, checked))
         self._stream = self.stream_of(self.table)
+        self._results = OUTPUT_CAPACITY
         self.content = ""
 
     def rows_of(self, n: int) -> pa.Table:
@@ -113,13 +126,34 @@ class Case:
         expected = self._app.reference(sources([table]), *(each.to_pylist() for each in self._right), unit="us")
         check_against(expected, stream.schema, Pipelined(stream, table, threads=2).run().columns, self.name)
 
+    def lengthen(self, seconds: float, most: int) -> None:
+        """Have as many rows, `most` at most, as two workers take so long for, and room for what comes of them."""
+        found = [self.run(THREADS[-1]) for _ in range(2)]  # the first one warms up
+        rows = min(most, rows_for(seconds, max(run.per_second for run in found), self.table.num_rows))
+        results = len(found[-1].columns[0]) / self.table.num_rows
+        self.table = self.rows_of(rows)
+        self._stream = self.stream_of(self.table)
+        self._results = max(OUTPUT_CAPACITY, round(_MORE * results * rows))
+        self.content = ""
+
     def run(self, threads: int, schedule: str = DEFAULT_SCHEDULE, buckets: int | None = None, **options: Any) -> Pipelined:
         """Run all rows through; what comes of them is what came of them the first time."""
         stream = self._stream if buckets is None else self.stream_of(self.table, buckets=buckets)
-        run = Pipelined(stream, self.table, threads=threads, schedule=schedule, **options).run()
+        run = Pipelined(stream, self.table, self._results, threads=threads, schedule=schedule, **options).run()
         self.content = self.content or run.content
         assert run.content == self.content, f"{self.name}, {schedule}, {threads} threads: not what one worker made"
         return run
+
+
+def rows_for(seconds: float, per_second: float, least: int) -> int:
+    """How many rows a run has that shall take so long, where a trial had done so many a second; `least` at least.
+
+    Examples
+    --------
+    >>> rows_for(0.5, 2e6, 120_000), rows_for(0.001, 2e6, 120_000)
+    (1300000, 120000)
+    """
+    return max(least, round(_FASTER * seconds * per_second))
 
 
 def allowed(serial_share: float, threads: int = 2) -> float:
@@ -167,6 +201,7 @@ def measure_apps(full: bool, tiny: bool = False) -> Iterator[Measured]:
     sizes = Sizes.of(full, tiny)
     for name in sizes.names:
         case = Case(name, sizes.rows, sizes.checked)
+        case.lengthen(sizes.run_s, sizes.most_rows)
         share, rates, rows = _throughput(case, sizes)
         waits = _latency(case, sizes, rows)
         yield Measured(case, share, rates, waits, rows)

@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from headrace.errors import ParameterError
+from headrace.gates.merged_log import power_of_two_at_least
 from headrace.memory.atomics import CELL
 from headrace.memory.cells import publish_cell, read_cell, read_cells, touch
 from headrace.ordering import words
@@ -45,7 +46,9 @@ class Pipelined:
     stream : Stream
         Ends in the pipeline; one source.
     table : pa.Table
-        Its rows, of which at most `section.OUTPUT_CAPACITY` results come.
+        Its rows, of which at most `results` results come.
+    results : int
+        What there is room for.
     **options
         Of `start`.
 
@@ -74,7 +77,7 @@ class Pipelined:
         Of the time at all stages, that at stages which one worker at a time may take.
     """
 
-    def __init__(self, stream: Any, table: pa.Table, **options: Any):
+    def __init__(self, stream: Any, table: pa.Table, results: int = OUTPUT_CAPACITY, **options: Any):
         query = stream.plan()
         node = query.output
         self.rows = table.num_rows
@@ -82,7 +85,9 @@ class Pipelined:
         self._errors: list[BaseException] = []
         self._pool = WorkerPool(self._errors.append)
         settings = OrderedOptions(None, **{"max_threads": options.get("threads", 1), **options})
-        self.section = section = OrderedSection(node, query.branches[node.name], settings, table.num_rows + GATE_RESERVE)
+        self.room = power_of_two_at_least(results)
+        branches = query.branches[node.name]
+        self.section = section = OrderedSection(node, branches, settings, table.num_rows + GATE_RESERVE, self.room)
         ts = self._encode(table)
         for worker in range(section.max_threads):
             publish_cell(section.control.reading, worker * CELL, 0)  # parked until `run`
@@ -164,7 +169,7 @@ class Pipelined:
             if error is not None:
                 raise error
             if read_cell(self.section.control.words, words.BLOCKED):
-                raise ParameterError(f"more than {OUTPUT_CAPACITY} results, and nobody takes them: give fewer rows")
+                raise ParameterError(f"more than {self.room} results, and nobody takes them: give fewer rows, or results=")
             assert time.monotonic() < limit, f"the workers did not come to an end within {TIMEOUT_S:.0f} s"
             time.sleep(_LOOK_S)
 

@@ -41,8 +41,9 @@ class OrderedSection(GatedSection):
     """One pipeline: gate, stages, output, reconfiguration."""
 
     def __init__(
-        self, node: OperatorNode, branches: list[Branch], options: OrderedOptions, gate_capacity: int | None = None
-    ):
+        self, node: OperatorNode, branches: list[Branch], options: OrderedOptions, gate_capacity: int | None = None,
+        output_capacity: int | None = None,
+    ):  # fmt: skip
         self.node, self.name = node, node.name
         self.operators = (node.name,)
         self.options, self.max_threads, self._debug = options, options.max_threads, options.debug
@@ -51,12 +52,13 @@ class OrderedSection(GatedSection):
         options.check_stages(names)
         initial, planned = options.initial(self.name), options.planned(self.name)
         self._open_gate("log", len(branches), 1, gate_capacity or GATE_CAPACITY)
+        room = output_capacity or OUTPUT_CAPACITY
         self.kernels.join_reader(self.gate, 0, 0, 1)
         self.control = control.allocate(
-            program.bound, self.max_threads, options.capacity, OUTPUT_CAPACITY,
+            program.bound, self.max_threads, options.capacity, room,
             queues=options.queues, reorder=options.reorder, tuning=options.tuning(len(names)), planned=len(planned),
         )  # fmt: skip
-        self.out = rings.allocate(1, OUTPUT_CAPACITY, self.control.meter)
+        self.out = rings.allocate(1, room, self.control.meter)
         self.directories = allocate_directories(len(branches), len(program.columns))
         self.inlets = [self._make_inlet(number, branch) for number, branch in enumerate(branches)]
         control.write_configuration(self.control, 0, initial, names)
