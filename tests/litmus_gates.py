@@ -186,7 +186,7 @@ def join_all(k, g, readers):
     k.close_membership(g)
 
 
-def run_all(calls, seconds=60.0):
+def run_all(calls, seconds=300.0):
     """Run each (function, *arguments) on a thread of its own; returns their results."""
     results = [None] * len(calls)
 

@@ -64,7 +64,7 @@ def test_litmus_a_promise_wakes_the_collector(rounds):
     collect(o, turn, 0, 0)
     cold = np.ones(1 << 24, np.int64)
     promise(o, turn, 0, cold)
-    timeout_ns = 5_000_000
+    timeout_ns = 20_000_000
     threads = [
         threading.Thread(target=collect, args=(o, turn, rounds, timeout_ns), daemon=True),
         threading.Thread(target=promise, args=(o, turn, rounds, cold), daemon=True),

@@ -59,7 +59,7 @@ from headrace.kernel import kernel
 from headrace.memory.atomics import CELL, fence, fetch_add, load_acquire, load_relaxed, pause, store_release
 from headrace.memory.bundle import by_reference
 from headrace.memory.cells import aligned, padded_cells, reserved
-from headrace.memory.event_count import cancel, doze, prepare, signal, sleep
+from headrace.memory.event_count import LOST_NS, cancel, doze, prepare, signal, sleep
 from headrace.memory.seqlock import begin_scan, is_whole
 from headrace.progress import END_OF_TIME
 from headrace.workers.worker_kernel import BUSY_NS, ROOM_NS, turn
@@ -302,7 +302,8 @@ def await_release(o, wanted, timeout_ns):
     if not ready:
         timed_out = doze(o.event, RELEASE_EVENT, ticket, timeout_ns)
         bound, watermark, ready = glance(o, wanted)
-        if timed_out and ready and load_acquire(o.event, RELEASE_EVENT) == ticket:
+        # Who gave the promise may not have come as far as its signal yet; if that takes long, the wake-up was lost.
+        if timed_out and ready and doze(o.event, RELEASE_EVENT, ticket, LOST_NS):
             fetch_add(o.words, OUT_LOST_WAKEUPS, 1)
     cancel(o.words, COLLECTOR_WAITING)
     return bound, watermark

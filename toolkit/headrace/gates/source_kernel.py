@@ -14,12 +14,11 @@ Ordering    W1 try; W2 SOURCES_WAITING += 1, draw the ticket, fence
             What else makes room wakes too: a merge that drains a ring, the end
             of a control record or of a change of membership, which turned W1
             and W3 away.
-Progress    W4 ends after `ROOM_WAIT_NS` at the latest. A time-out that no signal
-            preceded, though readers had gone far enough to give one
-            (`is_wakeup_due`), is a lost wake-up: LOST_WAKEUPS counts them. It
-            stays 0, but for readers that lose their core for so long after
-            they have gone far enough and before they signal. `stop` is looked
-            at between W2 and W4: who sets it signals SPACE_EVENT afterwards.
+Progress    W4 ends after `ROOM_WAIT_NS`, but for a sleeper whose readers have
+            gone far enough to wake it (`is_wakeup_due`) and gave no signal: one
+            may have lost its core before it does. If none comes for `LOST_NS`
+            either, it is a lost wake-up: LOST_WAKEUPS counts them. `stop` is
+            looked at between W2 and W4: who sets it signals SPACE_EVENT afterwards.
 Checked     tests/headrace/gates/test_interleave.py, tests/litmus/test_gates.py
 """
 
@@ -29,7 +28,7 @@ from headrace.gates.membership_kernel import LOST_WAKEUPS, NOTHING, SOURCES_WAIT
 from headrace.gates.merged_log_kernel import add_records, is_wakeup_due
 from headrace.kernel import kernel
 from headrace.memory.atomics import CELL, fetch_add, load_acquire, load_relaxed
-from headrace.memory.event_count import cancel, doze, prepare
+from headrace.memory.event_count import LOST_NS, cancel, doze, prepare
 from headrace.progress import END_OF_TIME
 from headrace.references import HEARTBEAT, SOURCE_SHIFT
 
@@ -78,7 +77,7 @@ def announce(g):
 def sleep_unless(g, source, ticket, taken, stop):
     """W4, unless W3 took something or the run stops."""
     if taken == 0 and load_acquire(stop, 0) == 0 and doze(g.event, SPACE_EVENT, ticket, ROOM_WAIT_NS):
-        if is_wakeup_due(g, source) and load_acquire(g.event, SPACE_EVENT) == ticket:
+        if is_wakeup_due(g, source) and doze(g.event, SPACE_EVENT, ticket, LOST_NS):
             fetch_add(g.words, LOST_WAKEUPS, 1)
     cancel(g.words, SOURCES_WAITING)
 

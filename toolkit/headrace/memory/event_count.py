@@ -17,6 +17,9 @@ Checked     tests/headrace/memory/test_event_count.py, tests/litmus
 from headrace.kernel import kernel
 from headrace.memory.atomics import fence, fetch_add, futex_wait, futex_wake, load_acquire, load_relaxed
 
+LOST_NS = 1_000_000_000
+"""Who lost its core between P1 and P4 is back by then: whom nobody has woken so long after its time-out, nobody will wake."""
+
 
 @kernel
 def prepare(words, waiters, event, index):

@@ -193,12 +193,11 @@ WORKER_TIME = (BUSY, IDLE, BLOCKED)
 
 LOST_WAKEUPS = Measure(
     "lost_wakeups", "sleeps",
-    "Sleeps that only the time-out ended although the wake-up was due: 0, or a few where threads lose their cores.", "counter",
+    "Sleeps that only the time-out ended although the wake-up was due: 0, unless threads stand still for a second.", "counter",
     shown="column",
 )  # fmt: skip
-"""Of its sources for room and of its collector for results. A thread that loses its core after it has made room, and before it
-says so, is counted too, since nothing tells it from one that says nothing. Many of them, or any on an idle machine, are a
-mistake in the engine, which costs time only."""
+"""Of its sources for room and of its collector for results. Who is owed a wake-up waits a second more: one that made room and
+lost its core before it said so is not counted. Any others are a mistake in the engine, which costs time only."""
 
 WATERMARK_GAP = Measure(
     "watermark_gap", "units of event time", "Event time behind the furthest source.",

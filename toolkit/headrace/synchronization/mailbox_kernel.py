@@ -75,7 +75,7 @@ from headrace.memory.atomics import (
     store_release,
     view_i64,
 )
-from headrace.memory.event_count import cancel, doze, prepare, signal
+from headrace.memory.event_count import LOST_NS, cancel, doze, prepare, signal
 from headrace.progress import END_OF_TIME
 from headrace.references import SOURCE_SHIFT
 from headrace.synchronization.words import (
@@ -132,7 +132,6 @@ NEAR = 2
 SAID = 16
 """Publications of which one wakes who waits for events, and the last: each may wake a thread, which finds them all."""
 ROOM_WAIT_NS = 2_000_000
-LOST_NS = 1_000_000_000
 
 
 @kernel
