@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import ipywidgets as w
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 import headrace as hr
 from headrace_widgets import Dashboard
@@ -15,16 +17,24 @@ ROWS = 200_000
 TABLE = pa.table({"ts": pa.array(range(ROWS)), "k": pa.array([f"k{i % 97}" for i in range(ROWS)])})
 
 
+def batches(times: int = 1, rows: int = 500) -> Iterator[pa.RecordBatch]:
+    """The table so many times over, in batches of so many rows; time goes on."""
+    for number in range(times):
+        ts = pc.add(TABLE["ts"], number * ROWS)
+        yield from TABLE.set_column(0, "ts", ts).to_batches(rows)
+
+
 def start(source: Any = None, **options: Any) -> Any:
-    """Count 97 keys, by default with one thread, its input as fast as it can be read."""
-    stream = hr.stream(iter(TABLE.to_batches(500)) if source is None else source, event_time="ts")
+    """Count 97 keys, by default with one thread, its input as fast as it can be read; at a rate it does not end in a test."""
+    source = batches(100 if options.get("rate") else 1) if source is None else source
+    stream = hr.stream(source, event_time="ts")
     counts = stream.key_by("k").window(1_000).aggregate(n=hr.count())
     return counts.start(**{"threads": 1, "max_threads": 4, "sink": hr.discard()} | options)
 
 
 def two_steps() -> Any:
-    """A query of two operators."""
-    stream = hr.stream(iter(TABLE.to_batches(500)), event_time="ts").key_by("k").window(1_000)
+    """A query of two operators, which does not end in a test."""
+    stream = hr.stream(batches(100), event_time="ts").key_by("k").window(1_000)
     query = (
         stream.aggregate("first", n=hr.count()).key_by("k").window(1_000).aggregate("second", n=hr.sum("n"))
     )

@@ -77,18 +77,20 @@ def test_example_its_measures_have_panels(dashboard):
 
 
 def test_example_its_numbers_are_drawn_and_said(dashboard):
-    eventually(lambda: newest(dashboard, "rejected_per_s") > 0, 60)
+    eventually(lambda: newest(dashboard, "wait_p99_ms") > 0 and newest(dashboard, "rejected_per_s") > 0, 180)
     assert [newest(dashboard, f"queue_{stage}") for stage in range(3)] == [10, 20, 30]
     assert newest(dashboard, "fill") == 0.75
-    p50, p99 = newest(dashboard, "wait_p50_ms"), newest(dashboard, "wait_p99_ms")
-    assert (p50, p99) == (pytest.approx(2, rel=0.05), pytest.approx(8, rel=0.05))
-    ends = dashboard.plots.widget.frame["blocks"]["shares_of_time"]
-    assert np.frombuffer(ends, np.float32).tolist() == [0.75, 0.75, 1, 1, 0.75, 0.75, 0.25, 0.25]
-    eventually(lambda: "Half within" in dashboard.plots.widget.texts.get("measure_wait", ""), 60)
-    texts = dashboard.plots.widget.texts
-    assert texts["measure_queued"] == "By stage: 0: 10 events, 1: 20 events, 2: 30 events."
-    assert texts["measure_fill"] == "Fill: 75.0%."
-    assert texts["shares_of_time"] == "Thread 0: 75% judging, 25% locking; 1: 75% judging, 25% locking."
+    # The thread that has it live may stand still for a while: then an interval is empty.
+    waits = lambda: [newest(dashboard, f"wait_{which}_ms") for which in ("p50", "p99")]  # noqa: E731
+    eventually(lambda: waits() == [pytest.approx(2, rel=0.05), pytest.approx(8, rel=0.05)], 180)
+    ends = lambda: np.frombuffer(dashboard.plots.widget.frame["blocks"]["shares_of_time"], np.float32).tolist()  # noqa: E731
+    eventually(lambda: ends() == [0.75, 0.75, 1, 1, 0.75, 0.75, 0.25, 0.25], 180)
+    said = {
+        "measure_queued": "By stage: 0: 10 events, 1: 20 events, 2: 30 events.", "measure_fill": "Fill: 75.0%.",
+        "shares_of_time": "Thread 0: 75% judging, 25% locking; 1: 75% judging, 25% locking.",
+    }  # fmt: skip
+    eventually(lambda: said.items() <= dashboard.plots.widget.texts.items(), 180)
+    eventually(lambda: "Half within" in dashboard.plots.widget.texts["measure_wait"], 180)
     assert "<b>Newest verdict</b>: too &lt;late&gt;" in dashboard.operator_view.text_measures.widget.value
     assert "secret" not in dashboard.feed.columns["judge"].of
     assert problem(dashboard) == ""
@@ -128,7 +130,7 @@ def test_example_a_refusal_says_why_and_the_controls_return(run, dashboard):
 def test_example_a_call_elsewhere_moves_the_controls(run, dashboard):
     run.reconfigure(batch=300, scheme="locks")
     batch, _, scheme = dashboard.settings.values()
-    eventually(lambda: (batch.slider.value, scheme.choice.value) == (300, "locks"), 60)
+    eventually(lambda: (batch.slider.value, scheme.choice.value) == (300, "locks"), 180)
     assert dashboard.messages.lines == ()  # shown, not asked for
 
 
@@ -144,29 +146,29 @@ def test_example_what_it_lacks_is_said_with_the_reason(dashboard):
 
 @pytest.mark.slow
 def test_example_its_changes_are_marked_listed_and_replayed(run, dashboard, tmp_path):
-    eventually(lambda: newest(dashboard, "fill") == 0.75, 60)
+    eventually(lambda: newest(dashboard, "fill") == 0.75, 180)
     dashboard.settings["batch"].entry.value = 128
     run.reconfigure(batch=256, scheme="locks", reason="by call")
     labels = lambda: dashboard.plots.widget.labels.get("changes", {})  # noqa: E731
-    eventually(lambda: labels().get("label") == ["batch 64→128", "batch 128→256 …"], 60)
+    eventually(lambda: labels().get("label") == ["batch 64→128", "batch 128→256 …"], 180)
     assert labels()["what"] == ["batch 64 → 128", "batch 128 → 256, scheme chains → locks"]
-    eventually(lambda: "<td>batch 64 → 128</td>" in dashboard.changes.widget.value, 60)
+    eventually(lambda: "<td>batch 64 → 128</td>" in dashboard.changes.widget.value, 180)
     left_out = {"from_threads", "to_threads", "buckets_moved"} | {n for n in COLUMNS if n.startswith(("imb", "p99"))}
     assert set(dashboard.changes.columns) == set(COLUMNS) - left_out
-    eventually(lambda: all(one["tuples"] is not None for one in dashboard.changes.records()), 60)
+    eventually(lambda: all(one["tuples"] is not None for one in dashboard.changes.records()), 180)
     file = dashboard.export(tmp_path / "changes.json")
     assert [one["settings"] for one in json.loads(file.read_text())] == [
         {"batch": 128}, {"batch": 256, "scheme": "locks"},
     ]  # fmt: skip
     with MadeUpRun() as other:
-        replay(file, other).join(60)
+        replay(file, other).join(180)
         assert other["judge"].configuration == run["judge"].configuration
         with pytest.raises(ValueError, match="settings {'burst': 1}: not values of batch"):
             replay([dashboard.changes.records()[0] | {"settings": {"burst": 1}}], other)
 
 
 def test_example_its_page_is_saved(dashboard, tmp_path):
-    eventually(lambda: newest(dashboard, "fill") == 0.75, 60)
+    eventually(lambda: newest(dashboard, "fill") == 0.75, 180)
     page = dashboard.save(tmp_path / "page.html").read_text()
     for wanted in ("Wait for the batch", f'title="{html.escape(WAIT.title)}"', "Judging, locking", "Fill: 75.0%."):
         assert wanted in page
@@ -182,7 +184,7 @@ def test_example_what_is_not_measured_has_no_panel(left_out, panel):
         try:
             assert panel not in panels(dashboard)
             assert len(panels(dashboard)) == 7
-            eventually(lambda: newest(dashboard, "rejected_per_s") > 0, 60)
+            eventually(lambda: newest(dashboard, "rejected_per_s") > 0, 180)
         finally:
             dashboard.close()
 
@@ -199,7 +201,7 @@ def test_example_several_operators_and_few_measures():
                 "dashboard.show_operator('second')",
                 "run['second'].reconfigure(batch=7)",
             )
-            eventually(lambda: newest(dashboard, "input_per_s") > 0, 60)
+            eventually(lambda: newest(dashboard, "input_per_s") > 0, 180)
         finally:
             dashboard.close()
 
@@ -218,13 +220,13 @@ def test_example_a_run_of_a_second_engine():
         try:
             assert {"throughput", "measure_wait", "measure_backlog"} < set(panels(dashboard))
             assert list(dashboard.settings) == ["batch"]
-            eventually(lambda: newest(dashboard, "wait_p99_ms") > 0, 60)
+            eventually(lambda: newest(dashboard, "wait_p99_ms") > 0, 180)
             dashboard.settings["batch"].minus.click()
             dashboard.choice.value = "total"
             dashboard.settings["batch"].entry.value = 50
             assert problem(dashboard) == ""
-            eventually(lambda: [run[name].configuration["batch"] for name in run.operators] == [99, 50], 60)
-            eventually(lambda: newest(dashboard, "tuples_per_s") > 0, 60)
+            eventually(lambda: [run[name].configuration["batch"] for name in run.operators] == [99, 50], 180)
+            eventually(lambda: newest(dashboard, "tuples_per_s") > 0, 180)
             assert "the pool has 3 workers" in dashboard.operator_view.absent.value
         finally:
             stop.set()
@@ -243,7 +245,7 @@ def test_example_the_elastic_engine_is_asked_for_public_names_only(tmp_path):
             assert dashboard.rate.entry.value == 2
             dashboard.rate.entry.value = 3
             dashboard.threads.plus.click()
-            eventually(lambda: run.threads == 2, 60)
+            eventually(lambda: run.threads == 2, 180)
             dashboard.mapping.buckets.value, dashboard.mapping.to.value = "0-3", 0
             dashboard.mapping.move.click()
             dashboard.mapping.apply.click()
@@ -251,8 +253,8 @@ def test_example_the_elastic_engine_is_asked_for_public_names_only(tmp_path):
             dashboard.controller.stop.click()
             dashboard.operator_view.timeline.button.value = True
             dashboard.operator_view.hot_keys.button.click()
-            eventually(lambda: dashboard.graph.widget.drawing, 60)
-            eventually(lambda: newest(dashboard, "threads") == 2, 60)
+            eventually(lambda: dashboard.graph.widget.drawing, 180)
+            eventually(lambda: newest(dashboard, "threads") == 2, 180)
             dashboard.save(tmp_path / "page.html")
             dashboard.update()
             assert problem(dashboard) == ""

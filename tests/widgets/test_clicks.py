@@ -51,7 +51,7 @@ def test_example_every_control_prints_one_line_that_does_the_same(tmp_path, monk
             ):  # fmt: skip
                 use_and_run(control, value)
                 for each in (run, other):
-                    eventually(lambda each=each, wanted=wanted: each["second"].threads == wanted, 60)
+                    eventually(lambda each=each, wanted=wanted: each["second"].threads == wanted, 180)
 
             use_and_run(mine.operator_view.burst.button)
             assert repr(run.schedule) == repr(other.schedule) and run.rate == 6_000
@@ -68,15 +68,15 @@ def test_example_every_control_prints_one_line_that_does_the_same(tmp_path, monk
             mine.controller.parameters["cooldown_s"].value = 30
             use_and_run(mine.controller.start)
             for each in (run, other):
-                eventually(lambda each=each: [one.kind for one in each.decisions][:1] == ["attached"], 60)
+                eventually(lambda each=each: [one.kind for one in each.decisions][:1] == ["attached"], 180)
                 assert each.decisions[0].operator == "second"
-            eventually(lambda: not mine.controller.stop.disabled, 60)
+            eventually(lambda: not mine.controller.stop.disabled, 180)
             use_and_run(mine.controller.stop)
             for each in (run, other):
-                eventually(lambda each=each: each.decisions[-1].kind == "released", 60)
+                eventually(lambda each=each: each.decisions[-1].kind == "released", 180)
 
             for each in (mine, its):
-                eventually(lambda each=each: each.history._now_s > 2 and each.plots._figures._highest, 60)
+                eventually(lambda each=each: each.history._now_s > 2 and each.plots._figures._highest, 180)
             use_and_run(mine.history.span, "10 s")
             assert mine.view.span_s == its.view.span_s == 10
             assert its.history.span.value == "10 s"
@@ -109,8 +109,8 @@ def test_example_every_control_prints_one_line_that_does_the_same(tmp_path, monk
 
             mapping = mine.mapping
             for each in (run, other):
-                each["second"].reconfigure(threads=2, mapping=hr.Mapping.even(2)).wait(60)
-            eventually(lambda: mapping.to.options == (0, 1) and its.mapping.to.options == (0, 1), 60)
+                each["second"].reconfigure(threads=2, mapping=hr.Mapping.even(2)).wait(180)
+            eventually(lambda: mapping.to.options == (0, 1) and its.mapping.to.options == (0, 1), 180)
             mapping.buckets.value, mapping.to.value = "0-31", 1
             use_and_run(mapping.move)
             assert names["draft"] == mapping.shown == hr.Mapping.even(2).move(range(32), to=1)
@@ -124,8 +124,8 @@ def test_example_every_control_prints_one_line_that_does_the_same(tmp_path, monk
             use_and_run(mapping.apply)
             for each in (run, other):
                 moved = hr.Mapping.even(2).move(range(500), to=1)
-                eventually(lambda each=each, moved=moved: each["second"].mapping == moved, 60)
-            eventually(lambda: mapping.bucket_loads.any(), 60)
+                eventually(lambda each=each, moved=moved: each["second"].mapping == moved, 180)
+            eventually(lambda: mapping.bucket_loads.any(), 180)
             with mine.messages.lock:  # the same loads for both
                 line = use(mapping.balance)
                 exec(line, here := {"run": run, "dashboard": mine, "hr": hr})
@@ -143,7 +143,7 @@ def test_example_every_control_prints_one_line_that_does_the_same(tmp_path, monk
                     assert Path(name).read_bytes() == base64.b64decode(linked)
 
             use_and_run(mine.stop)
-            eventually(lambda: run.state == other.state == "stopped", 60)
+            eventually(lambda: run.state == other.state == "stopped", 180)
             # What is called prints nothing, and of what prints nothing all is only chosen for a button beside it.
             assert its.messages.lines == ()
             chosen = {

@@ -16,12 +16,12 @@ from support.workloads import Steered, eventually
 
 
 def test_example_plots_follow_the_run(run, dashboard):
-    eventually(lambda: rows(dashboard) > 5, 60)
+    eventually(lambda: rows(dashboard) > 5, 180)
     assert shown(dashboard, "threads")[-1] == 1
     assert (np.diff(shown(dashboard, "t")) > 0).all()
-    eventually(lambda: 1_000 < shown(dashboard, "input_per_s")[-1] < 3_000, 60)
+    eventually(lambda: 1_000 < shown(dashboard, "input_per_s")[-1] < 3_000, 180)
     eventually(
-        lambda: set(dashboard.plots.widget.texts) == {p["key"] for p in dashboard.plots.widget.panels}, 60
+        lambda: set(dashboard.plots.widget.texts) == {p["key"] for p in dashboard.plots.widget.panels}, 180
     )
     assert "Nothing lost, order kept" in dashboard.status.badge.value
     assert problem(dashboard) == ""
@@ -38,7 +38,7 @@ def test_example_words_stand_for_it_where_no_kernel_draws_it(dashboard):
 def test_example_what_was_before_is_shown():
     """A dashboard that is opened late has the history of the run."""
     with start(rate=2_000) as run:
-        eventually(lambda: len(run.history) > 20, 60)
+        eventually(lambda: len(run.history) > 20, 180)
         dashboard = Dashboard(run, stop_unwatched_after=None)
         try:
             assert rows(dashboard) > 10
@@ -56,7 +56,7 @@ def test_example_a_failure_in_a_worker_is_seen():
     dashboard = Dashboard(run, stop_unwatched_after=None)
     try:
         source.let_all()
-        eventually(lambda: "The run failed" in dashboard.status.failure.value, 60)
+        eventually(lambda: "The run failed" in dashboard.status.failure.value, 180)
         assert "broken" in dashboard.status.failure.value
         assert "failed" in dashboard.status.widget.value
         assert "✖ Ended by an error" in dashboard.status.badge.value
@@ -76,7 +76,7 @@ def test_example_an_exception_in_a_callback_is_seen(run, dashboard, monkeypatch)
 
 def test_example_an_exception_while_updating_is_seen(run, dashboard, monkeypatch):
     monkeypatch.setattr(dashboard.feed, "poll", lambda: 1 // 0)
-    eventually(lambda: "ZeroDivisionError" in problem(dashboard), 60)
+    eventually(lambda: "ZeroDivisionError" in problem(dashboard), 180)
 
 
 def test_example_several_operators():
@@ -86,13 +86,13 @@ def test_example_several_operators():
             dashboard.choice.value = "second"
             assert problem(dashboard) == ""
             dashboard.threads.plus.click()
-            eventually(lambda: run["second"].threads == 2, 60)
+            eventually(lambda: run["second"].threads == 2, 180)
             assert run["first"].threads == 1
             assert dashboard.messages.lines == (
                 "dashboard.show_operator('second')",
                 "run['second'].reconfigure(threads=2)",
             )
-            eventually(lambda: rows(dashboard) > 3, 60)
+            eventually(lambda: rows(dashboard) > 3, 180)
         finally:
             dashboard.close()
 
@@ -103,10 +103,10 @@ def test_example_controls_are_off_when_the_run_is_over(end):
     with start(iter(table.to_batches(500)), threads=2, rate=None if end == "finished" else 2_000) as run:
         dashboard = Dashboard(run, stop_unwatched_after=None)
         try:
-            eventually(lambda: rows(dashboard) > 1 or run.state == "finished", 60)
+            eventually(lambda: rows(dashboard) > 1 or run.state == "finished", 180)
             if end == "stopped":
                 dashboard.stop.click()
-            eventually(lambda: f"{end.capitalize()}:</b> run the cell again" in dashboard.status.over.value, 60)
+            eventually(lambda: f"{end.capitalize()}:</b> run the cell again" in dashboard.status.over.value, 180)
             view = dashboard.operator_view
             looks = {dashboard.layouts, view.timeline.button, view.hot_keys.button}  # they change nothing
             goes_on = controls_of(dashboard.history.widget) | looks
@@ -121,28 +121,28 @@ def test_example_controls_are_off_when_the_run_is_over(end):
 @pytest.mark.slow
 def test_example_the_watchdog(run, dashboard):
     dashboard.watchdog.after_s = 0.3
-    eventually(lambda: rows(dashboard) > 10, 60)
+    eventually(lambda: rows(dashboard) > 10, 180)
     assert run.state == "running"  # no page has ever looked
     ask(dashboard)
-    eventually(lambda: run.state == "stopped", 60)
-    assert "nobody watched" in problem(dashboard)
+    eventually(lambda: run.state == "stopped", 180)
+    eventually(lambda: "nobody watched" in problem(dashboard))
 
 
 @pytest.mark.slow
 def test_example_nothing_is_drawn_while_nobody_looks_and_all_of_it_when_somebody_does_again(run, dashboard):
-    eventually(lambda: rows(dashboard) > 5, 60)
+    eventually(lambda: rows(dashboard) > 5, 180)
     dashboard.watchdog.rest_after_s = 1.0
     ask(dashboard)
-    eventually(lambda: dashboard.watchdog.is_resting, 60)
+    eventually(lambda: dashboard.watchdog.is_resting, 180)
+    with dashboard.messages.lock:  # an update under way has ended
+        frame, heat_map = dashboard.plots.widget.frame, dashboard.mapping.plot.frame
     counted = run.metrics().tuples_in
-    eventually(lambda: run.metrics().tuples_in > counted + 2_000, 60)  # an update under way has ended
-    frame, heat_map = dashboard.plots.widget.frame, dashboard.mapping.plot.frame
-    eventually(lambda: run.metrics().tuples_in > counted + 6_000, 60)
+    eventually(lambda: run.metrics().tuples_in > counted + 4_000, 180)
     assert dashboard.plots.widget.frame is frame
     assert dashboard.mapping.plot.frame is heat_map
     last = shown(dashboard, "t")[-1]
     ask(dashboard)
-    eventually(lambda: shown(dashboard, "t")[-1] > last + 2, 60)
+    eventually(lambda: shown(dashboard, "t")[-1] > last + 2, 180)
     times = shown(dashboard, "t")
     assert ((times > last) & (times < last + 2)).sum() >= 3  # what was missed meanwhile is there
     assert run.state == "running"
@@ -154,10 +154,10 @@ def test_example_silence_in_a_busy_kernel_is_no_silence(run, dashboard):
     dashboard.watchdog.after_s = 0.01
     ask(dashboard)
     dashboard.watchdog.check()
-    eventually(lambda: rows(dashboard) > 10, 60)
+    eventually(lambda: rows(dashboard) > 10, 180)
     assert run.state == "running"
     dashboard.watchdog._end()
-    eventually(lambda: run.state == "stopped", 60)
+    eventually(lambda: run.state == "stopped", 180)
 
 
 @pytest.mark.slow

@@ -17,23 +17,23 @@ from support.workloads import eventually
 
 @pytest.mark.slow
 def test_example_pause_span_scrub(run, dashboard):
-    eventually(lambda: rows(dashboard) > 20, 60)
+    eventually(lambda: rows(dashboard) > 20, 180)
     assert PAUSED not in dashboard.history.widget._dom_classes  # the slider would show a number that means nothing
     dashboard.history.pause.value = True
     assert PAUSED in dashboard.history.widget._dom_classes
     end = dashboard.plots.widget.frame["ranges"]["x"]
-    eventually(lambda: dashboard.feed.tables[dashboard.operator].last["t"] > dashboard.view.end_s + 1, 60)
+    eventually(lambda: dashboard.feed.tables[dashboard.operator].last["t"] > dashboard.view.end_s + 1, 180)
     dashboard.history.span.value = "10 s"
     dashboard.history.scrub.value = 1.0
-    eventually(lambda: max(shown(dashboard, "t")) < 1.5, 60)
+    eventually(lambda: max(shown(dashboard, "t")) < 1.5, 180)
     assert dashboard.plots.widget.frame["ranges"]["x"] == (0.0, 10.0)
     dashboard.history.pause.value = False
-    eventually(lambda: shown(dashboard, "t")[-1] > end[0] + 1, 60)
+    eventually(lambda: shown(dashboard, "t")[-1] > end[0] + 1, 180)
     assert dashboard.history.scrub.disabled and PAUSED not in dashboard.history.widget._dom_classes
 
 
 def test_example_a_slider_that_is_dragged_prints_one_line(run, dashboard):
-    eventually(lambda: dashboard.history._now_s > 1, 60)
+    eventually(lambda: dashboard.history._now_s > 1, 180)
     dashboard.history.pause.value = True
     for end_s in (0.9, 0.8, 0.30000000000000004):
         dashboard.history.scrub.value = end_s
@@ -45,7 +45,7 @@ def test_example_a_slider_that_is_dragged_prints_one_line(run, dashboard):
 
 def test_example_what_the_page_sends_back_is_no_click(run, dashboard):
     """It rounds what it was told to a step of the slider."""
-    eventually(lambda: dashboard.history._now_s > 1, 60)
+    eventually(lambda: dashboard.history._now_s > 1, 180)
     dashboard.pause(0.52)
     dashboard.history.scrub.value = 0.5 + 1e-9
     assert (dashboard.view.end_s, dashboard.messages.lines) == (0.52, ())
@@ -54,7 +54,7 @@ def test_example_what_the_page_sends_back_is_no_click(run, dashboard):
 
 
 def test_example_looking_back_by_calls(run, dashboard):
-    eventually(lambda: dashboard.history._now_s > 1, 60)
+    eventually(lambda: dashboard.history._now_s > 1, 180)
     dashboard.pause(0.5)
     assert (dashboard.view.end_s, dashboard.history.scrub.value) == (0.5, 0.5)
     dashboard.pause(1e9)  # no further than there is something to see
@@ -83,7 +83,7 @@ def test_example_looking_back_by_calls(run, dashboard):
 @pytest.mark.slow
 def test_example_save_one_offline_page(run, dashboard, tmp_path):
     dashboard.threads.plus.click()
-    eventually(lambda: rows(dashboard) > 10 and run.threads == 2, 60)
+    eventually(lambda: rows(dashboard) > 10 and run.threads == 2, 180)
     page = dashboard.save(tmp_path / "page.html").read_text()
     parts = ("Input rate and throughput", "Reconfigurations", "dashboard", "bokeh", "Key mapping", "thread 1: 512 buckets")
     for wanted in (*parts, "nothing here is live"):
@@ -136,8 +136,8 @@ def test_example_names_and_texts_are_no_markup(tmp_path, monkeypatch):
     with stream.aggregate(HOSTILE, n=hr.count()).start(max_threads=4, sink=hr.discard(), rate=2_000) as run:
         dashboard = Dashboard(run, stop_unwatched_after=None)
         try:
-            run.reconfigure(threads=2, reason=HOSTILE).wait(60)
-            eventually(lambda: rows(dashboard) > 5 and "changes.json" in dashboard.changes.widget.value, 60)
+            run.reconfigure(threads=2, reason=HOSTILE).wait(180)
+            eventually(lambda: rows(dashboard) > 5 and "changes.json" in dashboard.changes.widget.value, 180)
             dashboard.messages.fail(HOSTILE)
             dashboard.status.show_failure(ValueError(HOSTILE))
             dashboard.update()

@@ -33,9 +33,9 @@ def test_example_the_axis_follows_the_rate_down():
         try:
             dashboard.show_last(2)
             end = lambda: dashboard.plots.widget.frame["ranges"]["throughput"][1]  # noqa: E731
-            eventually(lambda: rows(dashboard) > 3 and end() > 15_000, 60)
+            eventually(lambda: rows(dashboard) > 3 and end() > 15_000, 180)
             run.rate = 1_000
-            eventually(lambda: end() <= 3_000, 60)
+            eventually(lambda: end() <= 3_000, 180)
         finally:
             dashboard.close()
 
@@ -43,13 +43,13 @@ def test_example_the_axis_follows_the_rate_down():
 @pytest.mark.slow
 def test_example_panels_without_a_meaning_give_their_place_away(run, dashboard):
     """One source is behind no other, one thread is loaded as evenly as can be."""
-    eventually(lambda: rows(dashboard) > 3, 60)
+    eventually(lambda: rows(dashboard) > 3, 180)
     now = lambda: set(dashboard.plots.widget.shown)  # noqa: E731
     assert {"threads", "load", "latency"} <= now() and not {"imbalance", "watermarks"} & now()
-    run.reconfigure(threads=2).wait(60)
-    eventually(lambda: "imbalance" in now(), 60)
-    run.reconfigure(threads=1).wait(60)
-    eventually(lambda: shown(dashboard, "threads")[-1] == 1, 60)
+    run.reconfigure(threads=2).wait(180)
+    eventually(lambda: "imbalance" in now(), 180)
+    run.reconfigure(threads=1).wait(180)
+    eventually(lambda: shown(dashboard, "threads")[-1] == 1, 180)
     dashboard.fit()
     dashboard.update()
     assert "imbalance" in now(), "what was seen there stays to be seen"
@@ -73,16 +73,16 @@ def test_example_latency_of_all_results_as_a_heat_map():
         dashboard = Dashboard(run, stop_unwatched_after=None)
         try:
             source.let()
-            eventually(lambda: "No result yet" in dashboard.plots.widget.texts.get("latency", ""), 60)
+            eventually(lambda: "No result yet" in dashboard.plots.widget.texts.get("latency", ""), 180)
             source.let_all()
-            eventually(lambda: "Half of the results" in dashboard.plots.widget.texts["latency"], 60)
+            eventually(lambda: "Half of the results" in dashboard.plots.widget.texts["latency"], 180)
 
             def heat():
                 block = np.frombuffer(dashboard.plots.widget.get_state()["slow"]["blocks"]["heat_latency"], np.float32)
                 return dict(zip(COLUMNS, block.reshape(len(COLUMNS), -1), strict=True))
 
-            run.wait(60)
-            eventually(lambda: heat()["count"].sum() == run.metrics().tuples_out > 0, 60)
+            run.wait(180)
+            eventually(lambda: heat()["count"].sum() == run.metrics().tuples_out > 0, 180)
             low, high = dashboard.plots.widget.frame["ranges"]["latency"]
             assert low <= heat()["bottom"].min() and heat()["top"].max() <= high
             assert low == 10 ** np.floor(np.log10(heat()["bottom"].min() * 1.001))
@@ -95,9 +95,9 @@ def test_example_words_and_bars_agree_when_all_is_over():
     with start(threads=2) as run:
         dashboard = Dashboard(run, stop_unwatched_after=None)
         try:
-            run.wait(60)
+            run.wait(180)
             last = lambda: dashboard.plots._figures.last  # noqa: E731
-            eventually(lambda: last() and dashboard.plots.widget.texts == dashboard.plots._figures.texts(last()), 60)
+            eventually(lambda: last() and dashboard.plots.widget.texts == dashboard.plots._figures.texts(last()), 180)
             bars = np.frombuffer(dashboard.plots.widget.frame["blocks"]["shares_of_time"], np.float32).reshape(6, -1)
             assert bars[0, 0] == pytest.approx(last()["busy_0"], abs=1e-6)
         finally:

@@ -104,22 +104,22 @@ def server(tmp_path_factory):
             except urllib.error.URLError:
                 return False  # it says its address a moment before it listens
 
-        eventually(is_up, 60)
+        eventually(is_up, 180)
         yield server
     finally:
         stuck.cancel()
         members = family(process.pid)
         process.terminate()
         try:
-            process.wait(20)
+            process.wait(180)
         finally:
             for each in members:
                 try:
                     os.kill(each, 9)
                 except ProcessLookupError:
                     continue
-            process.wait(20)
-            reader.join(20)
+            process.wait(180)
+            reader.join(180)
             process.stdout.close()
 
 
@@ -180,10 +180,10 @@ def test_example_the_page_and_a_limit_to_kernels(server):
         status, new = server.start_kernel()
         return status == 201
 
-    eventually(has_room, 60)
+    eventually(has_room, 180)
     assert server.kernels() == {*others, new}
     stays.close()
-    eventually(has_room, 60)
+    eventually(has_room, 180)
     assert others[0] not in server.kernels() and len(server.kernels()) == MOST_KERNELS
     assert any(f"Culling kernels with idle durations > {IDLE_S} seconds" in line for line in server.said)
 

@@ -34,19 +34,19 @@ def drawn(both, source):
 
 
 def test_example_one_click_steers_both_and_what_it_cost_is_drawn(runs, both):
-    eventually(lambda: all(run.metrics().operators[both.operator].added > 1_000 for run in runs), 60)
+    eventually(lambda: all(run.metrics().operators[both.operator].added > 1_000 for run in runs), 180)
     both.settings["threads"].plus.click()
     assert both.messages.lines == ("for run in runs: run.reconfigure(threads=2)",)
     for i, run in enumerate(runs):
-        eventually(lambda run=run: run.threads == 2, 60)
-        eventually(lambda i=i: drawn(both, f"changes{i}")[1][0] > 0, 60)
-        eventually(lambda i=i: 1_000 < drawn(both, f"series{i}")[1][-1] < 3_000, 60)
+        eventually(lambda run=run: run.threads == 2, 180)
+        eventually(lambda i=i: drawn(both, f"changes{i}")[1][0] > 0, 180)
+        eventually(lambda i=i: 1_000 < drawn(both, f"series{i}")[1][-1] < 3_000, 180)
         (change,) = run.changes
         assert drawn(both, f"changes{i}")[1:, 0] == pytest.approx([change.ms, change.transferred_bytes], rel=1e-4)
     moved = [drawn(both, f"changes{i}")[2, 0] for i in range(2)]
     assert moved[0] == 0 < moved[1], "shared-nothing moves state, and the other moves none"
     assert drawn(both, "changes0")[0, 0] < 1 < drawn(both, "changes1")[0, 0], "beside one another"
-    eventually(lambda: "VSN: 0 B in 1 change; SN: " in both.plot.texts["moved"], 60)
+    eventually(lambda: "VSN: 0 B in 1 change; SN: " in both.plot.texts["moved"], 180)
     assert "its threads have waited" in both.plot.texts["pause"]
     both.rate.entry.value = 3_000
     both.burst.button.click()
@@ -60,7 +60,7 @@ def test_example_one_click_steers_both_and_what_it_cost_is_drawn(runs, both):
     both.stop.click()
     assert [run.state for run in runs] == ["stopped", "stopped"]
     assert both.messages.lines[-1] == "for run in runs: run.stop()"
-    eventually(lambda: "Stopped:</b> run the cell again for two others" in both.over.value, 60)
+    eventually(lambda: "Stopped:</b> run the cell again for two others" in both.over.value, 180)
     both.update()
     assert [one for one in controls_of(both.widget) if not one.disabled] == [], "they stay off"
 
@@ -69,11 +69,11 @@ def test_example_both_have_one_clock():
     """The one that began later is drawn from when it began: a click is at one place in both."""
     with start(rate=2_000) as first:
         (name,) = first.operators
-        eventually(lambda: first[name].metrics().added > 2_000, 60)
+        eventually(lambda: first[name].metrics().added > 2_000, 180)
         with start(rate=2_000) as second:
             both = side_by_side(first, second, stop_unwatched_after=None)
             try:
-                eventually(lambda: drawn(both, "series1").shape[1] > 3, 60)
+                eventually(lambda: drawn(both, "series1").shape[1] > 3, 180)
                 later_s = (both.feeds[1].origin_ns - both.feeds[0].origin_ns) / 1e9
                 assert later_s > 0.9, "2,000 tuples before it"
                 assert drawn(both, "series1")[0][0] >= later_s > drawn(both, "series0")[0][0]
@@ -99,16 +99,16 @@ def test_example_a_failure_is_said_and_the_other_run_goes_on():
     with start(breaks_off()) as a, start(rate=2_000) as b:
         both = side_by_side(a, b, stop_unwatched_after=None)
         try:
-            eventually(lambda: re.search(r"<b>VSN</b> .*The run has failed\..*<b>SN</b>|<b>VSN</b> failed", both.words.value), 60)
+            eventually(lambda: re.search(r"<b>VSN</b> .*The run has failed\..*<b>SN</b>|<b>VSN</b> failed", both.words.value))
             assert not both.stop.disabled and both.over.value == ""
             both.settings["threads"].plus.click()
-            eventually(lambda: b.threads == 2 and both.settings["threads"].slider.value == 2, 60)
+            eventually(lambda: b.threads == 2 and both.settings["threads"].slider.value == 2, 180)
             both.rate.entry.value = 3_000
             assert both.messages.problem.value == "" and b.rate == 3_000
             both.update()
             assert both.rate.entry.value == 3_000, "it shows the one that goes on"
             both.stop.click()
-            eventually(lambda: "VSN failed, SN stopped:</b>" in both.over.value, 60)
+            eventually(lambda: "VSN failed, SN stopped:</b>" in both.over.value, 180)
             assert "VSN: " in both.messages.problem.value and "the line is cut" in both.messages.problem.value
         finally:
             both.close()
@@ -119,6 +119,6 @@ def test_example_names_are_no_markup():
     with start(iter(table.to_batches(500)), rate=2_000) as a, start(iter(table.to_batches(500)), rate=2_000) as b:
         both = side_by_side(a, b, names=("<img src=x>", "b"), stop_unwatched_after=None)
         try:
-            eventually(lambda: "&lt;img" in both.words.value and "<img" not in both.words.value, 60)
+            eventually(lambda: "&lt;img" in both.words.value and "<img" not in both.words.value, 180)
         finally:
             both.close()

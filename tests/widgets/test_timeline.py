@@ -40,19 +40,20 @@ def test_example_it_is_drawn_while_it_is_shown(run, dashboard, monkeypatch):
     assert panel.plot is None, "nothing is made before it is asked for"
     panel.button.value = True
     assert dashboard.messages.lines == ("dashboard.show_timeline(True)",)
-    eventually(lambda: "Thread 0" in panel.plot.texts["timeline"], 60)
+    eventually(lambda: "Thread 0" in panel.plot.texts["timeline"], 180)
 
     def drawn():
         return np.frombuffer(panel.plot.frame["blocks"]["spans"], np.float32).reshape(len(COLUMNS), -1)
 
-    run.reconfigure(threads=2).wait(60)
-    eventually(lambda: {0, 1} <= set(drawn()[0][drawn()[1] > 0].tolist()), 60)
+    run.reconfigure(threads=2).wait(180)
+    eventually(lambda: {0, 1} <= set(drawn()[0][drawn()[1] > 0].tolist()), 180)
     block = drawn()
     assert set(block[1].tolist()) <= set(range(len(STATES))) and (block[2] <= block[3]).all() and block[3].max() == 0
     panel.button.value = False
     assert dashboard.messages.lines[-1] == "dashboard.show_timeline(False)" and panel.plot not in panel.widget.children
-    frame, counted = panel.plot.frame, dashboard.feed.newest_s
-    eventually(lambda: dashboard.feed.newest_s > counted + 1.5, 60)
+    with dashboard.messages.lock:  # no update is under way
+        frame, counted = panel.plot.frame, dashboard.feed.newest_s
+    eventually(lambda: dashboard.feed.newest_s > counted + 1.5, 180)
     assert panel.plot.frame is frame, "what nobody sees is not drawn"
     dashboard.show_timeline()
     assert panel.button.value and panel.plot in panel.widget.children and len(dashboard.messages.lines) == 2
@@ -79,7 +80,7 @@ def test_example_hot_keys_by_name():
         dashboard = Dashboard(run, stop_unwatched_after=None)
         try:
             hot = dashboard.operator_view.hot_keys
-            eventually(lambda: run.metrics().tuples_in > 500, 60)
+            eventually(lambda: run.metrics().tuples_in > 500, 180)
             hot.button.click()
             name = run.operators[0]
             assert dashboard.messages.lines == (f"run[{name!r}].hot_keys(10)",)
@@ -90,8 +91,8 @@ def test_example_hot_keys_by_name():
             assert f"<td>&lt;b&gt;hot&lt;/b&gt;</td><td>70.0%</td><td>{bucket}</td><td>0</td>" in first
             assert "<td>warm</td><td>20.0%</td>" in second
             moved = run.mapping.move([int(bucket)], to=1)
-            run.reconfigure(threads=2, mapping=moved).wait(60)
-            eventually(lambda: f"<td>70.0%</td><td>{bucket}</td><td>1</td>" in hot.words.value, 60)
+            run.reconfigure(threads=2, mapping=moved).wait(180)
+            eventually(lambda: f"<td>70.0%</td><td>{bucket}</td><td>1</td>" in hot.words.value, 180)
             assert problem(dashboard) == ""
         finally:
             dashboard.close()
