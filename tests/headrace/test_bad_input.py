@@ -434,7 +434,7 @@ def test_user_function_that_fails_on_the_millionth_tuple(threads):
 
 def test_function_sink_that_blocks_does_not_block_the_caller():
     opened = threading.Event()
-    with counts(GOOD).start(sink=lambda batch: opened.wait(20)) as run:
+    with counts(GOOD).start(sink=lambda batch: opened.wait(180)) as run:
         assert run.wait(0.1) is False
         opened.set()
         assert run.wait(HANG_S)

@@ -185,7 +185,7 @@ def test_example_lab_opens_on_the_copy_for_this_machine_only(tmp_path):
         env={**ENVIRONMENT, **state, "HOME": str(tmp_path), "BROWSER": "true"},
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
     )  # fmt: skip
-    stuck = threading.Timer(120, server.kill)
+    stuck = threading.Timer(400, server.kill)
     stuck.start()
     try:
         said, address = "", None
@@ -204,7 +204,7 @@ def test_example_lab_opens_on_the_copy_for_this_machine_only(tmp_path):
             except urllib.error.URLError:
                 return set()  # it says its address a moment before it listens
 
-        eventually(lambda: "00_first_stream.ipynb" in names(), 60)
+        eventually(lambda: "00_first_stream.ipynb" in names(), 180)
         assert (tmp_path / "headrace-notebooks" / "00_first_stream.ipynb").exists()
         with pytest.raises(urllib.error.HTTPError, match="403"):
             urllib.request.urlopen(listing, timeout=30)
@@ -213,5 +213,5 @@ def test_example_lab_opens_on_the_copy_for_this_machine_only(tmp_path):
     finally:
         stuck.cancel()
         server.kill()
-        server.wait(30)
+        server.wait(180)
         server.stdout.close()

@@ -111,7 +111,7 @@ def test_what_is_given_without_a_name_or_as_a_text():
 
 
 def test_arguments_of_a_live_run():
-    with COUNTS.start(rate=1) as run:
+    with COUNTS.start(rate=0.01) as run:
         with pytest.raises(NotSupportedError, match=r"reconfigure\(thread=...\): .* did you mean threads=\?"):
             run.reconfigure(thread=2)
         with pytest.raises(ArgumentError, match=r"control\(interval=1\): there is no such argument; write interval_s="):

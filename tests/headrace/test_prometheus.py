@@ -46,7 +46,7 @@ def fetch(url):
 @pytest.fixture(scope="module")
 def endpoint():
     with counting(TABLE).start() as run:
-        assert run.wait(60)
+        assert run.wait(180)
         with serve(run) as endpoint:
             yield endpoint
 
@@ -57,8 +57,8 @@ def test_example_a_run_that_goes_on():
         try:
             for source in sources:
                 source.let()
-            eventually(lambda: run.metrics().operators["counts"].added == 1100, 60)
-            eventually(lambda: run.metrics().operators["counts"].processed > 700, 60)
+            eventually(lambda: run.metrics().operators["counts"].added == 1100, 180)
+            eventually(lambda: run.metrics().operators["counts"].processed > 700, 180)
             page, operator = fetch(endpoint.url), run.metrics().operators["counts"]
             own = ("operator", "counts")
             assert page["headrace_added_total", own] == operator.added == 1100
@@ -76,7 +76,7 @@ def test_example_a_run_that_goes_on():
         finally:
             for source in sources:
                 source.let_all()
-        assert run.wait(60)
+        assert run.wait(180)
         page = fetch(endpoint.url)
         assert page["headrace_processed_total", own] == 2000 and page["headrace_running",] == 0
         assert page["headrace_results_total", own] == run.metrics().tuples_out
@@ -91,7 +91,7 @@ def test_example_help_says_what_parts_are_of():
         accounts[e.k].balance += 1
 
     with hr.stream(TABLE, event_time="ts").transact(deposit, name="ledger").start() as run:
-        assert run.wait(60)
+        assert run.wait(180)
         with serve(run) as endpoint, urllib.request.urlopen(endpoint.url, timeout=30) as answer:
             text = answer.read().decode()
     families = {family.name: family for family in text_string_to_metric_families(text)}
@@ -104,7 +104,7 @@ def test_example_help_says_what_parts_are_of():
 def test_example_loopback_only_and_gone_when_closed():
     before = set(threading.enumerate())
     with counting(TABLE).start() as run:
-        run.wait(60)
+        run.wait(180)
         endpoint = serve(run)
         assert endpoint.port > 0 and str(endpoint.port) in endpoint.url
         inside, outside = open_ports(os.getpid())
@@ -118,7 +118,7 @@ def test_example_loopback_only_and_gone_when_closed():
             urllib.request.urlopen(endpoint.url, timeout=5)
         with serve(run, endpoint.port) as again:
             assert again.port == endpoint.port
-    eventually(lambda: not set(threading.enumerate()) - before, 10)
+    eventually(lambda: not set(threading.enumerate()) - before, 180)
 
 
 @pytest.mark.parametrize(
@@ -140,7 +140,7 @@ def test_example_hostile_names():
     name = 'a"b\\\n# HELP x\nevil 1 <script>{}'
     stream = hr.stream(TABLE, event_time="ts", name=name).key_by("k").window(100)
     with stream.aggregate(name, n=hr.count()).start() as run:
-        assert run.wait(60)
+        assert run.wait(180)
         with serve(run) as endpoint:
             page = fetch(endpoint.url)
     assert page["headrace_processed_total", ("operator", name)] == 1000
@@ -150,7 +150,7 @@ def test_example_hostile_names():
 
 def test_example_a_run_that_was_dropped():
     run = counting(TABLE).start()
-    assert run.wait(60)
+    assert run.wait(180)
     with serve(run) as endpoint:
         del run
 
@@ -158,7 +158,7 @@ def test_example_a_run_that_was_dropped():
             gc.collect()
             return fetch(endpoint.url) == {}
 
-        eventually(is_gone, 60)
+        eventually(is_gone, 180)
 
 
 @pytest.mark.parametrize("port", [-1, 1 << 16, True, "80"])

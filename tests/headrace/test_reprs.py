@@ -117,7 +117,7 @@ def test_a_run_that_failed_or_was_stopped():
         eventually(lambda: run.state == "failed")
     assert "state failed: RunFailedError: reading source 1 (generator) failed: KeyError: 'no such <file>'" in repr(run)
     assert "no such &lt;file&gt;" in run._repr_html_()
-    with COUNTS.start(rate=1) as run:
+    with COUNTS.start(rate=0.01) as run:
         run.stop()
     assert "state stopped: stop() was called" in repr(run) and "stopped" in repr(run["counts"])
 
@@ -134,7 +134,7 @@ def test_metrics_say_what_is_not_as_it_should_be():
 
 
 def test_nobody_waits_for_a_lock():
-    with COUNTS.start(rate=1, controller=hr.controllers.Threshold()) as run:
+    with COUNTS.start(rate=0.01, controller=hr.controllers.Threshold()) as run:
         execution, loop = run._execution, run["counts"].control_loop
         locks = [execution._lock, execution.history._lock, run["counts"]._operator.changes._lock, loop._lock]
         locks += [run._controls._lock, run.decisions._lock]
@@ -164,7 +164,7 @@ def test_nobody_waits_for_a_lock():
 
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 def test_in_a_forked_child():
-    with COUNTS.start(rate=1) as run:
+    with COUNTS.start(rate=0.01) as run:
         read, write = os.pipe()
         child = os.fork()
         if child == 0:

@@ -145,7 +145,7 @@ def test_example_at_a_terminal_enter_adds_the_thread(terminal):
     one.press_enter()
     one.until("run.reconfigure(threads=2)")
     one.until("make dashboard")
-    assert one.process.wait(60) == 0
+    assert one.process.wait(180) == 0
 
 
 @pytest.mark.slow
@@ -154,4 +154,4 @@ def test_example_control_c_ends_it(terminal):
     one.until(" s  ")  # a line of the table: the stream runs
     one.process.send_signal(signal.SIGINT)
     one.until("headrace: interrupted")
-    assert one.process.wait(60) == 130
+    assert one.process.wait(180) == 130

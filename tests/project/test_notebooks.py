@@ -78,7 +78,7 @@ def is_alive(pid):
 
 def nothing_is_left(pids):
     try:
-        eventually(lambda: not any(map(is_alive, pids)), 60)
+        eventually(lambda: not any(map(is_alive, pids)), 180)
     finally:
         for pid in filter(is_alive, pids):
             os.kill(pid, signal.SIGKILL)

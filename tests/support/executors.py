@@ -31,7 +31,7 @@ from headrace.transactions.build import Built
 from headrace.transactions.control import Configuration
 from headrace.workers import worker_kernel
 
-HANG_S = 60.0
+HANG_S = 180.0
 PRIME = 1_000_003
 TRANSFER, LOOK, MIX, PUT = range(4)
 

@@ -66,7 +66,7 @@ class Interpreter:
         if not has_ended:
             process.send_signal(signal.SIGABRT)
         try:
-            status = process.wait(60)
+            status = process.wait(180)
         except subprocess.TimeoutExpired:
             status = None
         why = f"ended with status {status}" if has_ended else f"gave no answer within {self.seconds:g} s"

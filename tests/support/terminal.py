@@ -56,5 +56,5 @@ class Terminal:
         """End it, if it has not ended."""
         if self.process.poll() is None:
             self.process.kill()
-        self.process.wait(30)
+        self.process.wait(180)
         os.close(self._own)

@@ -401,8 +401,8 @@ class Steered:
 
     def _wait(self) -> None:
         # A daemon thread of the run waits here; a test that fails must not leave it for ever.
-        if not self._open and not self._allowed.acquire(timeout=60):
-            raise TimeoutError("the test let no batch through for a minute")
+        if not self._open and not self._allowed.acquire(timeout=HANG_S):
+            raise TimeoutError("the test let no batch through for minutes")
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         yield pa.RecordBatch.from_arrays([pa.array([], f.type) for f in self.table.schema], schema=self.table.schema)
@@ -435,7 +435,7 @@ def steer(run: Any, **wish: Any) -> Any:
         return None
 
 
-HANG_S = 60.0
+HANG_S = 180.0
 """What has not happened after so long hangs; shorter limits would be assertions about the machine."""
 
 

@@ -253,7 +253,7 @@ def test_example_a_ranking_is_given_when_its_hour_is_over():
     def batches():
         yield first_hour
         yield alone
-        was_shown.append(shown.wait(20))
+        was_shown.append(shown.wait(180))
 
     reader = pa.RecordBatchReader.from_batches(first_hour.schema, batches())
     app = APPS["sold_together"]

@@ -24,6 +24,7 @@ import pytest
 import headrace as hr
 from headrace import cli
 from support.command_line import COMMAND, ENVIRONMENT, left_behind, start, words
+from support.workloads import eventually
 
 
 @pytest.mark.campaign
@@ -43,7 +44,7 @@ def test_example_what_spark_cannot_read_is_one_line(folder):
 
 def test_example_wrong_use_as_a_process():
     process = start("run", "wordcount", "--in", "missing.parquet", "--out", "o.parquet")
-    out, err = process.communicate(timeout=120)
+    out, err = process.communicate(timeout=180)
     assert (process.returncode, out, err.count("\n")) == (2, "", 1), err
     assert "missing.parquet" in err
     assert left_behind(".") == []
@@ -52,7 +53,7 @@ def test_example_wrong_use_as_a_process():
 @pytest.mark.slow
 def test_example_nothing_is_said_when_piped():
     process = start("run", "forward", "--in", "words.parquet", "--out", "o.parquet", "--rate", 200)
-    out, err = process.communicate(timeout=120)
+    out, err = process.communicate(timeout=180)
     assert (process.returncode, out, err) == (0, "", "")
 
 
@@ -74,7 +75,7 @@ def test_example_progress_on_a_terminal():
             break
         shown += part
     os.close(ours)
-    assert process.wait(60) == 0
+    assert process.wait(180) == 0
     assert b"forward:" in shown and b"/300" in shown and b"threads=1" in shown
     assert re.search(rb"headrace: forward: 300 rows in, 300 rows out, in \d+\.\d\d s; written: o\.parquet\r\n$", shown), shown
 
@@ -83,13 +84,13 @@ def test_example_progress_on_a_terminal():
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_example_interrupted_while_running(folder, number):
     process = start("run", "forward", "--in", "words.parquet", "--out", "o.parquet", "--report", "r.json", "--rate", 5)
-    end = time.monotonic() + 60
+    end = time.monotonic() + 180
     while not any(name.startswith(".o.parquet") for name in os.listdir(folder)):
         assert time.monotonic() < end and process.poll() is None
         time.sleep(0.02)
     time.sleep(0.5)
     process.send_signal(number)
-    _, err = process.communicate(timeout=60)
+    _, err = process.communicate(timeout=180)
     assert process.returncode == 128 + number, err
     assert "Traceback" not in err
     assert left_behind(folder) == []
@@ -106,12 +107,12 @@ class Kept:
 def command(asked):
     kept = Kept()
     del kept
-    for _ in range(6_000):
+    for _ in range(18_000):
         time.sleep(0.01)
 cli._COMMANDS["doctor"] = command
 sys.exit(cli.main(["doctor"]))
 """
-    ended = subprocess.run([sys.executable, "-c", script], env=ENVIRONMENT, capture_output=True, text=True, timeout=60)
+    ended = subprocess.run([sys.executable, "-c", script], env=ENVIRONMENT, capture_output=True, text=True, timeout=180)
     assert (ended.returncode, ended.stderr) == (130, "headrace: interrupted\n")
 
 
@@ -127,16 +128,24 @@ def test_example_a_file_is_removed_where_a_run_cannot_end_in_time(tmp_path, monk
     assert (ends, list(folder.iterdir()), capfd.readouterr().err) == ([130], [], "headrace: interrupted\n")
 
 
+def handles(process, number):
+    """Whether a process has said what is to happen at a signal; Python itself says so of SIGINT only."""
+    (caught,) = re.findall(r"SigCgt:\s*(\w+)", Path(f"/proc/{process.pid}/status").read_text())
+    return bool(int(caught, 16) >> (number - 1) & 1)
+
+
 @pytest.mark.slow
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="looks for the handlers of signals where Linux lists them")
 def test_example_interrupted_while_compiling(folder):
     """A cold cache: the compiler holds the main thread for seconds."""
     process = subprocess.Popen(
         [*COMMAND, "run", "wordcount", "--in", "words.parquet", "--out", "o.parquet", "--rate", "5"],
         env={**ENVIRONMENT, "XDG_CACHE_HOME": str(folder / "right.parquet")}, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
+    eventually(lambda: handles(process, signal.SIGTERM))  # before that it is Python's own matter
     time.sleep(3.0)
     process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=60)
+    _, err = process.communicate(timeout=180)
     assert process.returncode == 130, err
     assert "Traceback" not in err
     assert left_behind(folder) == []
@@ -162,16 +171,16 @@ def test_example_interrupted_while_spark_starts(folder, wait_s):
         [*COMMAND, "run", "wordcount", "--in", "words.parquet", "--out", "o.parquet", "--rate", "5", "--spark", "local[1]"],
         env={**ENVIRONMENT, **dict([mark.split("=")])}, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
-    end = time.monotonic() + 60
+    end = time.monotonic() + 180
     while not any("spark" in line and line.split()[0].endswith("java") for line in processes_marked(mark).values()):
         assert time.monotonic() < end and process.poll() is None
         time.sleep(0.01)
     time.sleep(wait_s)
     process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=60)
+    _, err = process.communicate(timeout=180)
     assert process.returncode == 130, err
     assert err.strip().splitlines()[-1:] == ["headrace: interrupted"] and "Traceback" not in err, err
-    end = time.monotonic() + 30
+    end = time.monotonic() + 180
     while left := processes_marked(mark):
         assert time.monotonic() < end, left
         time.sleep(0.1)
@@ -183,5 +192,5 @@ def test_example_a_reader_that_goes_away():
     os.close(reading)
     process = subprocess.Popen([*COMMAND, "bench", "list"], env=ENVIRONMENT, stdout=writing, stderr=subprocess.PIPE, text=True)
     os.close(writing)
-    _, err = process.communicate(timeout=60)
+    _, err = process.communicate(timeout=180)
     assert "Traceback" not in err

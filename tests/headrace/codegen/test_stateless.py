@@ -325,7 +325,7 @@ def test_example_endless_function_is_stopped():
     time.sleep(0.05)
     assert not raised
     chain.stop[0] = 1
-    thread.join(10)
+    thread.join(180)
     assert raised
 
 

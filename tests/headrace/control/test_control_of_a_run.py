@@ -38,7 +38,7 @@ def counts(table=MANY):
 @pytest.fixture(autouse=True)
 def nothing_is_left():
     yield
-    eventually(lambda: not threads_of_ours(), 30.0)
+    eventually(lambda: not threads_of_ours(), 180)
 
 
 def by_rate(low, high):
@@ -71,14 +71,14 @@ def test_a_rate_that_changes_abruptly_is_followed():
     low, high = 2_000, 40_000
     with counts().start(threads=1, max_threads=4, rate=low) as run:
         control = run.control(by_rate(low, high), interval_s=0.02)
-        eventually(lambda: len(control.observations) > 3, 60)
+        eventually(lambda: len(control.observations) > 3, 180)
         assert run.threads == 1
         run.rate = high
-        eventually(lambda: asked_for(run, 3), 60)
+        eventually(lambda: asked_for(run, 3), 180)
         run.rate = low
-        eventually(lambda: asked_for(run, 1), 60)
+        eventually(lambda: asked_for(run, 1), 180)
         # Realised effects are there once a second has passed without another change.
-        eventually(lambda: run.decisions.of_kind("request")[-1].realised, 60)
+        eventually(lambda: run.decisions.of_kind("request")[-1].realised, 180)
         run.rate = None
         assert run.wait(120)
         result = run.to_arrow()
@@ -105,9 +105,9 @@ def test_the_papers_controllers_on_a_join_whose_rate_changes(controller):
     """At full speed one thread is busy all the time: another one; at a trickle it goes again."""
     with join().start(threads=1, max_threads=2, sink=hr.discard()) as run:
         run.control(controller(damping=QUICK), interval_s=0.05)
-        eventually(lambda: asked_for(run, 2), 60)
+        eventually(lambda: asked_for(run, 2), 180)
         run.rate = 200
-        eventually(lambda: asked_for(run, 1), 60)
+        eventually(lambda: asked_for(run, 1), 180)
         up, *_, down = run.decisions.of_kind("request")
         assert (up.from_threads, up.to_threads) == (1, 2) and "above" in up.reason and up.value > up.threshold
         assert (down.from_threads, down.to_threads) == (2, 1) and "below" in down.reason and down.value < down.threshold
@@ -120,7 +120,7 @@ def test_threshold_on_a_run_that_idles():
     """At a trickle one thread will do."""
     with counts().start(threads=2, max_threads=2, rate=500) as run:
         control = run.control(Threshold(damping=QUICK), interval_s=0.05)
-        eventually(lambda: run.threads == 1 and run.decisions.of_kind("request"), 60)
+        eventually(lambda: run.threads == 1 and run.decisions.of_kind("request"), 180)
         (decision,) = run.decisions.of_kind("request")
         assert "below 45%" in decision.reason and decision.metric == "load" and decision.value < 0.45
         assert decision.predicted["load"] <= 0.7
@@ -133,17 +133,23 @@ def test_threshold_on_a_run_that_idles():
 def test_schedule_and_cost_model_on_a_run():
     with join().start(threads=1, max_threads=3, rate=5_000, sink=hr.discard()) as run:
         control = run.control(Schedule([(0.2, 3), (3, 1)]), interval_s=0.05)
-        eventually(lambda: len(run.decisions.of_kind("request")) and run.threads == 1, 60)
+        eventually(lambda: len(run.decisions.of_kind("request")) and run.threads == 1, 180)
         # Intervals with more threads than cores, or next to nothing to do, teach nothing.
-        eventually(lambda: control.cost_model.samples > 5 and control.cost_model.barrier_ms > 0, 60)
-        few, more = control.predict(1), control.predict(2)
+        eventually(lambda: control.cost_model.samples > 5 and control.cost_model.barrier_ms > 0, 180)
+
+        def predicted():
+            seen = len(control.observations)
+            both = control.predict(1), control.predict(2)
+            return both if len(control.observations) == seen else None  # from the same observation
+
+        few, more = eventually(predicted)
         assert 0 < few.capacity and few.error > 0 and more.load <= 2.02 * few.load
         assert all(cost >= 0 for cost in control.cost_model.costs.values())
         with pytest.raises(ParameterError, match="threads=0"):
             control.predict(0)
         run.release()
         assert not control.is_attached and run.decisions[-1].kind == "released"
-        eventually(lambda: not [n for n in threads_of_ours() if n.endswith("-controller")], 10)
+        eventually(lambda: not [n for n in threads_of_ours() if n.endswith("-controller")], 180)
         assert run.state == "running"
 
 
@@ -153,12 +159,12 @@ def test_balancer_on_a_run_whose_keys_are_all_with_one_thread():
     table = pa.table({"ts": range(ROWS), "k": [i % 200 for i in range(ROWS)]})
     with counts(table).start(threads=2, max_threads=2, rate=20_000, mapping=Mapping([0] * BUCKETS)) as run:
         run.control(LoadBalancer(window_s=1, cooldown_s=2), interval_s=0.05)
-        decision = eventually(lambda: run.decisions.of_kind("request"), 60)[0]
+        decision = eventually(lambda: run.decisions.of_kind("request"), 180)[0]
         assert decision.metric == "imbalance_cv" and decision.value > decision.threshold
         assert decision.predicted["imbalance_cv"] < decision.value
-        decision.change.wait(60)
+        decision.change.wait(180)
         assert set(run.mapping.instances) == {0, 1} and run.threads == 2
-        realised = eventually(lambda: decision.realised, 60)["imbalance_cv"]
+        realised = eventually(lambda: decision.realised, 180)["imbalance_cv"]
         assert realised < decision.value
         run.rate = None
         assert run.wait(120)
@@ -168,11 +174,11 @@ def test_balancer_on_a_run_whose_keys_are_all_with_one_thread():
 def test_a_hand_on_the_lever_wins():
     with counts().start(threads=1, max_threads=4, rate=1_000) as run:
         run.control(lambda o: Request(threads=4 if o.threads < 4 else 3, reason="restless"), interval_s=0.02, hold_s=3_600)
-        eventually(lambda: len(run.decisions.of_kind("request")) > 3, 60)
+        eventually(lambda: len(run.decisions.of_kind("request")) > 3, 180)
         change = run.reconfigure(threads=2, reason="by hand")
-        assert change.wait(60).outcome == "done"
+        assert change.wait(180).outcome == "done"
         asked = len(run.decisions.of_kind("request"))
-        seen = len(run.control(None).observations)  # its successor only watches
+        seen = len(run.control(None, interval_s=3_600).observations)  # its successor only watches
         assert run.threads == 2 and seen == 0
         held = run.decisions.of_kind("held")
         assert len(held) == 1 and "3600 s" in held[0].reason and held[0].to_threads == 2
@@ -185,7 +191,7 @@ def test_a_hand_on_one_operator_holds_only_its_controller():
     with two.start(threads=1, max_threads=3, rate=1_000) as run:
         first = run.control(None, "counts", interval_s=0.02)
         second = run.control(Schedule([(3_600, 2)]), "last", interval_s=0.02, hold_s=60)
-        run["last"].reconfigure(threads=2).wait(60)
+        run["last"].reconfigure(threads=2).wait(180)
         assert second.held_s > 0 and first.held_s == 0
         with pytest.raises(ParameterError, match="operators are counts, last"):
             run.control(None, "none")
@@ -197,12 +203,12 @@ def test_a_controller_that_fails_leaves_the_run_alone():
     def faulty(observation):
         raise KeyError("no such metric")
 
-    with counts(FEW).start(threads=2, max_threads=2, rate=40_000) as run:
+    with counts(FEW).start(threads=2, max_threads=2, rate=100) as run:
         control = run.control(faulty, interval_s=0.02)
-        eventually(lambda: not control.is_attached, 60)
-        error = run.decisions[-1]
-        assert (error.kind, error.controller) == ("error", "faulty") and "no such metric" in error.reason
-        assert run.wait(60) and run.state == "finished"
+        (error,) = eventually(lambda: run.decisions.of_kind("error"))
+        assert error.controller == "faulty" and "no such metric" in error.reason and not control.is_attached
+        run.rate = None
+        assert run.wait(180) and run.state == "finished"
         assert run.to_arrow().equals(counts(FEW).to_arrow())
 
 
@@ -211,12 +217,12 @@ def test_a_controller_that_never_returns_does_not_keep_the_run():
 
     def stuck(observation):
         begun.set()
-        let_go.wait(60)
+        let_go.wait(180)
 
     try:
         with counts().start(rate=1_000) as run:
             run.control(stuck, interval_s=0.02)
-            assert begun.wait(60)
+            assert begun.wait(180)
             assert run.reconfigure(threads=1).outcome == "no change"  # nobody waits for it
             run.stop()
         assert run.state == "stopped"
@@ -228,8 +234,8 @@ def test_no_control_of_a_run_that_is_over():
     with counts(FEW).start(rate=1_000) as run:
         control = run.control(None)
         run.rate = None
-        assert run.wait(60)
-        eventually(lambda: not control.is_attached, 60)
+        assert run.wait(180)
+        eventually(lambda: not control.is_attached, 180)
         with pytest.raises(RunStoppedError, match="over"):
             run.control(Threshold())
 
@@ -248,9 +254,9 @@ def test_a_controller_is_there_before_the_first_tuple():
     for query in (counts(few), counts(few).key_by("k").window(1_000).aggregate("last", n=hr.count())):
         name = query.operators[-1]
         with query.start(threads=1, max_threads=2, controller={name: None}, control_every=0.01) as run:
-            assert run.wait(60)
+            assert run.wait(180)
             loop = run[name].control_loop
-        eventually(lambda loop=loop: not loop.is_attached, 30)
+        eventually(lambda loop=loop: not loop.is_attached, 180)
         assert [d.kind for d in run.decisions] == ["attached"] and loop.interval_s == 0.01
         assert run[query.operators[0]].control_loop is (loop if len(query.operators) == 1 else None)
 
@@ -287,6 +293,6 @@ def test_a_failed_run_says_why_when_a_controller_is_attached():
         raise RuntimeError("the valve is shut")
 
     with counts(broken()).start(threads=1) as run:
-        eventually(lambda: run.state == "failed", 60)
+        eventually(lambda: run.state == "failed", 180)
         with pytest.raises(RunFailedError, match="the valve is shut"):
             run.control(None)

@@ -182,9 +182,9 @@ def test_on_a_run_of_transactions_whose_rate_changes():
     quick = Damping(up_after_s=0.1, down_after_s=0.2, cooldown_s=0.2)
     with heavy(EVENTS).start(threads=1, max_threads=2, sink=hr.discard()) as run:
         control = run.control(ProactiveOperations(damping=quick), interval_s=0.05)
-        eventually(lambda: asked_for(run, 2), 60)
+        eventually(lambda: asked_for(run, 2), 180)
         run.rate = 200
-        eventually(lambda: asked_for(run, 1) and control.observations[-1].utilisation < 0.5, 60)
+        eventually(lambda: asked_for(run, 1) and control.observations[-1].utilisation < 0.5, 180)
         up, *_, down = run.decisions.of_kind("request")
         assert (up.from_threads, up.to_threads) == (1, 2) and up.value > up.threshold == 0.80
         assert (down.from_threads, down.to_threads) == (2, 1) and (down.value < 0.70 or "waiting for each other" in down.reason)

@@ -85,7 +85,7 @@ class Instances:
 
     def __exit__(self, *error):
         rings.stop_output(self.out)
-        self.thread.join(20)
+        self.thread.join(180)
         assert not self.thread.is_alive()
 
     def write(self, r, primary, a):
@@ -102,7 +102,7 @@ class Instances:
     def end(self, *members):
         for r in members:
             self.promise(r, END_OF_TIME)
-        assert self.collector.finished.wait(20)
+        assert self.collector.finished.wait(180)
 
 
 def test_example_what_one_has_not_promised_is_held_back():
@@ -194,7 +194,7 @@ def test_example_a_stop_ends_it_without_an_end_of_results():
     assert instances.seen.said == [] and not instances.collector.finished.is_set()
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(
     steps=st.lists(st.tuples(
         st.lists(st.integers(0, 40), min_size=1, max_size=1500), st.integers(-1, 41), st.integers(0, 4000)

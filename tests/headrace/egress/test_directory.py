@@ -44,7 +44,7 @@ def published(folder):
 def test_agree_with_the_collected_result(tmp_path, rows):
     folder = tmp_path / "out"
     with counts().start(threads=2, sink=hr.parquet_directory(folder, every_s=60, rows_per_file=rows)) as run:
-        assert run.wait(20)
+        assert run.wait(180)
     assert read(folder).equals(counts().to_arrow().combine_chunks())
     assert (folder / "_SUCCESS").exists() and not list(folder.glob(".*"))
 
@@ -85,7 +85,7 @@ def test_agree_a_prefix_is_there_while_the_run_goes_on(tmp_path):
         assert part.combine_chunks().equals(expected.slice(0, part.num_rows).combine_chunks())
         assert not (folder / "_SUCCESS").exists()
         source.let_all()
-        assert run.wait(20)
+        assert run.wait(180)
     assert read(folder).combine_chunks().equals(expected.combine_chunks())
 
 
@@ -138,7 +138,7 @@ def test_agree_a_snapshot_is_a_prefix(spill_bytes):
             part = run.snapshot()
             assert part.combine_chunks().equals(expected.slice(0, part.num_rows).combine_chunks())
         source.let_all()
-        assert run.wait(20)
+        assert run.wait(180)
         assert run.snapshot().equals(run.to_arrow()) and run.to_arrow().num_rows == expected.num_rows
 
 

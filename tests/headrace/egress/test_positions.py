@@ -103,7 +103,7 @@ class Output:
 
     def __exit__(self, *error):
         rings.stop_output(self.rings)
-        self.thread.join(20)
+        self.thread.join(180)
         assert not self.thread.is_alive()
 
 
@@ -116,7 +116,7 @@ def test_oracle_results_come_by_the_position_of_their_cause(workers):
         threads = [threading.Thread(target=work, args=each, daemon=True) for each in arguments]
         for thread in threads:
             thread.start()
-        assert output.collector.finished.wait(60)
+        assert output.collector.finished.wait(180)
     wanted = [10 * p + number for p in range(TUPLES) for number in range(results_of(p))]
     assert output.rows == wanted and output.is_closed
     assert output.collector.rows == len(wanted) > 2 * CAPACITY
@@ -134,7 +134,7 @@ def later_first(ahead):
             eventually(lambda: output.rows)
         write_result(output.rings, output.values, 0, 0, 0, 0)
         rings.publish(output.rings, 0, 1, END_OF_TIME, MIN_TIME)
-        assert output.collector.finished.wait(20)
+        assert output.collector.finished.wait(180)
     assert output.rows == [0, 10], f"out of order: {output.rows}"
 
 

@@ -133,7 +133,7 @@ def test_agree_parquet_bytes_of_runs(tmp_path):
         path = tmp_path / f"{i}.parquet"
         query = hr.stream(TABLE, event_time="ts", batch_rows=10 + 90 * i).key_by("k").window(20, 10)
         with query.aggregate(n=hr.count()).start(sink=hr.parquet(path), **options) as run:
-            assert run.wait(30)
+            assert run.wait(180)
         files.add(path.read_bytes())
     assert len(files) == 1
 
@@ -149,7 +149,7 @@ def test_example_parquet_is_there_only_when_complete(tmp_path):
     source.let_all()
     assert list(tmp_path.iterdir()) == []
     with hr.stream(TABLE, event_time="ts").forward().start(sink=hr.parquet(path)) as run:
-        assert run.wait(10)
+        assert run.wait(180)
         assert [p.name for p in tmp_path.iterdir()] == ["out.parquet"]
     assert pq.read_table(path).equals(TABLE)
 
@@ -208,7 +208,7 @@ def test_example_discard_counts():
 def test_example_function_gets_batches_in_order():
     seen = []
     with hr.stream(TABLE, event_time="ts").forward().start(sink=seen.append, threads=4) as run:
-        assert run.wait(10)
+        assert run.wait(180)
     assert pa.Table.from_batches(seen).equals(TABLE)
 
 
@@ -216,7 +216,7 @@ def test_no_temporary_file_is_left_by_a_run_that_spills(monkeypatch):
     monkeypatch.setattr(sinks.CollectSink.__init__, "__defaults__", (1_000,))
     before = set(Path(tempfile.gettempdir()).glob("headrace-*.arrow"))
     run = hr.stream(TABLE, event_time="ts").forward().start()
-    assert run.wait(10)
+    assert run.wait(180)
     assert run.to_arrow().equals(TABLE)
     run.stop()
     del run
@@ -269,7 +269,7 @@ class Slow:
     def write(self, batch):
         self.busy = True
         self.inside.set()
-        assert self.go_on.wait(20)
+        assert self.go_on.wait(180)
         self.busy = False
         self.calls.append("write")
 
@@ -286,11 +286,11 @@ def test_a_sink_is_never_aborted_while_it_writes():
     consumer = SinkConsumer(sink, [], lambda: None)
     writer = threading.Thread(target=consumer.write, args=(TABLE.to_batches()[0],), daemon=True)
     writer.start()
-    assert sink.inside.wait(10)
+    assert sink.inside.wait(180)
     consumer.abort()  # returns at once
     assert sink.calls == []
     sink.go_on.set()
-    writer.join(10)
+    writer.join(180)
     consumer.abort()
     assert sink.calls == ["write", "abort"]
     with pytest.raises(Stopped):

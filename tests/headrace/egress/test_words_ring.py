@@ -229,7 +229,7 @@ class Instances:
         for thread in self.threads:
             thread.start()
         for thread in self.threads:
-            thread.join(60)
+            thread.join(180)
             assert not thread.is_alive()
         return self.seen
 
@@ -276,7 +276,7 @@ def test_example_a_stop_ends_who_waits_for_room():
     writer.start()
     eventually(lambda: instances.out.list_head[0] == PAYLOAD)
     rings.stop_output(instances.out)
-    writer.join(20)
+    writer.join(180)
     assert not writer.is_alive()
 
 

@@ -344,7 +344,7 @@ def test_agree_other_parameters_compile_nothing():
     other = BESIDE | {"half": hr.quantile("y", 0.1), "most": hr.median("x"), "best": hr.top(7, "s", by="x")}
     with query.aggregate(**other).start() as run:
         assert run._operators["aggregate"].section.program.text() == text
-        assert run.wait(60)
+        assert run.wait(180)
         found = run.to_pandas().set_index(["ts", "k"])
     frame = rows.to_pandas()
     groups = frame.assign(ts=(frame.ts // 500 + 1) * 500).groupby(["ts", "k"])
@@ -391,7 +391,7 @@ def test_property_memory_is_counted_and_given_back():
         eventually(lambda: run.metrics().operators["aggregate"].results == 2)
         assert state_bytes() < 100_000
         source.let_all()
-        assert run.wait(60)
+        assert run.wait(180)
         assert [len(row) for row in run.to_arrow()["xs"]] == [50_000, 50_000, 2, 2, 1, 1]
 
 
@@ -416,7 +416,7 @@ def test_agree_strings_that_are_recycled():
     rows = pa.table({"ts": numbers, "k": [i % 3 for i in range(count)], "x": numbers, "y": [0.0] * count, "s": strings})
     query = hr.stream(rows, event_time="ts", batch_rows=1024).key_by("k").window(1000).aggregate(**BESIDE)
     with query.start(threads=2) as run:
-        assert run.wait(60)
+        assert run.wait(180)
         table = run.to_arrow()
         assert run._operators["aggregate"].section.program.texts["s"].size < count // 2
     for row in table.to_pylist():

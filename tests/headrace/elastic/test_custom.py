@@ -386,7 +386,7 @@ def test_example_side_by_side_an_emission_does_not_wait_for_its_boundary():
     def batches():
         yield pa.record_batch({"ts": [1, 2, 3], "k": [7, 7, 7], "x": [3, 1, 5]})
         yield pa.record_batch({"ts": [4], "k": [8], "x": [0]})
-        assert seen.wait(20), "the emissions were held back"
+        assert seen.wait(180), "the emissions were held back"
         yield pa.record_batch({"ts": [2000], "k": [7], "x": [1]})
 
     def sink(batch):

@@ -147,7 +147,7 @@ class TestBand:
         modules = []
         for width in (0, 10, 19, 20):
             with three_bands(left, right, width, width + 0.5).start() as run:
-                assert run.wait(60)
+                assert run.wait(180)
                 assert run.to_arrow().num_rows == 1 + (width >= 10) + (width >= 20)
                 modules.append(run._operators["join"].section.module.program)
         assert len({module.__name__ for module in modules}) == 1
@@ -230,7 +230,7 @@ class TestEquality:
         nulls = sum(None in (row["id"], row["n"]) for t in [*lefts, *rights] for row in t.to_pylist())
         start = scattered(random.Random(nulls), threads)
         with query.start(reconfigure=schedule, mode=mode, **start) as run:
-            assert run.wait(60)
+            assert run.wait(180)
             assert run.to_arrow().to_pylist() == rows
             assert run.metrics().operators["join"].null_keys == nulls
 
@@ -379,11 +379,11 @@ def test_agree_few_rows_meet_all_instances(threads):
     query = stream([left]).join(stream([right]), 30, where, index=False)
     rows = expected([left], [right], 30, lambda l, r: close(l["x"], r["a"], 1) and close(l["y"], r["b"], 0.5))
     with query.start(**scattered(draw, threads)) as run:
-        assert run.wait(60)
+        assert run.wait(180)
         assert worked(run, "join") == threads
         assert run.to_arrow().to_pylist() == rows
     with query.start(threads=threads, max_threads=8) as run:
-        assert run.wait(60)
+        assert run.wait(180)
         assert worked(run, "join") == 1, "an even mapping would do"
         assert run.to_arrow().to_pylist() == rows
 

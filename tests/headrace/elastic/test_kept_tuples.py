@@ -143,12 +143,12 @@ def test_agree_a_long_input_keeps_its_memory_and_moves_all_keys():
     with query(source).start(threads=2, max_threads=4) as run:
         for count in range(6_000, 60_000, 6_000):
             source.let()
-            eventually(processed(run, count), 60)
+            eventually(processed(run, count), 180)
             members = sorted(draw.sample(range(4), draw.randint(1, 4)))
             mapping = Mapping([draw.choice(members) for _ in range(BUCKETS)])
-            assert run.reconfigure(threads=members, mapping=mapping).wait(60)
+            assert run.reconfigure(threads=members, mapping=mapping).wait(180)
         source.let_all()
-        assert run.wait(60)
+        assert run.wait(180)
         used = int(run._operators[run.operators[-1]].section.state.pool[stored.USED])
         assert run.to_arrow().equals(one)
     # 2,000 tuples lie in a window; those of the next windows come before all of them are given back.

@@ -78,7 +78,7 @@ def test_stores_are_freed_behind_the_watermark():
     rows = 10 * CHUNK
     tables = [pa.table({"ts": range(rows), "v": range(rows)}) for _ in range(2)]
     with hr.stream(tables, event_time="ts", batch_rows=4_096).window(100).aggregate(s=hr.sum("v")).start(threads=2) as run:
-        assert run.wait(60)
+        assert run.wait(180)
         operator = run._operators["aggregate"].section
         assert [len(inlet.store.chunks) <= 9 for inlet in operator.inlets] == [True, True]
         assert sum(run.to_arrow()["s"].to_pylist()) == rows * (rows - 1)
@@ -116,7 +116,7 @@ def test_eight_overlapping_sources_longer_than_the_buffers(gate, order):
         for source in sources if order == "forward" else reversed(sources):
             source.let_all()
             steer(run, threads=1 + (run.threads % 4))
-        assert run.wait(60)
+        assert run.wait(180)
         assert sum(run.to_arrow()["n"].to_pylist()) == 8 * rows
 
 

@@ -81,7 +81,7 @@ def test_oracle_forward(gate, seed, threads, batch_rows):
     query = hr.stream(tables, event_time="ts", batch_rows=batch_rows).forward()
     start = scattered(random.Random(seed), threads)
     with query.start(gate=gate, **start) as run:
-        assert run.wait(60)
+        assert run.wait(180)
         result = run.to_arrow()
         # Tuple number n of the merged input is its bucket's owner's.
         owners = {start["mapping"].owners[n] for n in range(len(ordered))}
@@ -104,7 +104,7 @@ def test_agree_arrival_of_sources(seed, threads):
     with workload.query(inputs).start(threads=threads, max_threads=4) as run:
         for source in turns:
             source.let()
-        assert run.wait(30)
+        assert run.wait(180)
         workload.assert_right(run.to_arrow())
 
 

@@ -62,7 +62,7 @@ def run_planned(workload: Workload, draw: random.Random) -> None:
         capacity=draw.choice([1, 16, 1 << 14]),
         **workload.options,
     ) as run:
-        assert run.wait(60)
+        assert run.wait(180)
         assert [change.planned_at for change in run.changes] == [at for at, _ in schedule], (str(workload), schedule)
         assert all(change.outcome == "done" for change in run.changes)
         workload.assert_right(run.to_arrow())
@@ -89,12 +89,12 @@ def run_live(workload: Workload, draw: random.Random) -> None:
                 else:
                     changes.append(run.reconfigure(threads=wish))
             if changes and draw.random() < 0.3:
-                changes[-1].wait(20)
+                changes[-1].wait(180)
                 assert changes[-1].is_settled
             source.let()
-        assert run.wait(60)
+        assert run.wait(180)
         for change in changes:
-            assert change.wait(5).outcome in ("done", "no change", "superseded", "unneeded"), change
+            assert change.wait(180).outcome in ("done", "no change", "superseded", "unneeded"), change
             if change.outcome == "done":
                 assert change.requested_ns <= change.started_ns <= change.completed_ns, change
         workload.assert_right(run.to_arrow())
@@ -130,8 +130,8 @@ def test_agree_fast_changes_under_load():
         with workload.query(batch_rows=64).start(threads=1, max_threads=MAX_THREADS, rate=20_000.0) as run:
             while run.state == "running":
                 change = steer(run, threads=members(draw))
-                done += change is not None and change.wait(5).outcome == "done"
-            assert run.wait(30)
+                done += change is not None and change.wait(180).outcome == "done"
+            assert run.wait(180)
             workload.assert_right(run.to_arrow())
 
 
@@ -166,7 +166,7 @@ def test_agree_three_operators_reconfigured_independently():
                 source.let()
                 if draw.random() < 0.3:
                     eventually(processed(run, 1, "counts"))
-            assert run.wait(60)
+            assert run.wait(180)
             assert run.to_arrow().to_pylist() == expected
             assert {change.operator for change in run.changes} <= set(run.operators)
 
@@ -187,7 +187,7 @@ def test_agree_fan_out_to_two_consumers():
             for wish in (2, 4, 1):
                 steer(run["counts"], threads=wish)
                 steer(run["forward"], threads=5 - wish)
-            assert run.wait(30), "a batch that goes to two inputs of one operator must not wait for itself"
+            assert run.wait(180), "a batch that goes to two inputs of one operator must not wait for itself"
             assert run.to_arrow().to_pylist() == expected
 
 

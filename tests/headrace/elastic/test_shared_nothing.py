@@ -68,7 +68,7 @@ def only(run):
 def finished(query, **options):
     """Run to the end; the result and the metrics."""
     with query.start(**options) as run:
-        assert run.wait(60)
+        assert run.wait(180)
         return run.to_arrow(), run
 
 
@@ -96,9 +96,9 @@ def lived(query, inputs, draw, **options):
                     del request["mapping"]
                 change = steer(run, **request)
                 if draw.random() < 0.5 and change is not None:
-                    change.wait(10)
+                    change.wait(180)
                     assert change.is_settled
-        assert run.wait(30)
+        assert run.wait(180)
         for change in run.changes:
             assert change.outcome in ("done", "no change", "superseded", "unneeded")
         return run.to_arrow()
@@ -212,10 +212,10 @@ def test_example_bytes_of_a_key_that_moves(mode):
     with query.start(threads=[0], max_threads=3, mode=mode) as run:
         source.let()
         eventually(processed(run, 2))
-        moved = run.reconfigure(threads=[2]).wait(10)
-        same = run.reconfigure(threads=[1, 2], mapping=Mapping([2] * BUCKETS)).wait(10)
+        moved = run.reconfigure(threads=[2]).wait(180)
+        same = run.reconfigure(threads=[1, 2], mapping=Mapping([2] * BUCKETS)).wait(180)
         source.let_all()
-        assert run.wait(10)
+        assert run.wait(180)
         assert run.to_arrow().to_pydict() == {"ts": [5, 10], "tag": ["a", "a"], "n_tuples": [3, 3]}
         assert (moved.outcome, same.outcome) == ("done", "done")
         # Two window instances, a count of four bytes each.
@@ -235,7 +235,7 @@ def test_example_a_router_for_each_source():
         assert len(names) == len(set(names)) == 3
         for source in sources:
             source.let_all()
-        assert run.wait(10)
+        assert run.wait(180)
         assert run.to_arrow().to_pydict() == {"ts": [100, 100], "k": ["0", "1"], "n": [6, 3], "first": [0, 10]}
         assert only(run).duplication == 1.0
 
@@ -257,9 +257,9 @@ def test_example_instances_that_own_nothing_hold_nothing_back():
         eventually(lambda: only(run).watermark == 59)
         eventually(lambda: only(run).processed == 60)  # an instance promises before it takes a batch off its queue
         change = run.reconfigure(threads=3)  # with every source idle it is applied at once
-        assert change.wait(30).outcome == "done"
+        assert change.wait(180).outcome == "done"
         source.let_all()
-        assert run.wait(10)
+        assert run.wait(180)
         assert run.to_arrow().num_rows == 21
 
 
@@ -288,7 +288,7 @@ def test_example_forward_holds_nothing_back():
         source.let()
         eventually(lambda: run.metrics().tuples_out == 60)
         source.let_all()
-        assert run.wait(10)
+        assert run.wait(180)
         assert run.to_arrow().num_rows == 100
         assert only(run).duplication == 1.0
         assert only(run).transferred_bytes == 0
@@ -476,7 +476,7 @@ def test_example_a_failing_function_shows_the_tuple_itself():
     query = hr.stream(table, event_time="ts").key_by("k").window(100).apply(FAILING)
     with query.start(threads=3, **SN) as run:
         with pytest.raises(FunctionError) as caught:
-            run.wait(60)
+            run.wait(180)
         assert caught.value.function == "failing"
         assert caught.value.tuple["name"] == "row 19000"
 
@@ -504,7 +504,7 @@ def test_oracle_two_operators_in_a_row_changed_one_by_one():
             source.let()
             steer(run[first_name], threads=1 + step % 5)
             steer(run[second_name], threads=1 + (3 * step) % 8)
-        assert run.wait(30)
+        assert run.wait(180)
         assert rows_of(run.to_arrow()) == [(row.ts, row.key, *row.values.values()) for row in second]
 
 
@@ -521,7 +521,7 @@ def test_example_stopping_leaves_no_thread(where):
     )
     gate = threading.Event()
     run = query.start(
-        threads=4, capacity=64, sink=lambda batch: gate.wait(20) if where == "full" else None, **SN
+        threads=4, capacity=64, sink=lambda batch: gate.wait(180) if where == "full" else None, **SN
     )
     source.let()
     if where == "full":

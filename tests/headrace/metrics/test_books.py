@@ -200,7 +200,7 @@ def run_to_the_end():
     with stream.aggregate("counts", n=hr.count()).start(
         threads=2, max_threads=3, reconfigure=[(n // 3, [0]), (n // 2, [0, 2])]
     ) as run:
-        assert run.wait(60)
+        assert run.wait(180)
         check_end(run.metrics(), n)
 
 
@@ -211,11 +211,11 @@ def a_joiner_without_tuples():
         try:
             source.let()
             eventually(lambda: run.metrics().operators["counts"].processed == 500)
-            assert run.reconfigure(threads=2).wait(60).outcome == "done"
+            assert run.reconfigure(threads=2).wait(180).outcome == "done"
             assert check(run.metrics()).operators["counts"].processed == 500
         finally:
             source.let_all()
-        assert run.wait(60)
+        assert run.wait(180)
 
 
 MISTAKES = {

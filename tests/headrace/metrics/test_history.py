@@ -47,7 +47,7 @@ def counting(source=TABLE, **options):
 @pytest.fixture(autouse=True)
 def nothing_is_left():
     yield
-    eventually(lambda: not threads_of_ours(), 30.0)
+    eventually(lambda: not threads_of_ours(), 180)
 
 
 @pytest.fixture(scope="module")
@@ -57,13 +57,13 @@ def finished():
     with counting(source).start(threads=1, max_threads=4, rate=2 * ROWS, sample_every=0.02) as run:
         try:
             source.let()
-            eventually(lambda: run.metrics().operators["counts"].processed == ROWS // 2, 60)
-            assert run.reconfigure(threads=3).wait(60).outcome == "done"
+            eventually(lambda: run.metrics().operators["counts"].processed == ROWS // 2, 180)
+            assert run.reconfigure(threads=3).wait(180).outcome == "done"
             sampled = len(run.history)
-            eventually(lambda: len(run.history) > sampled + 3, 60)
+            eventually(lambda: len(run.history) > sampled + 3, 180)
         finally:
             source.let_all()
-        assert run.wait(60)
+        assert run.wait(180)
         return run
 
 
@@ -134,7 +134,7 @@ def test_example_since_gives_what_is_new(finished):
 def test_example_of_several_operators():
     query = counting().key_by("n").window(1000).aggregate("second", m=hr.count())
     with query.start(sample_every=0.01) as run:
-        assert run.wait(60)
+        assert run.wait(180)
         first, second = run.history.to_pandas(), run.history.to_pandas("second")
         assert first["processed"].iloc[-1] == ROWS
         assert second["processed"].iloc[-1] == run.metrics().operators["counts"].results
@@ -146,7 +146,7 @@ def test_example_of_several_operators():
 
 def test_example_a_run_of_nothing():
     with counting(TABLE.slice(0, 0)).start() as run:
-        assert run.wait(60)
+        assert run.wait(180)
         frame = run.history.to_pandas()
         assert len(frame) == 0 and tuple(frame.columns) == COLUMNS
         assert run.history.bucket_loads().to_numpy().sum() == 0
@@ -156,7 +156,7 @@ def test_example_shares_between():
     metrics = []
     for busy, idle in ((10, 0), (40, 70)):
         with counting(TABLE.slice(0, 1)).start(max_threads=2) as run:
-            assert run.wait(60)
+            assert run.wait(180)
             operator = run.metrics().operators["counts"]
         spent = {"busy_ns": [busy, 0], "idle_ns": [idle, 0], "blocked_ns": [0, 0]}
         metrics.append(replace(operator, values={**operator.values, **spent}))
@@ -204,7 +204,7 @@ def test_example_the_end_is_sampled_once():
 def test_example_off():
     with counting().start(sample_every=None) as run:
         assert "headrace-history" not in threads_of_ours()
-        assert run.wait(60)
+        assert run.wait(180)
         assert run.history.samples == [] and len(run.history.to_pandas()) == 0
         assert tuple(run.history.to_pandas().columns) == COLUMNS
 
@@ -221,11 +221,11 @@ def test_example_always_on():
     with counting(source).start() as run:
         try:
             source.let()
-            eventually(lambda: len(run.history) >= 3, 60)
+            eventually(lambda: len(run.history) >= 3, 180)
             assert run.history.every_s == 0.1
         finally:
             source.let_all()
-        assert run.wait(60)
+        assert run.wait(180)
 
 
 # -- how it ends -------------------------------------------------------------------------------------
@@ -238,7 +238,7 @@ def test_example_a_failed_run_keeps_its_history():
 
     with counting(batches()).start(sample_every=0.005) as run:
         with pytest.raises(RunFailedError):
-            run.wait(60)
+            run.wait(180)
         last = run.history.samples[-1].metrics
         assert last.state == "failed" and last.tuples_in == ROWS
         assert run.history.to_pandas() is not None
@@ -248,7 +248,7 @@ def test_example_stop_ends_the_thread():
     source = Steered(TABLE, [ROWS // 2])
     run = counting(source).start(sample_every=0.005)
     source.let()
-    eventually(lambda: len(run.history) > 2, 60)
+    eventually(lambda: len(run.history) > 2, 180)
     run.stop()
     assert "headrace-history" not in threads_of_ours()
     assert run.history.samples[-1].metrics.state == "stopped"
@@ -260,8 +260,8 @@ def test_example_a_dropped_run_is_collected():
     run = counting().start(rate=4 * ROWS, sample_every=0.005)
     reference = weakref.ref(run)
     del run
-    eventually(lambda: not threads_of_ours(), 60)
-    eventually(lambda: gc.collect() >= 0 and reference() is None, 60)
+    eventually(lambda: not threads_of_ours(), 180)
+    eventually(lambda: gc.collect() >= 0 and reference() is None, 180)
 
 
 def test_example_sampling_that_fails_does_not_end_the_run(monkeypatch):
@@ -273,7 +273,7 @@ def test_example_sampling_that_fails_does_not_end_the_run(monkeypatch):
 
     monkeypatch.setattr(History, "sample", sample)
     with counting().start(rate=4 * ROWS, sample_every=0.005) as run:
-        assert run.wait(60) and run.to_arrow().num_rows > 0
+        assert run.wait(180) and run.to_arrow().num_rows > 0
         assert isinstance(run.history.failure, ZeroDivisionError)
 
 

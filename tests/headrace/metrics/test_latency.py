@@ -93,7 +93,7 @@ def latency_of_two_results():
 
     def sink(batch):
         is_taken.set()
-        assert may_go_on.wait(60)
+        assert may_go_on.wait(180)
 
     query = hr.stream(source, event_time="ts").key_by("k").window(10).aggregate("counts", n=hr.count())
     with query.start(threads=1, sink=sink) as run:
@@ -103,7 +103,7 @@ def latency_of_two_results():
             time.sleep(0.5)
             before = time.monotonic()
             source.let()
-            assert is_taken.wait(60)
+            assert is_taken.wait(180)
             at_most = time.monotonic() - before
             first = run.metrics().operators["counts"].latency_ms["max"]
             source.let()
@@ -114,7 +114,7 @@ def latency_of_two_results():
         finally:
             may_go_on.set()
             source.let_all()
-        assert run.wait(60)
+        assert run.wait(180)
         second = run.metrics().operators["counts"].latency_ms["max"]
     # Bins of the histogram are a few per cent wide.
     assert 0 < first <= 1e3 * at_most * 1.1 + 0.1, "not from the tuple that made the result ready"

@@ -168,7 +168,7 @@ def test_example_a_failed_run_stays_readable():
 
     with counting(batches()).start(threads=2) as run:
         with pytest.raises(HeadraceError, match="gone"):
-            run.wait(60)
+            run.wait(180)
         metrics = check(run.metrics())
         assert metrics.state == "failed" and metrics.tuples_in == 100
         assert metrics.operators["counts"].balance.arrived == 100
@@ -177,7 +177,7 @@ def test_example_a_failed_run_stays_readable():
 
 def test_example_a_handle_gives_its_operators_metrics():
     with counting(pa.table({"ts": range(50), "k": [1] * 50})).start() as run:
-        assert run.wait(60)
+        assert run.wait(180)
         assert run["counts"].metrics() == run.metrics().operators["counts"]
 
 
@@ -189,8 +189,9 @@ def paced():
         metrics = run.metrics()
         assert metrics.tuples_in == 10_000
         assert metrics.waiting > 5_000, "rows that wait count as taken"
-        # The player keeps its rate from the first tuple on, a slice ahead of it at most.
-        assert 100 <= metrics.input_per_s <= 1_000, metrics.input_per_s
+        # The player keeps its rate from the first tuple on, a slice ahead of it at most; it may be as late as it likes.
+        assert metrics.input_per_s <= 1_000, metrics.input_per_s
+        assert metrics.input_per_s == pytest.approx((10_000 - metrics.waiting) / metrics.seconds) and metrics.waiting <= 9_900
 
 
 def test_example_input_rate_of_a_paced_run():

@@ -34,18 +34,18 @@ def test_example_which_source_holds_time_back():
         names = list(now().watermark_gap)
         assert len(set(names)) == 2
         left.let()
-        eventually(lambda: now().watermark_gap == {names[0]: 0, names[1]: 3}, 60)  # it has said nothing yet
+        eventually(lambda: now().watermark_gap == {names[0]: 0, names[1]: 3}, 180)  # it has said nothing yet
         assert now().holds_back == names[1]
         right.let()
-        eventually(lambda: now().holds_back is None, 60)
+        eventually(lambda: now().holds_back is None, 180)
         left.let()
-        eventually(lambda: now().watermark_gap == {names[0]: 0, names[1]: 100}, 60)
+        eventually(lambda: now().watermark_gap == {names[0]: 0, names[1]: 100}, 180)
         assert now().holds_back == names[1]
         right.let(2)  # and its end
-        eventually(lambda: now().watermark_gap[names[1]] == 0, 60)
+        eventually(lambda: now().watermark_gap[names[1]] == 0, 180)
         assert now().holds_back is None  # the left one has said as much
         left.let_all()
-        assert run.wait(60)
+        assert run.wait(180)
 
 
 def test_example_windows_and_depth_while_they_wait():
@@ -58,15 +58,15 @@ def test_example_windows_and_depth_while_they_wait():
             return check(run.metrics()).operators["counts"]
 
         first.let()
-        eventually(lambda: now().added == 20, 60)
+        eventually(lambda: now().added == 20, 180)
         assert now().depth_tuples == 20  # not ready: the other source may still be earlier
         other.let()
-        eventually(lambda: now().processed == 17, 60)  # 0..15, and the other's 15; ties go by source
-        eventually(lambda: now().depth_tuples == 4, 60)  # a source counts what it added after adding it
+        eventually(lambda: now().processed == 17, 180)  # 0..15, and the other's 15; ties go by source
+        eventually(lambda: now().depth_tuples == 4, 180)  # a source counts what it added after adding it
         assert now().live_windows == 6 and now().live_keys == 10
         first.let_all()
         other.let_all()
-        assert run.wait(60)
+        assert run.wait(180)
         check_end(run.metrics(), 23)
 
 
@@ -101,4 +101,4 @@ def test_example_workers_spin_only_while_a_core_is_free(how, monkeypatch):
             eventually(lambda threads=threads: spins() == (0 if threads == 2 else worker_kernel.SPINS))
         for _ in range(source.batches - 2):
             source.let()
-        assert run.wait(60)
+        assert run.wait(180)

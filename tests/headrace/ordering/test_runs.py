@@ -171,12 +171,15 @@ def anything(t):
 @pytest.mark.slow
 def test_agree_changed_by_hand_while_it_runs():
     table = rows_of(30_000)
-    with pipeline(table).start(threads=1, max_threads=4, rate=60_000) as run:
+    source = Steered(table, [15_000])  # the others come when all has been changed
+    with pipeline(source).start(threads=1, max_threads=4, rate=60_000) as run:
+        source.let()
         for wish in ({"threads": 4}, {"schedule": "lp"}, {"batch": 1}, {"threads": 2, "schedule": "et", "batch": 100}):
             change = run.reconfigure(**wish)
             change.wait()
             assert change.outcome == "done"
             assert {name: change.after[name] for name in wish} == wish
+        source.let_all()
         run.wait()
     assert run.to_arrow().to_pylist() == SHAPES["figure 1"].expected([table])
     metrics = run.metrics().operators["running"]

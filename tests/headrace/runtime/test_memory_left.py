@@ -168,5 +168,4 @@ def test_planted_circle_is_seen(monkeypatch):
     del run
     time.sleep(0.1)
     assert left(refs) == list(refs)
-    gc.collect()
-    assert not left(refs)
+    assert_freed_by_a_collection(refs)

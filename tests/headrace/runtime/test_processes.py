@@ -59,7 +59,7 @@ def next_line(process):
     return process.stdout.readline()
 
 
-def outcome(process, seconds=30):
+def outcome(process, seconds=HANG_S):
     try:
         out, err = process.communicate(timeout=seconds)
     except subprocess.TimeoutExpired:
@@ -87,7 +87,7 @@ def test_ctrl_c_is_answered_within_a_second(source):
     time.sleep(0.3)
     process.send_signal(signal.SIGINT)
     line = next_line(process)
-    code, _, err = outcome(process, HANG_S)
+    code, _, err = outcome(process)
     assert (line, code) == ("interrupted stopped\n", 130), err
 
 
@@ -102,7 +102,7 @@ def test_interpreter_exits_with_a_run_alive(source):
         """
     )
     assert next_line(process) == "leaving\n"
-    code, _, err = outcome(process, HANG_S)
+    code, _, err = outcome(process)
     assert code == 0, err
     assert err == ""
 
@@ -129,7 +129,7 @@ def test_fork_after_start():
                 os._exit(7)
             status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
             with run:
-                print(status, run.state, run.reconfigure(threads=3).wait(5).outcome, flush=True)
+                print(status, run.state, run.reconfigure(threads=3).wait(180).outcome, flush=True)
             """
         )
     )
@@ -172,7 +172,7 @@ def test_a_child_that_drops_the_run_of_its_parent_does_not_stop_it():
                 os._exit(7)
             status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
             with run:
-                print(status, run.state, run.reconfigure(threads=3).wait(5).outcome, flush=True)
+                print(status, run.state, run.reconfigure(threads=3).wait(180).outcome, flush=True)
             """
         )
     )

@@ -71,13 +71,13 @@ def test_example_metrics_call_them_so():
     left, right = Steered(TABLE, [1]), Steered(TABLE, [1])
     with counts(stream([left, right], name=["left", "right"])).start() as run:
         left.let()
-        eventually(lambda: run.metrics().operators["aggregate"].added == 1, 60)
+        eventually(lambda: run.metrics().operators["aggregate"].added == 1, 180)
         right.let(3)
-        eventually(lambda: run.metrics().operators["aggregate"].holds_back == "left", 60)
+        eventually(lambda: run.metrics().operators["aggregate"].holds_back == "left", 180)
         assert set(run.metrics().operators["aggregate"].watermark_gap) == {"left", "right"}
         assert {"gap_left", "gap_right"} <= set(run.metrics().to_pandas().columns)
         left.let_all()
-        assert run.wait(60)
+        assert run.wait(180)
 
 
 BACK = pa.record_batch({"ts": [0], "k": [1]})

@@ -65,7 +65,7 @@ def test_example_late_rows_are_a_table_wherever_they_are_set_aside(options):
     for late in ("error", "drop", "side"):
         with counts(table, late=late, **options).start() as run:
             seen = [run.late]
-            run.wait(30)
+            run.wait(180)
             for found in [*seen, run.late]:
                 assert found is None if late != "side" else (found.num_rows, found.schema) == (0, SCHEMA)
 
@@ -74,7 +74,7 @@ def test_example_late_rows_of_two_streams_are_one_table():
     left = hr.stream(pa.table({"ts": [9, 1], "a": [1, 2]}), event_time="ts", lateness=2, late="side")
     right = hr.stream(pa.table({"ts": [9, 3], "b": [5, 6]}), event_time="ts", lateness=2, late="side")
     with left.join(right, within=5, where=hr.band("a", "b", 10)).start() as run:
-        run.wait(30)
+        run.wait(180)
         assert run.late.to_pydict() == {"ts": [1, 3], "a": [2, None], "b": [None, 6]}
 
 
@@ -96,7 +96,8 @@ class TestIdle:
     """One source gives three rows and is silent until it is let go; the other one goes on meanwhile."""
 
     ROWS = pa.table({"ts": [1, 2, 3, 4, 1000, 1001], "k": [1, 1, 2, 1, 1, 2]}, schema=SCHEMA)
-    STEADY = pa.table({"ts": [3 * (i // 2) + i % 2 for i in range(80)], "k": [7, 8] * 40}, schema=SCHEMA)
+    # From 3 on: its reader may get its first turn so late that it is passed over itself.
+    STEADY = pa.table({"ts": [3 + 3 * (i // 2) + i % 2 for i in range(80)], "k": [7, 8] * 40}, schema=SCHEMA)
 
     def start(self, late, sink=None):
         self.silent = Steered(self.ROWS, [3])
@@ -117,6 +118,8 @@ class TestIdle:
     def test_example_rows_of_a_returned_source_are_late(self):
         def returned(run):
             eventually(lambda: any(ts > 4 for _, _, _, ts in run.passed_time))
+            # The other one has no row left that could be late when time goes on to 1001.
+            eventually(lambda: run.metrics().operators["aggregate"].added == 3 + self.STEADY.num_rows)
             self.silent.let_all()
 
         with self.start("side") as run:
@@ -135,7 +138,9 @@ class TestReplay:
     Its batches are cut elsewhere and come without a pause the second time::
 
         source 0    1 2 3  ~idle~  4 60  ~idle~  61 90 1000
-        source 1    0 .......... 79 ........ 118, step by step
+        source 1    4 .......... 78 ........ 118, step by step
+
+    Source 1 begins behind what source 0 gives at first, so that it is not late itself when its reader gets its turn late.
     """
 
     ROWS = (1, 2, 3, 4, 60, 61, 90, 1000)
@@ -154,37 +159,37 @@ class TestReplay:
         def paused():
             for i, turn in enumerate((None, turns[1], turns[3])):
                 if turn is not None:
-                    assert turn.wait(60)
+                    assert turn.wait(180)
                 low, high = self.CUTS[i : i + 2]
                 yield pa.record_batch({"ts": self.ROWS[low:high], "k": [1] * (high - low)}, schema=SCHEMA)
 
         def other():
-            for turn, low, high in ((turns[0], 0, 40), (turns[2], 40, 60)):
-                assert turn.wait(60)
+            for turn, low, high in ((turns[0], 2, 40), (turns[2], 40, 60)):
+                assert turn.wait(180)
                 yield pa.record_batch({"ts": [2 * i for i in range(low, high)], "k": [7] * (high - low)}, schema=SCHEMA)
-            assert turns[4].wait(60)
+            assert turns[4].wait(180)
 
         with self.query(paused(), other()).start(threads=2) as run:
             turns[0].set()
-            eventually(lambda: (0, 3, 78) in {entry[1:] for entry in run.passed_time}, 30)
+            eventually(lambda: (0, 3, 78) in {entry[1:] for entry in run.passed_time}, 180)
             turns[1].set()
-            eventually(lambda: run.metrics().set_aside == 2, 30)
+            eventually(lambda: run.metrics().set_aside == 2, 180)
             turns[2].set()
-            eventually(lambda: (0, 5, 118) in {entry[1:] for entry in run.passed_time}, 30)
+            eventually(lambda: (0, 5, 118) in {entry[1:] for entry in run.passed_time}, 180)
             turns[3].set()
             turns[4].set()
-            assert run.wait(30)
+            assert run.wait(180)
             return run.passed_time, run.to_arrow(), run.late
 
     def test_agree_a_replay_of_an_idle_source_gives_the_same_bytes(self):
         entries, result, late = self.recorded()
         assert late.column("ts").to_pylist() == [4, 60, 61, 90]
-        second = pa.table({"ts": [2 * i for i in range(60)], "k": [7] * 60}, schema=SCHEMA)
+        second = pa.table({"ts": [2 * i for i in range(2, 60)], "k": [7] * 58}, schema=SCHEMA)
         first = pa.table({"ts": self.ROWS, "k": [1] * 8}, schema=SCHEMA)
         for rows in (1, 2, 8):
             query = self.query(first.to_batches(rows), second.to_batches(rows))
             with query.start(threads=1, passed_time=entries) as run:
-                assert run.wait(30)
+                assert run.wait(180)
                 assert run.to_arrow().equals(result)
                 assert run.late.equals(late)
                 assert [entry for entry in run.passed_time if entry[1] == 0] == [e for e in entries if e[1] == 0]
@@ -198,7 +203,7 @@ class TestReplay:
 
         def paused():
             yield from first.slice(0, 3).to_batches()
-            assert read.wait(60)
+            assert read.wait(180)
             time.sleep(0.5)  # ten times idle_after; were it looked at, later rows would be late
             yield from first.slice(3).to_batches()
 
@@ -207,7 +212,7 @@ class TestReplay:
             read.set()
 
         with self.query(paused(), other(), late="error").start(threads=2, passed_time=[]) as run:
-            assert run.wait(30)
+            assert run.wait(180)
             assert run.passed_time == []
             assert run.to_arrow().column("ts").to_pylist() == [10, 10, 70, 510, 1010]
 

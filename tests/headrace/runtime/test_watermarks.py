@@ -35,7 +35,7 @@ from support.event_window import WINDOW
 from support.workloads import eventually
 
 SCHEMA = pa.schema({"ts": pa.int64(), "k": pa.int64()})
-WAIT_S = 60
+WAIT_S = 180
 
 
 def batch(*times, k=1):

@@ -126,7 +126,7 @@ def killed_under(stream, **options):
             pass
         os.kill(spark.sparkContext._gateway.proc.pid, signal.SIGKILL)
         try:
-            run.wait(60)
+            run.wait(180)
         except hr.HeadraceError as error:
             print(error)
 

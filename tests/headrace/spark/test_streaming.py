@@ -53,7 +53,7 @@ def frame_of(spark, folder, **options):
 
 
 def nothing_runs(spark):
-    return eventually(lambda: not spark.streams.active, 30)
+    return eventually(lambda: not spark.streams.active, 180)
 
 
 @pytest.mark.slow
@@ -78,12 +78,12 @@ def test_agree_files_that_come_while_it_runs(spark, incoming, expected):
     """A streaming DataFrame as it is; results so far are a DataFrame at any time."""
     write(incoming, 0, ROWS[:150])
     with counts(frame_of(spark, incoming)).start() as run:
-        eventually(lambda: run.metrics().tuples_out > 0, 60)
+        eventually(lambda: run.metrics().tuples_out > 0, 180)
         so_far = run.snapshot_to_spark(spark)
         assert 0 < so_far.count() < expected.num_rows
         write(incoming, 1, ROWS[150:])
-        eventually(lambda: run.metrics().tuples_in == 300, 60)
-        eventually(lambda: run.snapshot().num_rows > so_far.count(), 60)
+        eventually(lambda: run.metrics().tuples_in == 300, 180)
+        eventually(lambda: run.snapshot().num_rows > so_far.count(), 180)
         part = run.snapshot()
         assert part.combine_chunks().equals(expected.slice(0, part.num_rows).combine_chunks())
         assert run.state == "running"
@@ -103,13 +103,13 @@ def test_example_the_watermark_is_handed_over(spark, incoming):
     assert live.delay_us("ts") == 10_000_000 and live.delay_us("k") is None
     stream = hr.stream(live, event_time="ts", late="side").key_by("k").window("1min").aggregate(n=hr.count())
     with stream.start() as run:
-        assert run.wait(60)
+        assert run.wait(180)
         assert run.to_arrow()["n"].to_pylist() == [5, 1]
         assert run.late.num_rows == 1 and run.metrics().set_aside == 1
     late = hr.spark.live(frame, trigger={"availableNow": True})
     strict = hr.stream(late, event_time="ts").key_by("k").window("1min").aggregate(n=hr.count())
     with strict.start() as run, pytest.raises(LateRowError):
-        run.wait(60)
+        run.wait(180)
     nothing_runs(spark)
 
 
@@ -186,7 +186,7 @@ def test_example_a_query_that_fails_for_good_fails_the_run(spark, incoming):
     live = FailsBeforeHandingOver(frame_of(spark, incoming))
     with counts(live).start() as run:
         with pytest.raises(InputError, match=r"failed after batch 0.*the network is gone"):
-            run.wait(60)
+            run.wait(180)
         assert run.state == "failed"
     nothing_runs(spark)
 
@@ -198,7 +198,7 @@ def test_agree_the_next_run_goes_on_where_the_checkpoint_says(spark, incoming, t
         write(incoming, number, ROWS[150 * number : 150 * number + 150])
         live = hr.spark.live(frame_of(spark, incoming), checkpoint=checkpoint, trigger={"availableNow": True})
         with hr.stream(live, event_time="ts").forward().start() as run:
-            assert run.wait(60)
+            assert run.wait(180)
             taken += run.to_arrow()["ts"].to_pylist()
     assert taken == [t for t, _ in ROWS]
 
@@ -211,13 +211,13 @@ def test_example_what_a_stopped_run_had_taken_is_not_taken_again(spark, incoming
     checkpoint = str(tmp_path / "checkpoint")
     live = hr.spark.live(frame_of(spark, incoming), checkpoint=checkpoint)
     with hr.stream(live, event_time="ts").forward().start(rate=40.0) as run:
-        eventually(lambda: run.metrics().tuples_out >= 20 and live.last_batch >= 1, 60)
+        eventually(lambda: run.metrics().tuples_out >= 20 and live.last_batch >= 1, 180)
         run.stop()
         put_out = run.metrics().tuples_out
     nothing_runs(spark)
     again = hr.spark.live(frame_of(spark, incoming), checkpoint=checkpoint, trigger={"availableNow": True})
     with hr.stream(again, event_time="ts").forward().start() as run:
-        assert run.wait(60)
+        assert run.wait(180)
         taken = run.to_arrow()["ts"].to_pylist()
     begins = (len(ROWS) - len(taken)) // 50
     assert taken == [t for t, _ in ROWS[50 * begins :]]
@@ -232,7 +232,7 @@ def test_agree_spark_follows_the_results(spark, incoming, tmp_path, expected):
     out = tmp_path / "out"
     live = hr.spark.live(frame_of(spark, incoming), trigger={"availableNow": True})
     with counts(live).start(sink=hr.parquet_directory(out, every_s=0.05, rows_per_file=10)) as run:
-        assert run.wait(60)
+        assert run.wait(180)
     followed = spark.readStream.schema("ts long, k string, n long").parquet(str(out))
     seen = []
     query = followed.writeStream.foreachBatch(lambda frame, _: seen.append(frame.toArrow()))

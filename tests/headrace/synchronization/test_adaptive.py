@@ -177,7 +177,7 @@ def test_agree_a_run_whose_rates_change():
             for _ in range(batches):
                 looked = len(loop.observations)
                 held.let(1)
-                eventually(lambda looked=looked: len(loop.observations) > looked, 60)
+                eventually(lambda looked=looked: len(loop.observations) > looked, 180)
                 if is_over():
                     return
 

@@ -153,8 +153,8 @@ def test_an_interrupt_in_the_middle():
     main = threading.main_thread().ident
     assert main is not None
     timer = threading.Timer(0.2, signal.pthread_kill, (main, signal.SIGINT))
-    timer.start()
     with pytest.raises(KeyboardInterrupt):
+        timer.start()  # in here: it may be long before this thread goes on
         run.wait()
     run.stop()
     timer.join()

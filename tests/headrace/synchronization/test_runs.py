@@ -229,11 +229,11 @@ def test_a_plan_that_changes_is_recorded_and_a_wrong_one_is_refused():
         with pytest.raises(ParameterError, match="did you mean 'flat'"):
             run.reconfigure(plan="flad")
         change = run.reconfigure(plan=program.plan(streams, leaves=1))
-        assert change.wait(60).describe() == "plan 2 leaves (auto) → 1 leaf (appendix)"
+        assert change.wait(180).describe() == "plan 2 leaves (auto) → 1 leaf (appendix)"
         assert run["program"].plan == program.plan(streams, leaves=1)
         change = run.reconfigure(plan=program.plan(streams, leaves=4, by="chain").to_json())
-        assert change.wait(60).describe() == "plan 1 leaf (appendix) → 4 leaves"
-        run.reconfigure(plan="flat").wait(60)
+        assert change.wait(180).describe() == "plan 1 leaf (appendix) → 4 leaves"
+        run.reconfigure(plan="flat").wait(180)
         assert run["program"].plan == program.plan(streams, leaves=2, by="flat")
         held.let_go()
         assert run.wait(120)

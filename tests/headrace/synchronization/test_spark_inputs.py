@@ -18,7 +18,7 @@ from headrace.synchronization.inputs import Input, Router
 from planted_mistakes import planted
 from support import event_window
 
-HANG_S = 60
+HANG_S = 180
 WINDOW = hr.program(**event_window.WINDOW)
 VALUES = [pa.table({"ts": np.arange(i, 600, 2), "x": np.arange(300) % (7 - i)}) for i in range(2)]
 BARRIERS = pa.table({"ts": np.arange(99, 600, 100)})

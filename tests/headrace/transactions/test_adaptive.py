@@ -371,7 +371,7 @@ def test_example_a_run_of_its_own_accord():
     table = pa.table({"ts": [1, 2], "source": [0, 1], "target": [1, 2], "amount": [5, 2_000]})
     query = ledger(table)
     with query.start(threads=2, scheme="adaptive") as run:
-        assert run.wait(60)
+        assert run.wait(180)
     assert run.decisions.of_kind("attached")[0].controller == "AdaptiveScheme"
     assert run.to_arrow()["balance"].to_pylist() == [1_005, None]
     with pytest.raises(ParameterError, match="did you mean 'adaptive'"):
@@ -397,7 +397,7 @@ def test_example_schemes_that_cannot_run_the_functions_are_not_tried():
         query = hr.stream(table, event_time="ts").transact(function)
         with query.start(threads=2, scheme="adaptive") as run:
             assert set(run[function.__name__].control_loop.controller[-1].schemes) == tried
-            assert run.wait(60)
+            assert run.wait(180)
 
 
 def test_example_the_verdict_is_written_down_though_nothing_changes():

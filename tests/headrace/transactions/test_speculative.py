@@ -265,7 +265,7 @@ def test_agree_rows_that_come_to_be():
 @pytest.mark.slow
 def test_example_only_what_can_be_run_can_be_asked_for():
     query = hr.stream(drawn(0, 20), event_time="ts").transact(follow, emits={"o": "int64"})
-    with query.start(scheme="serial", threads=1, rate=10) as run:
+    with query.start(scheme="serial", threads=1, rate=0.1) as run:
         assert run.capabilities["scheme"].choices == KEYLESS
         with pytest.raises(ParameterError, match="lock"):
             run.reconfigure(scheme="lock")

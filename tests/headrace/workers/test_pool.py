@@ -33,13 +33,19 @@ def test_property_who_sleeps_needs_no_core_and_who_computes_does():
     for name, body in (("sleeps", lambda: over.wait(HANG_S)), ("burns", burn)):
         pool.start(name, body)
     names = ("sleeps", "burns")
-    first = eventually(lambda: pool.runnable_ns(names), HANG_S)
+
+    def asleep_both():
+        before = pool.runnable_ns(names)
+        time.sleep(0.05)
+        return before if before == pool.runnable_ns(names) else None
+
+    first = eventually(asleep_both, HANG_S)
     go_on.set()
     assert has_burnt.wait(HANG_S)
     last = pool.runnable_ns(names)
     over.set()
     asleep, at_work = (after - before for before, after in zip(first, last, strict=True))
-    assert at_work >= BURNT_NS > asleep  # but for what it took to fall asleep
+    assert at_work >= BURNT_NS > asleep
     assert pool.wait(HANG_S) == []
     eventually(lambda: pool.runnable_ns(names) is None, HANG_S)
     assert pool.runnable_ns(("unheard of",)) is None
