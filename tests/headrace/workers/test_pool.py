@@ -1,16 +1,20 @@
 """What the system says of a pool's threads.
 
 Property    a thread that waits for something needs no core meanwhile; one that computes does, for as long at least as it
-            computed. Who has not begun, or has ended, is not known.
+            computed. Who has not begun, or has ended, is not known. Whoever waits for the end of threads gives them turns, not
+            time: the process may stand still.
 Cannot see  systems that do not say it, for which the answer is None.
 """
 
+import itertools
 import sys
 import threading
 import time
+from types import SimpleNamespace
 
 import pytest
 
+from headrace.workers import pool as pool_module
 from headrace.workers.pool import WorkerPool
 from support.workloads import HANG_S, eventually
 
@@ -49,3 +53,19 @@ def test_property_who_sleeps_needs_no_core_and_who_computes_does():
     assert pool.wait(HANG_S) == []
     eventually(lambda: pool.runnable_ns(names) is None, HANG_S)
     assert pool.runnable_ns(("unheard of",)) is None
+
+
+def test_example_a_process_that_stands_still_gives_nobody_up(monkeypatch):
+    """Whenever it is looked at the clock, an hour is over."""
+    hours, over = itertools.count(0, 3_600), threading.Event()
+    monkeypatch.setattr(pool_module, "time", SimpleNamespace(**{**vars(time), "monotonic": lambda: next(hours)}))
+    pool = WorkerPool(lambda error: None)
+    pool.start("late", lambda: over.wait(HANG_S))
+    threading.Timer(0.3, over.set).start()
+    assert pool.wait(HANG_S) == []
+    over.clear()
+    for name in ("late", "held"):
+        pool.start(name, lambda: over.wait(HANG_S))
+    assert sorted(pool.wait(0.3)) == sorted(pool.wait(HANG_S, lambda name: True)) == ["held", "late"]
+    over.set()
+    assert pool.wait(HANG_S) == []

@@ -6,6 +6,7 @@ A worker says itself that it is done. `Thread.join` is not asked: in CPython
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -93,15 +94,16 @@ class WorkerPool:
         return [name for name, done in list(self._done.items()) if not done.is_set()]
 
     def wait(self, seconds: float, hardly: Callable[[str], bool] = lambda name: False) -> list[str]:
-        """Wait until all have ended, at most that long. Returns who has not.
+        """Wait until all have ended, about that long at most. Returns who has not.
 
         Threads whose name `hardly` says yes to may sit in code of the user's
-        that nothing can interrupt: they are given a moment only.
+        that nothing can interrupt: they are given a moment only. Moments count,
+        and not the clock: while the whole process stands still nobody can end.
         """
-        end = time.monotonic() + seconds
-        names = sorted(self._done, key=hardly)
-        for name in names:
+        left = math.ceil(seconds / _MOMENT_S)
+        for name in sorted(self._done, key=hardly):
             if hardly(name):
-                end = min(end, time.monotonic() + _MOMENT_S)
-            self._done[name].wait(max(0.0, end - time.monotonic()))
+                left = min(left, 1)
+            while not self._done[name].wait(_MOMENT_S if left else 0.0) and left:
+                left -= 1
         return self.alive
