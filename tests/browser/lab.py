@@ -12,7 +12,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -267,12 +267,19 @@ class Visit:
         self._scroll_to_dashboard()
 
     def run_new_cell(self, code: str) -> None:
-        """Write a cell after the last one and run it."""
-        self.page.locator(".jp-Notebook .jp-Cell").last.locator(".jp-InputPrompt, .jp-InputArea-prompt").first.click()
+        """Write a cell after the last one and run it. Its editor comes when it comes: what is typed before that is lost."""
+        cells = self.page.locator(".jp-Notebook .jp-Cell")
+        count = cells.count()
+        cells.last.locator(".jp-InputPrompt, .jp-InputArea-prompt").first.click()
         self.page.keyboard.press("Escape")
         self.page.keyboard.press("b")
+        until(lambda: cells.count() > count, SLOW, "one cell more")
         self.page.keyboard.press("Enter")
+        editor = self.page.locator(".jp-Notebook .jp-Cell.jp-mod-active .cm-content")
+        until(lambda: editor.count() and editor.evaluate("(e) => e.contains(document.activeElement)"), SLOW, "its editor")
         self.page.keyboard.insert_text(code)
+        written = code.strip().splitlines()[-1]
+        until(lambda: written in editor.inner_text(), SLOW, "what was typed")
         self.page.keyboard.press("Control+Enter")
 
     def _scroll_to_dashboard(self) -> None:
@@ -307,7 +314,7 @@ class Visit:
         def begins() -> bool:
             self.menu("Run", "Run All Cells")
             try:
-                begun.first.wait_for(timeout=15_000)
+                begun.first.wait_for(timeout=60_000)
             except TimeoutError:
                 return False
             return True
@@ -353,6 +360,10 @@ class Visit:
         """A column of the time plots."""
         values = self.bokeh("(models, name) => Array.from(models.series.data[name] ?? [])", column) or []
         return [] if len(values) == 1 else values
+
+    def last(self, column: str) -> float:
+        """The newest value of a column; the plots are waited for, which have none while the page is laid out anew."""
+        return until(lambda: self.series(column), SLOW, f"the plots have {column}")[-1]
 
     def until_rows(self, count: int, seconds: float) -> None:
         """The plots have so many rows; a cell that fails ends the wait."""
@@ -403,6 +414,24 @@ class Visit:
         until(got_it, SLOW, "the button got the click")
         button.evaluate("(b) => { delete b.dataset.clicked; }")
 
+    def enter(self, entry: Any, text: str, is_taken: Callable[[], Any]) -> None:
+        """Enter something until it is taken: what the kernel says of the value before may come between it and Enter."""
+
+        def enters() -> Any:
+            entry.fill(text)
+            entry.press("Enter")
+            with suppress(AssertionError):
+                return until(is_taken, SLOW / 4)
+            return False
+
+        until(enters, 2 * SLOW, f"{text} is taken")
+
+    def arrange(self, layout: str) -> None:
+        """Give the dashboard a layout, and wait until the page has heard of it."""
+        self.kernel.run(f"dashboard.arrange({layout!r})")
+        layouts = "(e) => ['compact', 'present'].find((name) => e.classList.contains(`headrace-${name}`)) ?? 'full'"
+        until(lambda: self.dashboard.evaluate(layouts) == layout, SLOW, f"the layout is {layout}")
+
     def drag_over_cells(self, panel: str, first: tuple[float, float], last: tuple[float, float]) -> None:
         """Select cells of a plot with the mouse, from one (x, y) of its data to another, both inside."""
         a, b = self.place_in(panel, (first[0] - 0.3, first[1] - 0.3), (last[0] + 0.3, last[1] + 0.3))
@@ -420,7 +449,7 @@ class Visit:
             self.page.wait_for_timeout(500)
             return (before,) if before is not None and value() == before else None
 
-        return until(same, 30, "a value that stands still")[0]
+        return until(same, SLOW, "a value that stands still")[0]
 
     def edge(self, which: str) -> float | None:
         """An edge or a measure of the dashboard; None in the moment in which the page is laid out anew."""

@@ -27,8 +27,8 @@ def take(visit: lab.Visit) -> None:
     until(lambda: visit.kernel.ask(lag_s) > BEHIND_S, SLOW, "the stream is behind")
     visit.button("+").click()
     until(lambda: visit.kernel.ask(lag_s) < 0.1, SLOW, "it has caught up")
-    caught_up = visit.series("t")[-1]
-    until(lambda: visit.series("t")[-1] > caught_up + 4, SLOW, "that can be seen")
+    caught_up = visit.last("t")
+    until(lambda: visit.last("t") > caught_up + 4, SLOW, "that can be seen")
     visit.button("Present").click()  # words that can be read in README's width
     visit.page.set_viewport_size({"width": WIDTH, "height": HEIGHT})
     visit.page.wait_for_timeout(2_000)  # drawn anew

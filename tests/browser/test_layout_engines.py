@@ -82,7 +82,7 @@ def visit(request, tmp_path_factory):
 
 @pytest.mark.parametrize("layout", ["full", pytest.param("compact", marks=pytest.mark.campaign), "present"])
 def test_example_nothing_is_cut_off_outside_or_covered(visit, layout):
-    visit.kernel.run(f"dashboard.arrange({layout!r})")
+    visit.arrange(layout)
     for width in (1_600, 1_000, 700):
         visit.page.set_viewport_size({"width": width, "height": 1_000})
         visit.page.evaluate("() => document.querySelector('.headrace-dashboard').scrollIntoView()")
@@ -93,10 +93,10 @@ def test_example_nothing_is_cut_off_outside_or_covered(visit, layout):
 
 def test_example_it_fits_a_screen(visit):
     """Presented, of 1,000 px, of which JupyterLab takes its own share."""
-    visit.kernel.run("dashboard.arrange('present')")
+    visit.arrange("present")
     visit.page.set_viewport_size({"width": 1_600, "height": 1_000})
     visit.stable(lambda: visit.dashboard.bounding_box())
-    assert visit.dashboard.bounding_box()["height"] <= visit.page.evaluate(lab.BESIDE)
+    lab.until(lambda: (visit.edge("height") or lab.HEIGHT) <= visit.page.evaluate(lab.BESIDE), lab.SLOW, "it fits")
 
 
 def test_example_no_error_in_the_browser(visit):

@@ -61,9 +61,9 @@ def test_example_enter_opens_the_dashboard(tour, asked, tmp_path):
         visit.page.goto(address)
         visit.page.wait_for_url("**/voila/render/alone.ipynb**", timeout=3 * SLOW * 1_000)
         until(lambda: tour.read() and visit.series("t")[-1:] > [2], 3 * SLOW, "the plots go on")
-        visit.button("+").click()
-        until(lambda: tour.read() and visit.series("threads")[-1] == 2, SLOW, "one thread more")
-        assert "Nothing lost, order kept" in visit.dashboard.inner_text()
+        visit.click_once(visit.button("+"))
+        until(lambda: tour.read() and visit.series("threads")[-1:] == [2], SLOW, "one thread more")
+        until(lambda: tour.read() and "Nothing lost, order kept" in visit.dashboard.inner_text(), SLOW, "the books balance")
     assert visit.outside == []
     tour.process.send_signal(signal.SIGINT)
     until(lambda: tour.read() and tour.process.poll() is not None, SLOW, "Ctrl-C ends it")

@@ -25,12 +25,12 @@ def test_example_the_dashboard_alone(tmp_path):
     with lab.dashboard_alone(tmp_path, Path(notebook).name) as address, lab.visiting(address, tmp_path) as visit:
         visit.page.goto(address, timeout=3 * SLOW * 1_000)
         visit.until_rows(5, 3 * SLOW)
-        before = visit.series("t")[-1]
-        until(lambda: visit.series("t")[-1] > before + 2, SLOW, "the plots go on")
+        before = visit.last("t")
+        until(lambda: visit.last("t") > before + 2, SLOW, "the plots go on")
         assert {"throughput", "lag", "latency", "threads", "load", "mapping"} <= set(visit.panel_texts())
-        visit.button("+").click()
-        until(lambda: visit.series("threads")[-1] == 2, SLOW, "one thread more")
-        assert "Nothing lost, order kept" in visit.dashboard.inner_text()
+        visit.click_once(visit.button("+"))
+        until(lambda: visit.last("threads") == 2, SLOW, "one thread more")
+        until(lambda: "Nothing lost, order kept" in visit.dashboard.inner_text(), SLOW, "the books balance")
         shown = visit.page.locator("body").inner_text()
         assert "Exercises" not in shown and "import headrace" not in shown, "more than the dashboard is shown"
         visit.shot("voila-1600")
