@@ -99,16 +99,20 @@ def test_example_the_lag_rises_and_falls(visit):
     # It keeps up with that; three times as much is beyond one thread, and in the mean of a while not.
     set_rate(visit, base)
     until(lambda: visit.last("lag_s") < 0.1, SLOW, "it keeps up")
+    begun = visit.last("t")
+
+    def lags():
+        """Of the time from the burst on, which may be over before it has been looked at."""
+        return [lag for t, lag in zip(visit.series("t"), visit.series("lag_s"), strict=False) if t > begun]
+
     visit.click_once(visit.button("Burst 3×"))
     wanted = f"run.rate = hr.rates.phases([(5, {3 * base}), (1, {base})])"
     until(lambda: wanted in visit.dashboard.inner_text(), SLOW, "the line of Python")
-    until(lambda: visit.kernel.ask(f"run.rate == {3 * base}"), SLOW, "three times the rate")
-    until(lambda: visit.last("lag_s") > 0.3, SLOW, "the burst is too much for one thread")
+    until(lambda: max(lags(), default=0) > 0.3, SLOW, "the burst is too much for one thread")
     visit.shot("overload-1600")
     visit.click_once(visit.button("+"))
     until(lambda: visit.kernel.ask("run['labour'].threads") == 2, SLOW, "two threads")
-    peak = max(until(lambda: visit.series("lag_s"), SLOW, "the plots"))
-    until(lambda: visit.last("lag_s") < 0.1 < peak, 2 * SLOW, "what piled up is gone")
+    until(lambda: visit.last("lag_s") < 0.1, 2 * SLOW, "what piled up is gone")
     until(lambda: visit.kernel.ask("run.rate") == base, SLOW, "back to the rate before")
     set_rate(visit, 200)
     until(lambda: "on time" in line(visit), SLOW, "on time again")
