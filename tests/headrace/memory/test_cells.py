@@ -35,8 +35,8 @@ PUBLISHED_BY_ANOTHER = {
     *("ring_ts", "ring_ref", "ring_at", "out_ts", "out_ref", "out_at", "out_seen", "out_node", "nodes"),
     *("primary", "a", "b", "c", "at", "list_words", "queue_ts", "queue_ref", "queue_at", "queue_seen", "queue_rank"),
     *("boundary", "boundary_epoch", "boundary_at"),
-    # Of rows that are passed on, published by the gate; counts that only an instance writes.
-    *("keys", "known", "valid", "latency", "stop"),
+    # Of rows that are passed on, and of their keys, published by the gates; counts that only an instance writes.
+    *("keys", "ids", "known", "valid", "latency", "stop"),
     # Of one thread, or of the holder of a flag.
     *("scratch", "reader"),
     # Configurations, published by the control record that names them.
