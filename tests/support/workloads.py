@@ -400,9 +400,10 @@ class Steered:
         self._allowed.release(1_000)  # several operators may read it, each for itself, and wait
 
     def _wait(self) -> None:
-        # A daemon thread of the run waits here; a test that fails must not leave it for ever.
-        if not self._open and not self._allowed.acquire(timeout=HANG_S):
-            raise TimeoutError("the test let no batch through for minutes")
+        # A daemon thread of the run waits here; a test that fails must not leave it for ever. Longer than any test waits:
+        # what it waits for must not end because its source gave up.
+        if not self._open and not self._allowed.acquire(timeout=600):
+            raise TimeoutError("the test let no batch through for ten minutes")
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         yield pa.RecordBatch.from_arrays([pa.array([], f.type) for f in self.table.schema], schema=self.table.schema)
