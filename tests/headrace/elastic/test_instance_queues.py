@@ -302,7 +302,7 @@ ROUTERS = {
         "changes at one place",
         "a control record brings time forward",
     ),
-    "one slot too many": (QUEUEING, " - t.end[r])  # W0", " - t.end[r] + 4)  # W0", "all of one source first", WRONG),
+    "one slot too many": (QUEUEING, "taken - t.end[r])", "taken - t.end[r] + 4)", "all of one source first", WRONG),
     "instances are not woken": (
         QUEUEING,
         "    signal(q.words, READERS_WAITING, q.event, DATA_EVENT)\n",
