@@ -161,8 +161,12 @@ def test_example_presented_words_are_large(visit):
         .filter((e) => e.checkVisibility() && !e.closest('.headrace-plot > :not(.headrace-events)'))
         .filter((e) => [...e.childNodes].some((n) => n.nodeType === 3 && n.textContent.trim()))
         .map((e) => [parseFloat(getComputedStyle(e).fontSize), e.textContent.slice(0, 30)])"""
-    small = lambda: [one for one in visit.dashboard.evaluate(sizes) if one[0] < 18]  # noqa: E731
-    until(lambda: len(visit.dashboard.evaluate(sizes)) > 15 and small() == [], SLOW, "all words are large")
+
+    def are_large():
+        found = visit.dashboard.evaluate(sizes)
+        return len(found) > 15 and all(size >= 18 for size, _ in found)
+
+    until(are_large, SLOW, "all words are large")
     fonts = """(models) => [...models.series.document._all_models.values()]
         .filter((m) => m.type?.endsWith('Axis'))
         .flatMap((m) => [m.axis_label_text_font_size, m.major_label_text_font_size])"""

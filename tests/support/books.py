@@ -9,7 +9,7 @@ import pytest
 
 import headrace as hr
 from support.kernel_text import change_kernels
-from support.workloads import steer
+from support.workloads import HANG_S, given_meanwhile, steer
 
 
 def check(metrics, before=None):
@@ -62,6 +62,16 @@ def watched(run, draw, most_threads=4):
             steer(run, threads=draw.choice([1, 2, most_threads, [0, most_threads - 1]]))
         time.sleep(draw.choice([0, 0, 1e-4, 1e-3]))
     return run.metrics()
+
+
+def changed_and_watched(run, inputs, draw):
+    """Change the threads of both operators of a run while sources give; then look until it is over."""
+    with given_meanwhile(inputs, draw):
+        for _ in range(12):
+            for name in ("upper", "lower"):
+                change = run[name].reconfigure(threads=draw.choice([1, 2, 4, [0, 3], [2], [1, 3]]))
+                assert change.wait(HANG_S).outcome in ("done", "unneeded", "no change")
+    return watched(run, draw)
 
 
 def counting(source):

@@ -17,8 +17,8 @@ import pytest
 import headrace as hr
 from headrace.elastic import passing
 from headrace.errors import AggregateOverflowError, OverflowInputError, ParameterError
-from support.books import check_end, watched
-from support.workloads import HANG_S, Steered, eventually, given_meanwhile
+from support.books import changed_and_watched, check_end
+from support.workloads import HANG_S, Steered, eventually
 
 WHOLE = pa.int64()
 GATE = {"passing": "gate", "channel": "shared"}
@@ -104,12 +104,7 @@ def test_agree_while_both_operators_are_reconfigured(seed):
     query = per_key(upper(given))
     inputs = [Steered(each, [50] * 400) for each in given]
     with per_key(upper(inputs)).start(threads=2, max_threads=4, **GATE) as run:
-        with given_meanwhile(inputs, draw):
-            for _ in range(12):
-                for name in ("upper", "lower"):
-                    change = run[name].reconfigure(threads=draw.choice([1, 2, 4, [0, 3], [2], [1, 3]]))
-                    assert change.wait(HANG_S).outcome in ("done", "unneeded", "no change")
-        last = watched(run, draw)
+        last = changed_and_watched(run, inputs, draw)
     check_end(last, rows=40_000)
     assert run.to_arrow().equals(query.to_arrow(passing="collector"))
 

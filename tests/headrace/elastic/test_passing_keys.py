@@ -21,9 +21,9 @@ from headrace.errors import OverflowInputError
 from headrace.ingress import keys
 from headrace.ingress.keys import KeyDictionary
 from headrace.windows import Window
-from support.books import check_end, watched
+from support.books import changed_and_watched, check_end
 from support.typed_cases import check_rows, payloads, stream
-from support.workloads import HANG_S, Steered, given_meanwhile
+from support.workloads import HANG_S, Steered
 
 GATE = {"passing": "gate", "channel": "shared"}
 FIRST, SECOND = Window(6, 3), Window(24, 12)
@@ -118,12 +118,7 @@ def test_agree_while_both_operators_are_reconfigured(seed):
     expected = lower(upper(given), ("room",)).to_arrow(passing="collector")
     inputs = [Steered(each, [50] * 300) for each in given]
     with lower(upper(inputs), ("room",)).start(threads=2, max_threads=4, **GATE) as run:
-        with given_meanwhile(inputs, draw):
-            for _ in range(12):
-                for name in ("upper", "lower"):
-                    change = run[name].reconfigure(threads=draw.choice([1, 2, 4, [0, 3], [2], [1, 3]]))
-                    assert change.wait(HANG_S).outcome in ("done", "unneeded", "no change")
-        last = watched(run, draw)
+        last = changed_and_watched(run, inputs, draw)
     check_end(last, rows=30_000)
     assert run.to_arrow().equals(expected)
 

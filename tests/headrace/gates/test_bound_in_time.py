@@ -9,17 +9,9 @@ Cannot see  whether they do cost that: `tests/headrace_bench/test_time_work.py` 
 import numpy as np
 import pytest
 
-from headrace.gates import MergedLog, ScaleGate, membership_kernel
+from headrace.gates import MergedLog, membership_kernel
 from headrace.gates.merged_log_kernel import SCANS
-
-both = pytest.mark.parametrize("Gate", [MergedLog, ScaleGate])
-
-
-def drain(gate, reader):
-    records = []
-    while (record := gate.get(reader)) is not None:
-        records.append(record)
-    return records
+from support.both_gates import both, drain
 
 
 @both

@@ -20,15 +20,7 @@ from headrace.gates.variants import source_kernels
 from headrace.memory.atomics import CELL
 from headrace.progress import END_OF_TIME, MIN_TIME
 from headrace.references import HEARTBEAT, SOURCE_SHIFT
-
-both = pytest.mark.parametrize("Gate", [MergedLog, ScaleGate])
-
-
-def drain(gate, reader):
-    records = []
-    while (record := gate.get(reader)) is not None:
-        records.append(record)
-    return records
+from support.both_gates import both, drain
 
 
 def merged(*sources):
