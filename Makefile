@@ -47,7 +47,7 @@ check: check-lint check-types check-imports check-quick  ## what to run while wo
 lab: $(STAMP)  ## JupyterLab on your copy of the notebooks (ARGS=--here: on those of the checkout)
 	@$(BIN)/headrace lab $(ARGS)
 
-dashboard: $(STAMP)  ## the dashboard alone, on a live stream, as a page for this machine only, with a token
+dashboard: $(STAMP)  ## the dashboard alone, on a live stream, as a page for this machine only, with a token (ARGS=--dark)
 	@$(BIN)/python -m headrace_widgets.serve $(ARGS)
 
 notebooks: $(STAMP)  ## run the notebooks and write them as HTML to build/notebooks (NOTEBOOKS=one.ipynb, ARGS="-p name value")

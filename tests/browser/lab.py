@@ -103,10 +103,10 @@ def jupyter_lab(folder: Path, settings: Settings = NO_MORE) -> Iterator[str]:
 
 
 @contextmanager
-def dashboard_alone(folder: Path, notebook: str) -> Iterator[str]:
+def dashboard_alone(folder: Path, notebook: str, *options: str) -> Iterator[str]:
     """Serve a notebook of a folder as `make dashboard` does, on a free port; gives the address, token included."""
     assert "$(BIN)/python -m headrace_widgets.serve $(ARGS)" in (ROOT / "Makefile").read_text()
-    command = [sys.executable, "-m", "headrace_widgets.serve", str(folder / notebook), "--no-browser", "--port=0"]
+    command = [sys.executable, "-m", "headrace_widgets.serve", str(folder / notebook), "--no-browser", "--port=0", *options]
     with _serving(command, folder) as server:
         yield until(lambda: _address(server, folder, f"voila/render/{notebook}"), START_S)
 

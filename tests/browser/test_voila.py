@@ -15,6 +15,16 @@ import pytest
 from browser import lab
 from browser.lab import ROOT, SLOW, until
 
+INK = """(models) => [...models.series.document._all_models.values()]
+    .filter((m) => m.type?.endsWith('Axis')).map((m) => m.axis_label_text_color)"""
+BRIGHT = """(colours) => colours.map((colour) => {
+    const pen = document.createElement('canvas').getContext('2d');
+    pen.fillStyle = colour; pen.fillRect(0, 0, 1, 1);
+    const [r, g, b, a] = pen.getImageData(0, 0, 1, 1).data;
+    return a ? (r + g + b) / 765 : null;
+})"""
+PAPER = """() => ['body', '.headrace-dashboard', '.headrace-panel'].map((one) =>
+    getComputedStyle(document.querySelector(one)).backgroundColor)"""
 REFUSED = ("/@fortawesome/fontawesome-free@", "/libs/mathjax/")
 
 pytestmark = pytest.mark.skipif(lab.chromium() is None, reason=lab.GET_ONE)
@@ -36,3 +46,15 @@ def test_example_the_dashboard_alone(tmp_path):
         visit.shot("voila-1600")
     assert visit.outside == []
     assert [problem for problem in visit.problems if not any(part in problem for part in REFUSED)] == []
+
+
+def test_example_the_page_and_its_plots_are_dark_where_that_was_asked_for(tmp_path):
+    notebook = shutil.copy(ROOT / "widgets" / "headrace_widgets" / "alone.ipynb", tmp_path)
+    dark_page = lab.dashboard_alone(tmp_path, Path(notebook).name, "--dark")
+    with dark_page as address, lab.visiting(address, tmp_path) as visit:
+        for asked, papers, inks in (("", (0, 0.25), (0.75, 1)), ("&theme=light", (0.9, 1), (0, 0.3))):
+            visit.page.goto(address + asked, timeout=3 * SLOW * 1_000)
+            visit.until_rows(5, 3 * SLOW)
+            for (low, high), colours in ((papers, visit.page.evaluate(PAPER)), (inks, visit.bokeh(INK))):
+                assert len(colours) >= 3
+                assert all(low <= bright <= high for bright in visit.page.evaluate(BRIGHT, colours)), colours

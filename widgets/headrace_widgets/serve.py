@@ -82,6 +82,7 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument("notebook", nargs="?", type=Path, default=NOTEBOOK, help="another one than the live stream of posts")
     parser.add_argument("--port", type=int, default=PORT, help="of 127.0.0.1; 0: any that is free (default: %(default)s)")
     parser.add_argument("--no-browser", action="store_true", help="only print the address")
+    parser.add_argument("--dark", action="store_true", help="page and plots light on dark")
     asked = parser.parse_args(arguments)
     if not asked.notebook.is_file():
         parser.error(f"notebook {str(asked.notebook)!r}: there is no such file")
@@ -100,6 +101,7 @@ def main(arguments: Sequence[str]) -> None:
             f"--MappingKernelManager.cull_idle_timeout={IDLE_S}",
             "--MappingKernelManager.cull_interval=10",
             "--VoilaConfiguration.file_allowlist=[]",
+            f"--VoilaConfiguration.theme={'dark' if asked.dark else 'light'}",
             f"--ServerApp.tornado_settings={{'headers': {{'Content-Security-Policy': {_POLICY!r}}}}}",
         ],
     )
