@@ -56,7 +56,7 @@ The packages and modules of the source. Each imports only from those below it::
     kernel                     how every kernel is compiled
     reference                  what every operator means, in plain Python: specification and oracle
 
-    arguments caches changes cores errors linkable loopback names progress rates references summary windows
+    arguments caches changes cores errors linkable loopback names progress rates references remembering summary windows
                                leaves, open to all
 
 Two more packages see this one: `headrace_widgets`, the dashboard, and `headrace_bench`, benchmarks and the

@@ -21,6 +21,7 @@ from numba import config, njit, typeof
 
 from headrace.caches.machine_code import KernelCache
 from headrace.linkable import UNWRAPPED, LinkableCompiler, OftenCompiler, SeldomCompiler
+from headrace.remembering import QuickCompiler
 
 JIT: bool = not config.DISABLE_JIT
 """False if kernels run as plain Python."""
@@ -28,6 +29,7 @@ JIT: bool = not config.DISABLE_JIT
 _POLICY: dict[str, Any] = {
     "nogil": True,
     "error_model": "numpy",
+    "no_cfunc_wrapper": True,  # nobody calls it from C
 }
 
 
@@ -80,14 +82,12 @@ def kernel(
     if borrows:
         policy["_nrt"] = False
     policy["inline"] = "always" if inline else "never"
-    if pipeline is not None:
-        policy["pipeline_class"] = pipeline
-    compiled = njit(**policy)(function)
+    compiled = njit(**policy, pipeline_class=pipeline or QuickCompiler)(function)
     if JIT:
         compiled._cache = KernelCache(function)
         if pipeline is None:
             compiler = OftenCompiler if often else SeldomCompiler if seldom else LinkableCompiler
-            linked = njit(**policy, **UNWRAPPED, pipeline_class=compiler)(function)
+            linked = njit(**{**policy, **UNWRAPPED}, pipeline_class=compiler)(function)
             linked._cache = KernelCache(function, is_linked=True)
             # What compiled code asks its callees.
             compiled.get_call_template = linked.get_call_template

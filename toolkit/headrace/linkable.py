@@ -18,7 +18,8 @@ from typing import Any, ClassVar
 
 from llvmlite import binding, ir
 from numba.core.codegen import JITCodeLibrary
-from numba.core.compiler import Compiler
+
+from headrace.remembering import QuickCompiler
 
 __all__ = [
     "REFUSE", "UNWRAPPED", "LibraryCompiler", "LinkableCompiler", "LinkableLibrary", "OftenCompiler", "SeldomCompiler",
@@ -108,7 +109,7 @@ class _SeldomLibrary(LinkableLibrary):
     placing = ("noinline", "cold")
 
 
-class LibraryCompiler(Compiler):
+class LibraryCompiler(QuickCompiler):
     """Numba's own passes, into a library of a kind of ours."""
 
     library: type[JITCodeLibrary]

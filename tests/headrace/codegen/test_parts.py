@@ -6,11 +6,9 @@ Cannot see  whether wide vectors are faster on a given machine: `headrace bench 
 import numpy as np
 import pytest
 from llvmlite import binding
-from numba.core.compiler import Flags
 
 from headrace.codegen.called import address_of
 from headrace.codegen.modules import load_module
-from headrace.codegen.parts import KnownFlags
 from headrace.kernel import JIT
 from headrace.memory.arena import COUNT, allocate_arena
 
@@ -91,17 +89,6 @@ def test_property_a_function_of_one_caller_is_copied_there_and_what_is_seldom_is
     called = {line.partition("call ")[2] for line in text.splitlines() if "call " in line}
     assert any("user_update" in call for call in called) == calls
     assert any("map_add" in call for call in called) and not any("map_find" in call for call in called)
-
-
-@pytest.mark.skipif(not JIT, reason="nothing is compiled")
-def test_flags_are_those_of_numba_and_follow_what_is_set():
-    flags, numbas = KnownFlags(), Flags()
-    for name, value in (("nrt", True), ("boundscheck", True), ("error_model", "numpy"), ("nrt", False)):
-        setattr(flags, name, value)
-        setattr(numbas, name, value)
-        assert flags.values() == numbas.values() and hash(flags) == hash(numbas)
-        assert flags == flags.copy() == KnownFlags(numbas) and isinstance(flags.copy(), KnownFlags)
-    assert flags != KnownFlags()
 
 
 @pytest.mark.skipif(not JIT, reason="nothing is compiled")

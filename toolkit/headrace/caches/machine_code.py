@@ -77,7 +77,6 @@ class MachineCodeCache(_Cache):
         path = self._path(sig, target_context.codegen())
         if path is None:
             return None
-        target_context.refresh()
         try:
             content = path.read_bytes()
         except FileNotFoundError:
@@ -91,6 +90,7 @@ class MachineCodeCache(_Cache):
             kept_sig, payload = pickle.loads(content[32:])
             if kept_sig != sig:
                 return None
+            target_context.refresh()
             loaded = _rebuilt(target_context, *payload)
         except Exception as error:  # unpickling damaged bytes raises anything
             return self._damaged(path, error)

@@ -8,12 +8,10 @@ together on a busy machine); the machine code is unchanged.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from llvmlite import binding, ir
 from numba.core.codegen import JITCodeLibrary
-from numba.core.compiler import Flags
 
 from headrace.linkable import REFUSE, UNWRAPPED, LibraryCompiler, LinkableLibrary, let_wrap, mark
 
@@ -39,46 +37,10 @@ class PartLibrary(LinkableLibrary):
         return
 
 
-class KnownFlags(Flags):
-    """Numba's own, which know their values.
-
-    To find what an operator such as ``+`` means for two types, Numba asks one overload after another, and each looks the
-    flags up in a dict of its own: thousands of times for one operator of ours, and each time all options are read.
-    """
-
-    __slots__ = ("_known",)
-
-    def __init__(self, copy_from: Flags | None = None):
-        super().__init__(copy_from)
-        self._known: tuple[tuple, dict[str, Any], int] = ((), {}, 0)
-
-    def _look(self) -> tuple[tuple, dict[str, Any], int]:
-        # A value is told by where it lies: `_values` is as long as it is unchanged.
-        now = (*self._values, *map(id, self._values.values()))
-        if self._known[0] != now or not self._known[1]:
-            values = super().values()
-            self._known = (now, values, hash(tuple(sorted(values))))
-        return self._known
-
-    def values(self) -> dict[str, Any]:
-        """All options with their values."""
-        return self._look()[1]
-
-    def __hash__(self) -> int:
-        return self._look()[2]
-
-    def __eq__(self, other: object) -> bool:
-        return self is other or super().__eq__(other)
-
-
 class EntryCompiler(LibraryCompiler):
     """Numba's own passes, into an `OperatorLibrary`."""
 
     library = OperatorLibrary
-
-    def compile_extra(self, func: Callable) -> Any:
-        self.state.flags = KnownFlags(self.state.flags)
-        return super().compile_extra(func)
 
 
 class AddressLibrary(OperatorLibrary):
@@ -173,9 +135,9 @@ USER: dict[str, Any] = {"pipeline_class": UserCompiler, **UNWRAPPED}
 """For `numba.njit`, of a part that is a user's function."""
 USER_WITHIN: dict[str, Any] = {"pipeline_class": UserWithinCompiler, **UNWRAPPED}
 """For `numba.njit`, of one with one caller, however large LLVM finds it."""
-USER_ALONE: dict[str, Any] = {"pipeline_class": UserAloneCompiler}
+USER_ALONE: dict[str, Any] = {"pipeline_class": UserAloneCompiler, "no_cfunc_wrapper": True}
 """For `numba.njit`, of one in a module without an entry."""
-ENTRY: dict[str, Any] = {"pipeline_class": EntryCompiler}
+ENTRY: dict[str, Any] = {"pipeline_class": EntryCompiler, "no_cfunc_wrapper": True}
 """For `numba.njit`, of the function that Python calls."""
 ADDRESSED: dict[str, Any] = {"pipeline_class": AddressCompiler, **UNWRAPPED}
 """For `numba.njit`, of functions that generated code calls by their addresses (`called`)."""

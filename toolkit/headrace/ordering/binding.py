@@ -8,8 +8,6 @@ read is copied into the ring. What a stage emits is never null.
 from __future__ import annotations
 
 import ast
-import copy
-import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -24,7 +22,7 @@ from headrace.codegen.bindings import (
     memory_of_workers,
     texts_in,
 )
-from headrace.codegen.capture import CapturedFunction, capture
+from headrace.codegen.capture import capture
 from headrace.codegen.functions import GeneratedFunction, specialise
 from headrace.codegen.kinds import Kind
 from headrace.codegen.text import attributes
@@ -238,7 +236,7 @@ POLICY_FIELDS = {
 
 def bind_policy(function: Callable, debug: bool = False) -> GeneratedFunction:
     """Rewrite a schedule of the user's: how urgent a stage is."""
-    captured = _captured(function)
+    captured = capture(function)
     if not any(isinstance(node, ast.Return) for node in ast.walk(captured.node)):
         # What only raises has no type, and the compiler's word of it would be about no function in particular.
         raise captured.error("must return a number, how urgent a stage is")
@@ -264,7 +262,6 @@ class _Writing:
         self, number: int, stage: Stage, columns: Sequence[Column], fields: Mapping[str, Binding]
     ) -> GeneratedFunction:
         """What a stage does with a record."""
-        captured = _captured(stage.function)
         bindings: dict[str, Any] = {"t": fields} | ({"state": placed.bindings(stage.state)} if stage.is_kept else {})
         values = [f"{part}_{one.name}" for one in columns for part in ("c", "n")]
         emits: dict[str, Any] = {}
@@ -273,7 +270,7 @@ class _Writing:
         else:
             emits |= _emission(number, stage)
         return specialise(
-            captured,
+            stage.function,
             name=f"user_{number}",
             arguments=stage.roles,
             bindings=bindings,
@@ -287,7 +284,7 @@ class _Writing:
         """What a stage does at the end of the stream."""
         assert stage.end is not None
         return specialise(
-            _captured(stage.end),
+            stage.end,
             name=f"end_{number}",
             arguments=("state", "emit"),
             bindings={"state": placed.bindings(stage.state)},
@@ -295,11 +292,6 @@ class _Writing:
             **_emission(number, stage, is_end=True),
             **self._options,
         )
-
-
-def _captured(function: Any) -> CapturedFunction:
-    captured = capture(function)
-    return dataclasses.replace(captured, node=copy.deepcopy(captured.node))
 
 
 def _emission(number: int, stage: Stage, is_end: bool = False) -> dict[str, Any]:
