@@ -8,6 +8,7 @@ Cannot see  Locale or time-zone data of the machine.
 from __future__ import annotations
 
 import datetime
+import itertools
 import math
 import operator
 import pickle
@@ -81,13 +82,52 @@ def test_example_an_expression_without_end_is_refused():
         endless.value_type(pa.schema({"n": pa.int64()}))
 
 
-def test_example_integers_beyond_int64_are_compared_and_named():
-    batch = pa.record_batch({"n": pa.array([2**64 - 1, 5, None], pa.uint64()), "m": [-1, 5, 5]})
-    assert (col("n") > 5).evaluate(batch).to_pylist() == [True, False, None]
-    assert (col("n") == 5).evaluate(batch).to_pylist() == [False, True, None]
-    for beyond in (col("n") + 1, col("n") > -1, col("n") == col("m")):
-        with pytest.raises(OverflowInputError, match=r"col\('n'\).*: 18446744073709551615 is above.*cast the column to float64"):
-            beyond.evaluate(batch)
+BEYOND = (0, 5, 2**53 + 1, 2**63 - 1, 2**63, 2**63 + 1, 2**64 - 1)
+
+
+def test_oracle_integers_beyond_int64_are_compared():
+    """With constants and columns of any integers, which none of int64, uint64 and float64 has all of."""
+    others = (-(2**63), -1, *BEYOND)
+    unsigned = pa.record_batch({"n": pa.array([*BEYOND, None], pa.uint64())})
+    compared = (operator.lt, operator.le, operator.gt, operator.ge, operator.eq, operator.ne)
+    for compare, other in itertools.product(compared, others):
+        expected = [compare(n, other) for n in BEYOND]
+        assert compare(col("n"), other).evaluate(unsigned).to_pylist() == [*expected, None], (compare, other)
+        expected = [compare(other, n) for n in BEYOND]
+        assert compare(other, col("n")).evaluate(unsigned).to_pylist() == [*expected, None], (compare, other)
+    signed = [number for number in others if number < 2**63]
+    pairs = list(itertools.product(BEYOND, signed))
+    both = pa.record_batch({"n": pa.array([n for n, _ in pairs], pa.uint64()), "m": [m for _, m in pairs]})
+    for compare in compared:
+        assert compare(col("n"), col("m")).evaluate(both).to_pylist() == [compare(n, m) for n, m in pairs], compare
+        assert compare(col("m"), col("n")).evaluate(both).to_pylist() == [compare(m, n) for n, m in pairs], compare
+        assert compare(col("m"), 2**63).evaluate(both).to_pylist() == [compare(m, 2**63) for _, m in pairs], compare
+
+
+def test_oracle_integers_beyond_int64_are_looked_for():
+    unsigned = pa.array([*BEYOND, None], pa.uint64())
+    signed = pa.array([-(2**63), -1, 5, 2**63 - 1, None], pa.int64())
+    for numbers in (unsigned, signed):
+        for wanted in ([-1], [2**63], [2**64 - 1, 0, -1], [-(2**63), 2**63 - 1, 5], [np.uint64(2**63)], []):
+            expected = [None if n is None else n in wanted for n in numbers.to_pylist()]
+            found = col("n").is_in(wanted).evaluate(pa.record_batch({"n": numbers}))
+            assert found.to_pylist() == expected, (numbers.type, wanted)
+
+
+def test_example_integers_beyond_int64_are_named_and_the_advice_works():
+    batch = pa.record_batch({"n": pa.array([2**64 - 1, 5, None], pa.uint64()), "m": [2**62, 2**62, 1]})
+    with pytest.raises(OverflowInputError, match=r"col\('n'\).*: 18446744073709551615 is above.*add 0.0 to the integer first"):
+        (col("n") + 1).evaluate(batch)
+    with pytest.raises(OverflowInputError, match=r"overflow; add 0.0 to the integer first"):
+        (col("m") * 4).evaluate(batch)
+    with pytest.raises(InputError, match=r"cast\('float64'\): \d+ may not be kept exactly; add 0.0 instead"):
+        col("n").cast("float64").evaluate(batch)
+    assert ((col("n") + 0.0) * 2).evaluate(batch).to_pylist() == [2.0**65, 10.0, None]
+    assert ((col("m") + 0.0) * 4).evaluate(batch).to_pylist() == [2.0**64, 2.0**64, 4.0]
+    assert (col("n") / 2).evaluate(batch).to_pylist() == [2.0**63, 2.5, None]
+    assert ((col("n") + 0.0) // 2).evaluate(batch).to_pylist() == [2.0**63, 2.0, None]
+    with pytest.raises(ParameterError, match="9223372036854775808: is beyond int64"):
+        col("n") + 2**63
 
 
 def test_example_comparisons_and_logic():

@@ -28,10 +28,13 @@ from headrace.expressions.operands import (
     common_type,
     comparable,
     condition,
+    constant,
     divide_down,
     half_to_even,
     is_text,
     mixed,
+    signed_and_not,
+    those_among,
     value_set,
     widened,
 )
@@ -249,22 +252,22 @@ class Expression:
         return self.round()
 
     def __lt__(self, other: object) -> Expression:
-        return Binary("<", self, lit(other))
+        return Binary("<", self, _compared(other))
 
     def __le__(self, other: object) -> Expression:
-        return Binary("<=", self, lit(other))
+        return Binary("<=", self, _compared(other))
 
     def __gt__(self, other: object) -> Expression:
-        return Binary(">", self, lit(other))
+        return Binary(">", self, _compared(other))
 
     def __ge__(self, other: object) -> Expression:
-        return Binary(">=", self, lit(other))
+        return Binary(">=", self, _compared(other))
 
     def __eq__(self, other: object) -> Expression:  # type: ignore[override]
-        return Binary("==", self, lit(other))
+        return Binary("==", self, _compared(other))
 
     def __ne__(self, other: object) -> Expression:  # type: ignore[override]
-        return Binary("!=", self, lit(other))
+        return Binary("!=", self, _compared(other))
 
     # Equality builds an expression, so sets and dictionaries go by identity.
     __hash__ = object.__hash__
@@ -323,7 +326,10 @@ class Expression:
         return Unary("length", self)
 
     def cast(self, kind: str) -> Expression:
-        """Convert to int64, int32, float64, float32, bool, string or timestamp; a lossy value is an error."""
+        """Convert to int64, int32, float64, float32, bool, string or timestamp; a lossy value is an error.
+
+        An integer beyond 2**53 may be none of float64's; ``col(name) + 0.0`` is the nearest one.
+        """
         if kind not in _CAST_TYPES:
             raise ParameterError(f"cast({kind!r}): the kinds are {', '.join(_CAST_TYPES)}")
         return Cast(self, kind)
@@ -358,7 +364,7 @@ class Literal(Expression):
     value: Any
 
     def _compute(self, batch):
-        return pa.scalar(self.value)
+        return constant(self.value)
 
     def __repr__(self):
         return repr(self.value)
@@ -427,9 +433,13 @@ class IsIn(Expression):
         known = [value for value in self.values if value is not None and value == value]
         found: Any = pa.scalar(False)
         for value in known if pa.types.is_null(array.type) else ():
-            found = pc.equal(array, pa.scalar(value))
+            found = pc.equal(array, constant(value))
+        are_whole = pa.types.is_integer(array.type) and all(type(value) is int for value in known)
+        if are_whole:
+            known = those_among(array.type, known)
         if known and not pa.types.is_null(array.type):
-            target = array.type if is_text(array.type) or pa.types.is_temporal(array.type) else None
+            takes_type = is_text(array.type) or pa.types.is_temporal(array.type) or (are_whole and pa.types.is_uint64(array.type))
+            target = array.type if takes_type else None
             options = call(self, lambda side: value_set(known, target), array)
             if target is None and options.type != array.type:
                 common = common_type(self, array.type, options.type)
@@ -464,14 +474,15 @@ class Binary(Expression):
             function = pc.and_kleene if operator == "&" else pc.or_kleene
             return call(self, function, condition(self, left), condition(self, right))
         if operator in _COMPARISONS:
-            left, right = mixed(*comparable(self, left, right))
+            left, right = signed_and_not(*mixed(*comparable(self, left, right)))
             return call(self, _COMPARISONS[operator], left, right)
-        left, right = widened(self, left), widened(self, right)
-        if operator in ("//", "%"):
-            return divide_down(self, operator, left, right)
         if operator == "/":
             left, right = as_float(self, left, right), as_float(self, right, left)
             return call(self, pc.divide, left, right)
+        if not (pa.types.is_floating(left.type) or pa.types.is_floating(right.type)):
+            left, right = widened(self, left), widened(self, right)
+        if operator in ("//", "%"):
+            return divide_down(self, operator, left, right)
         return call(self, _ARITHMETIC[operator], *mixed(left, right))
 
     def _operands(self):
@@ -518,8 +529,14 @@ def col(name: str) -> Expression:
     return Column(name)
 
 
+def _compared(value: object) -> Expression:
+    """Make a constant of what is compared and not computed with: of whole numbers also those that only uint64 has."""
+    whole = value.item() if isinstance(value, np.integer) else value
+    return Literal(whole) if type(whole) is int and 2**63 <= whole < 2**64 else lit(value)
+
+
 def _constant(value: object) -> Any:
-    literal = lit(value)
+    literal = _compared(value)
     if not isinstance(literal, Literal):
         raise ParameterError(f"is_in([{literal!r}]): the values must be constants; compare with == instead")
     return literal.value
@@ -536,7 +553,7 @@ def lit(value: object) -> Expression:
     Raises
     ------
     ParameterError
-        None, of which nothing is known, an integer beyond 64 bits, a decimal, or what is no constant.
+        None, of which nothing is known, an integer beyond int64, a decimal, or what is no constant.
 
     Examples
     --------
@@ -556,7 +573,7 @@ def lit(value: object) -> Expression:
         return Literal(value)
     if isinstance(value, int):
         if not -(2**63) <= value < 2**63:
-            raise ParameterError(f"{value}: does not fit in 64 bits")
+            raise ParameterError(f"{value}: is beyond int64, in which whole numbers are computed; give a float, {value}.0")
         return Literal(value)
     if isinstance(value, decimal.Decimal):
         raise ParameterError(f"{value!r}: decimals are not carried; write float({value})")

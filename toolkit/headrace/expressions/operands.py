@@ -24,6 +24,12 @@ from headrace.errors import (
 
 _BEYOND_INT64 = re.compile(r"Integer value (\d+) not in range: 0 to 9223372036854775807$")
 """What Arrow says of a uint64 that is to become int64."""
+_BEYOND_FLOAT64 = re.compile(r"Integer value (-?\d+) not in range: -?\d+ to 9007199254740992$")
+_AS_FLOAT = "add 0.0 to the integer first, which makes it float64"
+"""A cast would not do: it refuses what float64 has to round, as most integers so large."""
+
+_WIDER = pa.decimal128(20)
+"""Has all of int64 and of uint64."""
 
 Value = Any
 """A column, or a constant: pa.Array or pa.Scalar."""
@@ -46,12 +52,13 @@ def call(expression: object, function: Callable, *arguments: Any, **options: Any
     except pa.ArrowInvalid as error:
         text = str(error).splitlines()[0]
         if "overflow" in text:
-            raise OverflowInputError(f"{expression!r}: integer overflow; cast to float64 first") from error
+            raise OverflowInputError(f"{expression!r}: integer overflow; {_AS_FLOAT}") from error
         beyond = _BEYOND_INT64.match(text)
         if beyond is not None:
-            raise OverflowInputError(
-                f"{expression!r}: {beyond[1]} is above the range of int64; cast the column to float64 first"
-            ) from error
+            raise OverflowInputError(f"{expression!r}: {beyond[1]} is above the range of int64; {_AS_FLOAT}") from error
+        inexact = _BEYOND_FLOAT64.match(text)
+        if inexact is not None:
+            raise InputError(f"{expression!r}: {inexact[1]} may not be kept exactly; add 0.0 instead, which rounds") from error
         raise InputError(f"{expression!r}: {text}") from error
 
 
@@ -108,7 +115,31 @@ def value_set(values: list[Any], target: pa.DataType | None) -> pa.Array:
     """Return constants as an array, of a column's type if that is given."""
     if target is None:
         return pa.array(values)
-    return pa.array([as_type(pa.scalar(value), target).as_py() for value in values], target)
+    return pa.array([as_type(constant(value), target).as_py() for value in values], target)
+
+
+def those_among(kind: pa.DataType, values: list[int]) -> list[int]:
+    """Return the constants that integers of a type may be equal to: of uint64 or, as int64, of any other."""
+    low, high = (0, 2**64) if pa.types.is_uint64(kind) else (-(2**63), 2**63)
+    return [value for value in values if low <= value < high]
+
+
+def constant(value: Any) -> pa.Scalar:
+    """Return a constant; a whole number beyond int64 is of uint64."""
+    return pa.scalar(value, pa.uint64() if type(value) is int and value >= 2**63 else None)
+
+
+def signed_and_not(left: Value, right: Value) -> tuple[Value, Value]:
+    """Return uint64 and integers with a sign in a type that has both: int64, where that has all of them."""
+    is_mixed = any(pa.types.is_uint64(side.type) for side in (left, right)) and any(
+        pa.types.is_signed_integer(side.type) for side in (left, right)
+    )
+    if not is_mixed:
+        return left, right
+    try:
+        return pc.cast(left, pa.int64()), pc.cast(right, pa.int64())
+    except pa.ArrowInvalid:
+        return pc.cast(left, _WIDER), pc.cast(right, _WIDER)
 
 
 def as_type(constant: pa.Scalar, target: pa.DataType) -> pa.Scalar:
@@ -183,7 +214,7 @@ def divide_down(expression: object, operator: str, left: Value, right: Value) ->
     if integers and (b == 0).any():
         raise InputError(f"{expression!r}: division by zero; filter such rows out first")
     if integers and operator == "//" and ((b == -1) & (a == np.iinfo(np.int64).min)).any():
-        raise OverflowInputError(f"{expression!r}: integer overflow; cast to float64 first")
+        raise OverflowInputError(f"{expression!r}: integer overflow; {_AS_FLOAT}")
     with np.errstate(all="ignore"):
         values = np.floor_divide(a, b) if operator == "//" else np.remainder(a, b)
     result = pa.array(values, target, mask=~valid)
