@@ -94,7 +94,12 @@ def validity(array: pa.Array) -> np.ndarray | None:
 
 def presence(array: pa.Array) -> np.ndarray | None:
     """Return what `validity` does, of any type: a union has its nulls in its parts, runs have them in their values."""
-    array = pc.run_end_decode(array) if pa.types.is_run_end_encoded(array.type) else plain(array)
+    if pa.types.is_run_end_encoded(array.type):
+        known = presence(array.values)
+        rows = np.arange(array.offset, array.offset + len(array))
+        # Arrow decodes runs of simple types only.
+        return None if known is None else known[np.searchsorted(np.asarray(array.run_ends), rows, "right")]
+    array = plain(array)
     return bits_of(pc.is_valid(array)) if pa.types.is_union(array.type) else validity(array)
 
 

@@ -77,11 +77,11 @@ class Running(Protocol):
 def lacks_checkpoints(sections: Mapping[str, Section], outputs: Sequence[Output]) -> str:
     """Why a query takes no checkpoints; "" if it does."""
     each = list(sections.values())
-    if len(each) == 1 and len(outputs) > 1:
-        return "a run with several results takes no checkpoints: start one for each"
+    if all(section.checkpointed() is None for section in each):
+        return each[0].lacks_checkpoints
     if len(each) > 1:
         return "a query of several operators takes no checkpoints: give the results of one to the other as a table"
-    return each[0].lacks_checkpoints if each[0].checkpointed() is None else ""
+    return "a run with several results takes no checkpoints: start one for each" if len(outputs) > 1 else ""
 
 
 class Checkpointing:
