@@ -14,6 +14,7 @@ import pytest
 
 from browser import lab
 from browser.lab import ROOT, SLOW, until
+from browser.layout import problems
 
 INK = """(models) => [...models.series.document._all_models.values()]
     .filter((m) => m.type?.endsWith('Axis')).map((m) => m.axis_label_text_color)"""
@@ -25,6 +26,9 @@ BRIGHT = """(colours) => colours.map((colour) => {
 })"""
 PAPER = """() => ['body', '.headrace-dashboard', '.headrace-panel'].map((one) =>
     getComputedStyle(document.querySelector(one)).backgroundColor)"""
+EMPTY = """() => window.innerHeight - window.scrollY
+    - document.querySelector('.headrace-dashboard').getBoundingClientRect().bottom"""
+HIGH = 1_000
 REFUSED = ("/@fortawesome/fontawesome-free@", "/libs/mathjax/")
 
 pytestmark = pytest.mark.skipif(lab.chromium() is None, reason=lab.GET_ONE)
@@ -44,6 +48,12 @@ def test_example_the_dashboard_alone(tmp_path):
         shown = visit.page.locator("body").inner_text()
         assert "Exercises" not in shown and "import headrace" not in shown, "more than the dashboard is shown"
         visit.shot("voila-1600")
+        visit.arrange("compact")
+        for width in (1_600, 1_000):
+            visit.page.set_viewport_size({"width": width, "height": HIGH})
+            until(lambda: 0 <= visit.page.evaluate(EMPTY) < HIGH / 10, SLOW, f"compact fills the window, {width} px")
+            assert problems(visit) == ()
+            visit.page.screenshot(path=lab.SHOTS / f"voila-compact-{width}.png")
     assert visit.outside == []
     assert [problem for problem in visit.problems if not any(part in problem for part in REFUSED)] == []
 

@@ -6,6 +6,7 @@
 
 const STRIP = 44;  // height of the line about lag and bottleneck, presented
 const WORDS = [334, 394];  // height of all but plots from the first of them on, and around the page: in a wide window, a narrow one
+const AROUND = 104;  // height of a panel's words, two lines of them, and of the space around it
 
 // BokehJS comes from the kernel's own Bokeh, once per page: no network, and nothing of it in the saved notebook.
 function loadBokeh(model) {
@@ -95,6 +96,20 @@ function lookUpNoStyles(view, document_) {
   };
 }
 
+// So high that a dashboard which has the page to itself ends where the window does; in a notebook cells follow it.
+function growsTo(look, el, dashboard) {
+  const cells = el.querySelector(".headrace-cells");
+  if (!look.most || !dashboard || !cells || el.closest(".jp-NotebookPanel")) return look.height;
+  const [box, plots] = [dashboard.getBoundingClientRect(), el.getBoundingClientRect()];
+  const words = box.height - plots.height + AROUND * rowsOf(cells);
+  const room = (window.innerHeight - (box.top + window.scrollY) - words) / rowsOf(cells);
+  return Math.round(Math.min(look.most, Math.max(look.height, room)));
+}
+
+function rowsOf(cells) {
+  return Math.ceil(cells.childElementCount / getComputedStyle(cells).gridTemplateColumns.split(" ").length);
+}
+
 // Height of figures, their type, the width of their lines: as `look` says, else as they were made.
 function resize(document_, look, el) {
   const isNarrow = window.innerWidth < 1200;
@@ -102,12 +117,13 @@ function resize(document_, look, el) {
   const dashboard = el.closest(".headrace-dashboard");  // some engines have more controls above the plots than others
   const above = dashboard ? el.getBoundingClientRect().top - dashboard.getBoundingClientRect().top : 0;
   const fills = Math.min(460, Math.max(180, (window.innerHeight - Math.max(rest, above + WORDS[+isNarrow])) / 2));
+  const asked = growsTo(look, el, dashboard);
   for (const model of document_._all_models.values()) {
     const made = (model.headrace ??= {
       height: model.height, line: model.line_width?.value ?? model.line_width, labels: model.min_border_top,
     });
     if (model.type === "Figure") {
-      model.height = look.height === 0 ? fills : look.height ?? made.height;
+      model.height = look.height === 0 ? fills : asked ?? made.height;
       for (const { ticker } of model.left) if (ticker.type === "BasicTicker") ticker.desired_num_ticks = look.ticks ?? 6;
       if (made.labels) model.min_border_top = Math.max(made.labels, (look.font ?? 0) + 8);
     }

@@ -63,8 +63,9 @@ class LivePlot(anywidget.AnyWidget):
     shown = t.List().tag(sync=True)
     """Keys of the figures that are shown; none: all of them."""
     look = t.Dict().tag(sync=True)
-    """How large: `height` of a figure in pixels (0: so that two rows of them fill the window; none: its own), `font` of
-    its words in pixels, `line` by which factor lines are wider, `ticks` how many about on a vertical axis."""
+    """How large: `height` of a figure in pixels (0: so that two rows of them fill the window; none: its own), `most`
+    so high where the dashboard has a page to itself and the window has room, `font` of its words in pixels, `line` by which
+    factor lines are wider, `ticks` how many about on a vertical axis."""
 
     def __init__(
         self,
