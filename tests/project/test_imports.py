@@ -27,7 +27,7 @@ FILES = [
     "__main__",
     "cli", "demo", "doctor", "lab", "lesson", "tour", "counterfactual", "controllers", "prometheus", "report", "kernel",
     "arguments", "changes", "cores", "errors", "linkable", "loopback", "names", "progress", "rates", "references",
-    "summary", "windows",
+    "remembering", "summary", "windows",
 ]  # fmt: skip
 
 ROOM_ORDER = "a room imports only rooms below it"
