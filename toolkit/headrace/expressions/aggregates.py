@@ -154,7 +154,8 @@ def quantile(column: str, q: float, ignore_nan: bool = False) -> Aggregate:
     """Find the value below which a part of the non-null values lies, exactly.
 
     Between two values it is interpolated, as by DuckDB's ``quantile_cont`` and pandas: of n values
-    in their order the one at ``q * (n - 1)``. float64; a time or duration stays one, rounded to its unit.
+    in their order the one at ``q * (n - 1)``. float64; a time or duration stays one, rounded to its unit, a date to
+    whole days.
 
     Parameters
     ----------
@@ -185,7 +186,10 @@ def quantile(column: str, q: float, ignore_nan: bool = False) -> Aggregate:
 
 @explains_arguments()
 def mode(column: str) -> Aggregate:
-    """Find the most frequent non-null value, of those that are equally frequent the smallest; of the column's type."""
+    """Find the most frequent non-null value, of those that are equally frequent the smallest; of the column's type.
+
+    All zeros are one value, 0.0, and so are all NaN, which is larger than all numbers.
+    """
     return Aggregate("mode", column_name("mode", column))
 
 
