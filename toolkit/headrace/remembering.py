@@ -1,8 +1,8 @@
 """What Numba found a call of an operator or a library function to mean, remembered between the functions it compiles.
 
 To find what ``+`` means for two types, Numba asks one overload after another, at every ``+`` of every function and again
-each time that it goes through the function: a quarter of the time in which it compiled an operator of ours, and more than
-LLVM took. The answer depends on the function, the types and the flags alone. `QuickCompiler` gives Numba's passes a typing
+each time that it goes through the function: up to a quarter of the time in which it compiled an operator of ours.
+The answer depends on the function, the types and the flags alone. `QuickCompiler` gives Numba's passes a typing
 context that keeps it.
 
 Numba gives two answers at once: the signature, which it returns, and what implements it, which it notes in the function's
@@ -59,7 +59,7 @@ class KnownFlags(Flags):
 
     def __eq__(self, other: object) -> bool:
         if isinstance(other, KnownFlags):
-            return self is other or self.answers is other.answers
+            return self.answers is other.answers
         return super().__eq__(other)
 
 
@@ -88,12 +88,6 @@ class RememberingContext(Context):
     def __init__(self, context: Context):
         self.__dict__ = context.__dict__  # what is registered with one is registered with both
 
-    @staticmethod
-    @functools.cache
-    def over(context: Context) -> RememberingContext:
-        """The one over a context."""
-        return context if isinstance(context, RememberingContext) else RememberingContext(context)
-
     def resolve_function_type(self, func: Any, args: tuple, kws: Any) -> Any:
         """Signature of a call."""
         flags, function = ConfigStack.top_or_none(), self._lookup_global(func) or func
@@ -112,10 +106,13 @@ class RememberingContext(Context):
         return signature
 
 
+_context_over = functools.cache(RememberingContext)
+
+
 class QuickCompiler(Compiler):
     """Numba's own passes, which remember."""
 
     def compile_extra(self, func: Callable) -> Any:
         self.state.flags = KnownFlags(self.state.flags)
-        self.state.typingctx = RememberingContext.over(self.state.typingctx)
+        self.state.typingctx = _context_over(self.state.typingctx)
         return super().compile_extra(func)

@@ -161,7 +161,7 @@ def as_type(constant: pa.Scalar, target: pa.DataType) -> pa.Scalar:
     if is_text(target) and pa.types.is_string(constant.type):
         return constant.cast(target)
     if pa.types.is_uint64(target) and pa.types.is_integer(constant.type) and constant.is_valid and constant.as_py() >= 0:
-        return constant.cast(target)  # else Arrow has the column become int64, which not all of it may fit into
+        return constant.cast(target)  # else the whole column would have to change its type
     return constant
 
 
