@@ -28,6 +28,12 @@ SCALE = float(os.environ.get("HEADRACE_SCHEDULES", "1"))
 """Campaign: the number of schedules is multiplied by this."""
 
 
+CHANGES = (1, 2, 3, 5)
+"""Of priorities, in the kinds of schedules that are drawn by them."""
+LENGTH = 120
+"""Steps within which they change."""
+
+
 class FailingSchedule(AssertionError):
     """A schedule under which the kernels do what they must not.
 
@@ -125,7 +131,7 @@ def exhaustive(
 
 
 def sampled(
-    structure: str, build, count: int, *, seed: int = 0, longest: int = 3000, length: int = 120, memory: str = ""
+    structure: str, build, count: int, *, seed: int = 0, longest: int = 3000, length: int = LENGTH, memory: str = ""
 ) -> int:
     """Run `count` schedules, half of them random, half by random priorities.
 
@@ -138,7 +144,7 @@ def sampled(
         return done + sampled(structure, build, buffered, **rest, memory=TSO)
     count = int(count * SCALE)
     done = _explore(structure, build, Random(seed), count - 4 * (count // 8), longest, memory)
-    for changes in (1, 2, 3, 5):
+    for changes in CHANGES:
         done += _explore(structure, build, Priority(seed, changes, length), count // 8, longest, memory)
     return done
 
@@ -171,10 +177,24 @@ def find_failure(
         Regular expression: what must fail. Another failure is none that was looked for.
     """
     name = f"{structure} (planted)"
+    # What one way of looking finds at once another one never meets: they take turns, each time for twice as long.
+    drawn = int(count * SCALE)
+    left: dict[Exhaustive | Random, int] = {
+        _bounded(1, memory): 1000,
+        Random(0): drawn - 4 * (drawn // 8),
+        **{Priority(0, changes, LENGTH): drawn // 8 for changes in CHANGES},
+        _bounded(preemptions, memory): count,
+    }
+    turn = 25
     try:
-        _explore(name, build, _bounded(1, memory), 1000, longest, memory)
-        sampled(name, build, count, longest=longest, memory=memory)
-        _explore(name, build, _bounded(preemptions, memory), count, longest, memory)
+        while left:
+            for strategy, most in tuple(left.items()):
+                now = min(most, 4 * turn if type(strategy) is Random else turn)
+                done = _explore(name, build, strategy, now, longest, memory)
+                left[strategy] -= done
+                if done < now or done == most:
+                    del left[strategy]
+            turn *= 2
     except FailingSchedule as failure:
         if re.search(expected, failure.reason) is None:
             raise AssertionError(f"expected {expected!r}, and the planted bug failed with:\n{failure}") from failure
