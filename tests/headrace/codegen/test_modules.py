@@ -17,6 +17,7 @@ import subprocess
 import sys
 import textwrap
 import warnings
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -270,13 +271,39 @@ def test_example_full_disk_is_one_warning(cache, monkeypatch):
     assert len(caught) == 1
 
 
-def test_example_old_modules_are_deleted(cache, monkeypatch):
+@pytest.fixture
+def looks_each_time(monkeypatch):
+    """How many files there are is looked at whenever one is added."""
+    monkeypatch.setattr(machine_code, "_SAVES", 1)
+
+
+def test_example_old_modules_are_deleted(cache, monkeypatch, looks_each_time):
     monkeypatch.setattr(modules, "_MODULES_KEPT", 3)
     for number in range(6):
         module = load_module(f"x = {number}", "a")
         os.utime(module.__file__, (number, number))
     left = sorted(path.read_text() for path in cache_directory().glob("op_*.py"))
     assert left == ["x = 2", "x = 3", "x = 4", "x = 5"]
+
+
+def test_example_machine_code_that_was_used_lately_is_kept(tmp_path, looks_each_time):
+    for number in range(8):
+        (tmp_path / f"{number}.nbc").touch()
+        os.utime(tmp_path / f"{number}.nbc", (number, number))
+    (tmp_path / "other").touch()
+    os.utime(tmp_path / "2.nbc")
+    machine_code.prune_sometimes(tmp_path, "*.nbc", 3)
+    assert {path.name for path in tmp_path.iterdir()} == {"2.nbc", "6.nbc", "7.nbc", "other"}
+
+
+def test_example_files_are_counted_in_one_of_many_calls(tmp_path, monkeypatch):
+    monkeypatch.setattr(machine_code, "_saved", Counter())
+    left = []
+    for number in range(2 * machine_code._SAVES):
+        (tmp_path / f"{number}.nbc").touch()
+        machine_code.prune_sometimes(tmp_path, "*.nbc", 0)
+        left.append(len(list(tmp_path.iterdir())))
+    assert left == [*range(machine_code._SAVES), *range(machine_code._SAVES)]
 
 
 def test_example_many_threads_load_one_module(cache):

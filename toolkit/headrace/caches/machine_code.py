@@ -11,12 +11,13 @@ compile; it never shows in results.
 from __future__ import annotations
 
 import contextlib
+import fnmatch
 import hashlib
-import itertools
 import os
 import pathlib
 import pickle
 import uuid
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -30,11 +31,14 @@ from headrace.caches.directory import private_directory, warn_once
 from headrace.caches.identity import function_identity
 from headrace.linkable import LinkableLibrary
 
-__all__ = ["KernelCache", "MachineCodeCache", "prune", "write_whole"]
+__all__ = ["KernelCache", "MachineCodeCache", "prune_sometimes", "write_whole"]
 
 _DIRECTORY = "machine-code"
-_FILES_KEPT = 4000
-"""Machine code kept; what was used least recently goes."""
+_FILES_KEPT = 16_000
+"""Machine code kept, about 40 kB each; what was used least recently goes. The project's own tests make some 7,000: with
+fewer kept than one round of work needs, the next round finds none of them."""
+_SAVES = 64
+"""Files saved by a process, from one look at how many there are to the next."""
 
 
 class MachineCodeCache(_Cache):
@@ -104,7 +108,7 @@ class MachineCodeCache(_Cache):
             return
         try:
             content = dumps((sig, data._reduce()))
-            _prune_sometimes(path.parent)
+            prune_sometimes(path.parent, "*.nbc", _FILES_KEPT)
             write_whole(path, hashlib.sha256(content).digest() + content)
         except Exception as error:  # the disk may be full, a type not picklable
             warn_once(
@@ -177,14 +181,6 @@ def _rebuilt(context: Any, library: tuple[str, str, Any], *rest: Any) -> Any:
     )
 
 
-_saved = itertools.count()
-
-
-def _prune_sometimes(directory: pathlib.Path) -> None:
-    if next(_saved) % 64 == 0:
-        prune(directory, "*.nbc", _FILES_KEPT)
-
-
 def _spelled(type_: types.Type) -> str:
     """Spell a type so that layouts that differ are spelled differently: named tuples with their fields."""
     if isinstance(type_, types.BaseNamedTuple):
@@ -210,11 +206,19 @@ def write_whole(path: pathlib.Path, content: bytes) -> None:
         raise
 
 
-def prune(directory: pathlib.Path, pattern: str, kept: int) -> None:
-    """Delete the least recently used files above `kept`; another process may be doing the same."""
+_saved: Counter[str] = Counter()
+
+
+def prune_sometimes(directory: pathlib.Path, pattern: str, kept: int) -> None:
+    """Delete the least recently used files above `kept`, in one of many calls; another process may be doing the same."""
+    _saved[pattern] += 1
+    if (_saved[pattern] - 1) % _SAVES:
+        return
     found = []
-    for path in directory.glob(pattern):
-        with contextlib.suppress(FileNotFoundError):
-            found.append((path.stat().st_mtime_ns, path))
+    with os.scandir(directory) as entries:
+        for entry in entries:
+            if fnmatch.fnmatchcase(entry.name, pattern):
+                with contextlib.suppress(FileNotFoundError):
+                    found.append((entry.stat().st_mtime_ns, entry.path))
     for _, path in sorted(found)[: max(0, len(found) - kept)]:
-        path.unlink(missing_ok=True)
+        pathlib.Path(path).unlink(missing_ok=True)

@@ -35,7 +35,7 @@ from numba.core.compiler_lock import global_compiler_lock
 
 from headrace.caches import CacheWarning, cache_root, private_directory, warn_once
 from headrace.caches.identity import source_identity
-from headrace.caches.machine_code import MachineCodeCache, prune, write_whole
+from headrace.caches.machine_code import MachineCodeCache, prune_sometimes, write_whole
 from headrace.codegen import parts
 from headrace.kernel import JIT
 
@@ -51,7 +51,7 @@ __all__ = [
     "load_module",
 ]
 
-_MODULES_KEPT = 1000
+_MODULES_KEPT = 4000
 """Generated modules kept in the cache directory; the least recently used go."""
 
 _DEBUG = "__headrace_debug__"
@@ -80,7 +80,7 @@ def _kept(name: str, text: bytes) -> pathlib.Path | None:
         if path.exists() and path.read_bytes() == text:
             os.utime(path)
         else:
-            prune(path.parent, "op_*.py", _MODULES_KEPT)
+            prune_sometimes(path.parent, "op_*.py", _MODULES_KEPT)
             write_whole(path, text)
     except (OSError, RuntimeError) as error:
         warn_once(
