@@ -35,8 +35,8 @@ __all__ = ["KernelCache", "MachineCodeCache", "prune_sometimes", "write_whole"]
 
 _DIRECTORY = "machine-code"
 _FILES_KEPT = 16_000
-"""Machine code kept, about 40 kB each; what was used least recently goes. The project's own tests make some 7,000: with
-fewer kept than one round of work needs, the next round finds none of them."""
+"""Machine code kept, about 40 kB each; what was used least recently goes. One round of the project's own tests makes 4,100:
+where fewer are kept than a round of work needs, the next round finds none of them."""
 _SAVES = 64
 """Files saved by a process, from one look at how many there are to the next."""
 
