@@ -28,12 +28,6 @@ SCALE = float(os.environ.get("HEADRACE_SCHEDULES", "1"))
 """Campaign: the number of schedules is multiplied by this."""
 
 
-CHANGES = (1, 2, 3, 5)
-"""Of priorities, in the kinds of schedules that are drawn by them."""
-LENGTH = 120
-"""Steps within which they change."""
-
-
 class FailingSchedule(AssertionError):
     """A schedule under which the kernels do what they must not.
 
@@ -131,7 +125,7 @@ def exhaustive(
 
 
 def sampled(
-    structure: str, build, count: int, *, seed: int = 0, longest: int = 3000, length: int = LENGTH, memory: str = ""
+    structure: str, build, count: int, *, seed: int = 0, longest: int = 3000, length: int = 120, memory: str = ""
 ) -> int:
     """Run `count` schedules, half of them random, half by random priorities.
 
@@ -142,11 +136,14 @@ def sampled(
         rest = {"seed": seed, "longest": longest, "length": length}
         done = sampled(structure, build, count - buffered, **rest, memory=SC)
         return done + sampled(structure, build, buffered, **rest, memory=TSO)
-    count = int(count * SCALE)
-    done = _explore(structure, build, Random(seed), count - 4 * (count // 8), longest, memory)
-    for changes in CHANGES:
-        done += _explore(structure, build, Priority(seed, changes, length), count // 8, longest, memory)
-    return done
+    draws = _draws(int(count * SCALE), seed, length)
+    return sum(_explore(structure, build, strategy, most, longest, memory) for strategy, most in draws.items())
+
+
+def _draws(count: int, seed: int = 0, length: int = 120) -> dict[Random, int]:
+    """How many schedules each way of drawing them gives of `count`."""
+    by_priority: dict[Random, int] = {Priority(seed, changes, length): count // 8 for changes in (1, 2, 3, 5)}
+    return {Random(seed): count - sum(by_priority.values()), **by_priority}
 
 
 def replay(build, trace: list[int], memory: str = SC) -> None:
@@ -178,11 +175,9 @@ def find_failure(
     """
     name = f"{structure} (planted)"
     # What one way of looking finds at once another one never meets: they take turns, each time for twice as long.
-    drawn = int(count * SCALE)
     left: dict[Exhaustive | Random, int] = {
         _bounded(1, memory): 1000,
-        Random(0): drawn - 4 * (drawn // 8),
-        **{Priority(0, changes, LENGTH): drawn // 8 for changes in CHANGES},
+        **_draws(int(count * SCALE)),
         _bounded(preemptions, memory): count,
     }
     turn = 25
