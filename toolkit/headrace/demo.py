@@ -150,7 +150,7 @@ def _run(job: Job, spark: Any, say: Say) -> Record:
     parameters = job.app.parameters({})
     query = job.app.build(hr.stream(job.frame, event_time="ts"), **parameters)
     pace = "at full speed" if job.rate is None else f"paced at {job.rate:,.0f} tuples/s so that it can be watched"
-    say(f"{job.title}: compiling its operator where no earlier run did (the first time takes some seconds)")
+    say(f"{job.title}: compiling its operator where no earlier run did (the first time, some ten to thirty seconds)")
     most = max([job.threads, *(threads for _, threads in job.changes)])
     every_s = 0.05 if job.rate else 0.02
     with query.start(threads=job.threads, max_threads=most, rate=job.rate, sample_every=every_s) as run:
@@ -239,7 +239,7 @@ def _ledger(fast: bool, folder: Path, spark: Any, say: Say) -> Record:
     query = hr.stream(spark.createDataFrame(rows), event_time="ts").transact(
         transfer, emits={"balance": "int64", "quantity": "int64"}
     )
-    say(f"{title}: compiling its transaction where no earlier run did (the first time takes some seconds)")
+    say(f"{title}: compiling its transaction where no earlier run did (the first time, some ten to thirty seconds)")
     changes = [(0.25, {"threads": 2}), (0.5, {"scheme": "lock"}), (0.75, {"threads": 4, "scheme": "chains"})]
     with query.start(threads=1, max_threads=4, rate=count / paced_s, sample_every=0.05) as run:
         say(f"{title}: {count:,} rows on {_threads(1)}, paced at {count / paced_s:,.0f} a second so that it can be watched")

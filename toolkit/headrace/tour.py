@@ -107,7 +107,7 @@ def _capacities() -> tuple[float, float]:
         "   Made-up posts come one after the other, without end. Each word of each post has a score; updating it\n"
         "   takes the machine some 20 microseconds, as a model or a parser would. Every two seconds of the stream\n"
         "   the scores come out. A word belongs to one thread; all threads share the input and the scores.\n\n"
-        "   Compiled the first time, which takes some seconds; then measured: how many posts a second?\n"
+        "   Compiled the first time, some ten to thirty seconds; then measured: how many posts a second?\n"
     )
     one, two = lesson.capacity(1), lesson.capacity(2)
     _say(f"      1 thread   {one:8,.0f} posts/s")
