@@ -26,6 +26,8 @@ def are_too_few(explored: Counter[str]) -> bool:
 
 SCALE = float(os.environ.get("HEADRACE_SCHEDULES", "1"))
 """Campaign: the number of schedules is multiplied by this."""
+_LENGTH = 120
+"""Steps of a schedule within which its priorities change."""
 
 
 class FailingSchedule(AssertionError):
@@ -125,7 +127,7 @@ def exhaustive(
 
 
 def sampled(
-    structure: str, build, count: int, *, seed: int = 0, longest: int = 3000, length: int = 120, memory: str = ""
+    structure: str, build, count: int, *, seed: int = 0, longest: int = 3000, length: int = _LENGTH, memory: str = ""
 ) -> int:
     """Run `count` schedules, half of them random, half by random priorities.
 
@@ -140,7 +142,7 @@ def sampled(
     return sum(_explore(structure, build, strategy, most, longest, memory) for strategy, most in draws.items())
 
 
-def _draws(count: int, seed: int = 0, length: int = 120) -> dict[Random, int]:
+def _draws(count: int, seed: int = 0, length: int = _LENGTH) -> dict[Random, int]:
     """How many schedules each way of drawing them gives of `count`."""
     by_priority: dict[Random, int] = {Priority(seed, changes, length): count // 8 for changes in (1, 2, 3, 5)}
     return {Random(seed): count - sum(by_priority.values()), **by_priority}

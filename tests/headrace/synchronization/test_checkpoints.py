@@ -8,7 +8,6 @@ Cannot see  processes that die: tests/headrace/cli/test_killed.py; files: tests/
 
 import errno
 import itertools
-import operator
 import random
 import threading
 
@@ -33,6 +32,7 @@ from headrace.synchronization.cuts import checksum_of
 from headrace.synchronization.plans import implementation_tags
 from planted_mistakes import planted
 from support import event_window
+from support.program_results import as_promised
 from support.random_programs import STREAMS, TAGS, random_events, random_plan, random_program, table_of
 
 HANG_S = 120
@@ -63,17 +63,11 @@ def random_case(rng):
     return program, inputs, reference.run(program, given)
 
 
-def finished(run, **options):
+def finished(run):
     with run:
         assert run.wait(HANG_S)
         assert run.metrics().operators["program"].balance.faults == ()
-        return rows_of(run, **options)
-
-
-def rows_of(run, order="events", **_):
-    """The results of a run that was given these options: in the order of the events, or by time where any order will do."""
-    rows = run.to_arrow().to_pylist()
-    return rows if order == "events" else sorted(rows, key=operator.itemgetter("ts"))
+        return run.to_arrow().to_pylist()
 
 
 def check_goes_on(rng, folder):
@@ -157,7 +151,7 @@ def cut_in_the_middle(folder, **options):
         found = run.checkpoint(HANG_S)
         second.is_open.set()
         assert run.wait(HANG_S)
-        assert rows_of(run, **options) == expected_sums()
+        assert as_promised(options, run.to_arrow().to_pylist()) == expected_sums()
     return found
 
 
@@ -172,7 +166,7 @@ def test_example_a_checkpoint_knows_which_rows_of_each_input_are_processed(tmp_p
 
 
 def check_resumed(found, **options):
-    assert finished(WINDOW.resume(found, PLAIN, **options), **options) == expected_sums(), "other sums"
+    assert as_promised(options, finished(WINDOW.resume(found, PLAIN, **options))) == expected_sums(), "other sums"
 
 
 def test_property_it_goes_on_under_another_plan(tmp_path):

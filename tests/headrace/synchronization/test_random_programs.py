@@ -18,6 +18,7 @@ import pytest
 import headrace as hr
 from headrace.reference import synchronization as reference
 from headrace.synchronization.plans import implementation_tags
+from support.program_results import as_promised
 from support.random_programs import STREAMS, TAGS, random_events, random_plan, random_program, table_of
 
 PER_SEED = 26
@@ -62,11 +63,6 @@ def drawn_options(rng, program):
     return options
 
 
-def as_one_of(options, rows):
-    """Rows in the order that is promised: as a multiset, sorted, where none is."""
-    return sorted(rows, key=lambda row: [*row.values()]) if options.get("order") == "none" else rows
-
-
 def run_seed(seed, combinations):
     rng = random.Random(seed)
     done = 0
@@ -80,7 +76,7 @@ def run_seed(seed, combinations):
             with stream.start(**options) as run:
                 assert run.wait(HANG_S), f"seed {seed}: no end with {options}"
             found = run.to_arrow().to_pylist()
-            assert as_one_of(options, found) == as_one_of(options, expected), f"seed {seed}: {options}"
+            assert as_promised(options, found) == as_promised(options, expected), f"seed {seed}: {options}"
             metrics = run.metrics().operators["program"]
             assert metrics.balance.faults == () and metrics.lost_wakeups == 0
             assert len(run.changes) == len(options.get("reconfigure", ()))
