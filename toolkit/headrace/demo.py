@@ -32,6 +32,7 @@ TWEETS, FAST_TWEETS, FAST_FLIGHTS = 500_000, 20_000, 30_000
 PACED_S = 4.0
 """How long the flights are made to take, so that the threads change in the middle of them."""
 FAST_PACED_S = 1.5
+_UNLESS_KEPT = "where no earlier run did (the first time, some ten to thirty seconds)"
 TRANSFERS, FAST_TRANSFERS, ACCOUNTS, AT_FIRST = 300_000, 30_000, 10_000, 10_000
 
 Say = Callable[[str], None]
@@ -150,7 +151,7 @@ def _run(job: Job, spark: Any, say: Say) -> Record:
     parameters = job.app.parameters({})
     query = job.app.build(hr.stream(job.frame, event_time="ts"), **parameters)
     pace = "at full speed" if job.rate is None else f"paced at {job.rate:,.0f} tuples/s so that it can be watched"
-    say(f"{job.title}: compiling its operator where no earlier run did (the first time, some ten to thirty seconds)")
+    say(f"{job.title}: compiling its operator {_UNLESS_KEPT}")
     most = max([job.threads, *(threads for _, threads in job.changes)])
     every_s = 0.05 if job.rate else 0.02
     with query.start(threads=job.threads, max_threads=most, rate=job.rate, sample_every=every_s) as run:
@@ -239,7 +240,7 @@ def _ledger(fast: bool, folder: Path, spark: Any, say: Say) -> Record:
     query = hr.stream(spark.createDataFrame(rows), event_time="ts").transact(
         transfer, emits={"balance": "int64", "quantity": "int64"}
     )
-    say(f"{title}: compiling its transaction where no earlier run did (the first time, some ten to thirty seconds)")
+    say(f"{title}: compiling its transaction {_UNLESS_KEPT}")
     changes = [(0.25, {"threads": 2}), (0.5, {"scheme": "lock"}), (0.75, {"threads": 4, "scheme": "chains"})]
     with query.start(threads=1, max_threads=4, rate=count / paced_s, sample_every=0.05) as run:
         say(f"{title}: {count:,} rows on {_threads(1)}, paced at {count / paced_s:,.0f} a second so that it can be watched")
