@@ -34,11 +34,28 @@ REFUSED = ("/@fortawesome/fontawesome-free@", "/libs/mathjax/")
 pytestmark = pytest.mark.skipif(lab.chromium() is None, reason=lab.GET_ONE)
 
 
-def test_example_the_dashboard_alone(tmp_path):
-    notebook = shutil.copy(ROOT / "widgets" / "headrace_widgets" / "alone.ipynb", tmp_path)
-    with lab.dashboard_alone(tmp_path, Path(notebook).name) as address, lab.visiting(address, tmp_path) as visit:
-        visit.page.goto(address, timeout=3 * SLOW * 1_000)
+@pytest.fixture(scope="module")
+def served(tmp_path_factory):
+    """Address and folder of a dashboard that is dark unless an address asks for something else."""
+    folder = tmp_path_factory.mktemp("alone")
+    notebook = shutil.copy(ROOT / "widgets" / "headrace_widgets" / "alone.ipynb", folder)
+    with lab.dashboard_alone(folder, Path(notebook).name, "--dark") as address:
+        yield address, folder
+
+
+def colours_are(visit, papers, inks):
+    """Look at what the page and its plots are drawn with: how bright, from 0 to 1."""
+    for (low, high), colours in ((papers, visit.page.evaluate(PAPER)), (inks, visit.bokeh(INK))):
+        assert len(colours) >= 3
+        assert all(low <= bright <= high for bright in visit.page.evaluate(BRIGHT, colours)), colours
+
+
+def test_example_the_dashboard_alone(served):
+    address, folder = served
+    with lab.visiting(address, folder) as visit:
+        visit.page.goto(address + "&theme=light", timeout=3 * SLOW * 1_000)
         visit.until_rows(5, 3 * SLOW)
+        colours_are(visit, (0.9, 1), (0, 0.3))
         before = visit.last("t")
         until(lambda: visit.last("t") > before + 2, SLOW, "the plots go on")
         assert {"throughput", "lag", "latency", "threads", "load", "mapping"} <= set(visit.panel_texts())
@@ -58,13 +75,9 @@ def test_example_the_dashboard_alone(tmp_path):
     assert [problem for problem in visit.problems if not any(part in problem for part in REFUSED)] == []
 
 
-def test_example_the_page_and_its_plots_are_dark_where_that_was_asked_for(tmp_path):
-    notebook = shutil.copy(ROOT / "widgets" / "headrace_widgets" / "alone.ipynb", tmp_path)
-    dark_page = lab.dashboard_alone(tmp_path, Path(notebook).name, "--dark")
-    with dark_page as address, lab.visiting(address, tmp_path) as visit:
-        for asked, papers, inks in (("", (0, 0.25), (0.75, 1)), ("&theme=light", (0.9, 1), (0, 0.3))):
-            visit.page.goto(address + asked, timeout=3 * SLOW * 1_000)
-            visit.until_rows(5, 3 * SLOW)
-            for (low, high), colours in ((papers, visit.page.evaluate(PAPER)), (inks, visit.bokeh(INK))):
-                assert len(colours) >= 3
-                assert all(low <= bright <= high for bright in visit.page.evaluate(BRIGHT, colours)), colours
+def test_example_the_page_and_its_plots_are_dark_where_that_was_asked_for(served):
+    address, folder = served
+    with lab.visiting(address, folder) as visit:
+        visit.page.goto(address, timeout=3 * SLOW * 1_000)
+        visit.until_rows(5, 3 * SLOW)
+        colours_are(visit, (0, 0.25), (0.75, 1))

@@ -1,6 +1,6 @@
 """Method: notebooks made to fail are run as `make notebooks` runs them, by papermill; and the real ones are read.
 
-A cell raises, and a cell never ends, while a live run has threads and Spark a process of its own. Afterwards
+A cell raises, and (in the campaign) a cell never ends, while a live run has threads and Spark a process of its own. Afterwards
 nothing may be left of them. The real notebooks are run by `make check-notebooks`.
 
 What this cannot see: whether a notebook teaches anything.
@@ -97,7 +97,7 @@ def test_example_a_failing_cell_fails_the_run_and_leaves_nothing(tmp_path):
     assert any("An Exception was encountered" in cell.source for cell in out.cells)
 
 
-@pytest.mark.slow
+@pytest.mark.campaign  # a minute and a half, nearly all of it waiting
 def test_example_a_cell_that_never_ends_fails_within_its_time(tmp_path):
     hr.stream(pa.table({"ts": [0], "k": ["a"]}), event_time="ts").key_by("k").window(10).aggregate(n=hr.count()).to_arrow()
     begun = time.monotonic()  # what the first cell starts is compiled
