@@ -18,6 +18,7 @@ import pyarrow as pa
 import pytest
 
 import headrace as hr
+from headrace.control.mapping import Mapping
 from headrace.errors import (
     ArgumentError,
     FunctionError,
@@ -35,6 +36,7 @@ from headrace.errors import (
 )
 from headrace.transactions import phases_kernel
 from headrace.transactions.options import TransactionOptions
+from headrace.transactions.reconfiguration import in_turn
 from support.workloads import eventually
 
 accounts = hr.table("accounts", columns={"balance": "int64"}, rows=10)
@@ -305,6 +307,36 @@ def test_example_who_asks_for_no_order_is_told_where():
 
 
 @pytest.mark.logic
+def test_example_a_planned_mapping_fits_the_threads_that_there_are_by_then():
+    halves, one = Mapping.even(2), Mapping.even(1)
+    changes = [(5, {"mapping": one}), (9, 2), (12, {"mapping": halves})]
+    given = TransactionOptions(None, threads=1, max_threads=2, reconfigure=changes)
+    assert [each.mapping for _, each in given.planned("t", True)] == [one, in_turn(2), halves]
+    early = TransactionOptions(None, threads=1, max_threads=2, reconfigure=[(5, {"mapping": halves})])
+    with fails(ParameterError, "mapping: executor 1 owns buckets", "there are 1 threads"):
+        early.planned("t", True)
+    with fails(ParameterError, "mapping=[0, 1]: give a headrace.Mapping"):
+        TransactionOptions(None, threads=2, reconfigure=[(5, {"mapping": [0, 1]})])
+
+
+def reads_owners(e, t):
+    t.emit(age=owners[e.name].age)
+
+
+def test_example_operators_that_share_a_table():
+    """Rows are an operator's own: a table that one of two writes is refused, one that both read is not."""
+    stream, emits = hr.stream(GOOD, event_time="ts"), {"total": "int64"}
+    first = stream.transact(visit, emits=emits, carry=["key", "by", "turns"], name="first")
+    words = ["operators 'first', 'second'", "one table, 'seen'", "'second' writes to it", ".transact(f, g)", "a table for each"]
+    with fails(ParameterError, *words):
+        first.transact(visit, emits=emits, name="second").start()
+    with fails(ParameterError, "operators 'a', 'b'"):
+        hr.together(a=stream.transact(visit, emits=emits, name="a"), b=stream.transact(visit, emits=emits, name="b")).start()
+    once = stream.transact(reads_owners, emits={"age": "int64"}, carry=["name"], name="once")
+    TransactionOptions(None).look_at(once.transact(reads_owners, emits={"age": "int64"}, name="twice").plan())
+
+
+@pytest.mark.logic
 def test_example_what_is_shared_unless_it_is_said():
     """Operations in chains: nothing; whole transactions: everything, after a planned change too."""
     given = TransactionOptions(None, threads=2, reconfigure=[(5, {"scheme": "lock"})])
@@ -328,6 +360,41 @@ def comes_to_be(e, t):
 def test_example_keys_that_there_is_no_room_for():
     with fails(OverflowInputError, "table 'few' has no room for more than max_rows=2 keys", "a larger max_rows="):
         transact(comes_to_be).to_arrow(threads=1)
+
+
+narrow = hr.table("narrow", columns={"n": "int32"}, rows=10)
+
+
+def says_so(e, t):
+    t.emit(n=e.key)
+
+
+def says_it_too(e, t):
+    if e.key == 7:
+        t.emit(n=1)
+
+
+def grows(e, t):
+    narrow[e.key].n += e.turns * 1_000_000_000
+
+
+def gives_too_much(e, t):
+    t.emit(n=e.turns * 1_000_000_000)
+
+
+@pytest.mark.logic
+def test_example_two_functions_that_emit_for_one_event():
+    words = ["several functions emit for one event", "of says_so and says_it_too one may call t.emit", "have one of them emit"]
+    with fails(FunctionError, *words, "'key': 7") as caught:
+        hr.stream(GOOD, event_time="ts").transact(says_so, says_it_too, emits={"n": "int64"}).to_arrow(threads=1)
+    assert caught.value.tuple["ts"] == 2 and "failed when compiled" not in str(caught.value)
+
+
+@pytest.mark.logic
+@pytest.mark.parametrize(("function", "emits", "where"), [(grows, {}, "narrow.n"), (gives_too_much, {"n": "int32"}, "n")])
+def test_example_a_value_that_its_column_cannot_hold(function, emits, where):
+    with fails(FunctionError, f"OverflowError: {where}: 3000000000 is beyond int32", function.__name__, "'turns': 3"):
+        transact(function, emits).to_arrow(threads=1)
 
 
 @pytest.mark.slow
@@ -379,7 +446,7 @@ def _wishes_while_it_runs():
             run.reconfigure(scheme="lok")
         with fails(ParameterError, "punctuation=0", "from 1"):
             run.reconfigure(punctuation=0)
-        with fails(ParameterError, "scheme='none'"):
+        with fails(ParameterError, "scheme='none'", "give start unsafe=True"):
             run.reconfigure(scheme="none")
         with fails(UnknownNameError, "'sen'", "did you mean 'seen'?"):
             run.snapshot()["sen"]

@@ -30,7 +30,8 @@ from typing import Any, NoReturn
 from headrace.reference.containers import as_emitted, copied, first_value
 from headrace.reference.order import Payload, Source, key_order, merge
 
-INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
+BITS = {"int64": 64, "int32": 32}
+"""Of kinds of columns whose values are in a range."""
 UNKNOWN = ("reject", "error", "insert")
 
 
@@ -135,18 +136,19 @@ class Row:
         table = self.__table
         if column not in self.__values:
             raise AttributeError(f"{table.name} has no column {column!r} that can be written")
-        if table.columns[column] == "int64":
-            check_range(value, f"{table.name}.{column}")
+        kind = table.columns[column]
+        if isinstance(kind, str) and kind in BITS:
+            check_range(value, f"{table.name}.{column}", BITS[kind])
         if column in table.least and value < table.least[column]:
             raise Rejected
         self.__values[column] = value
 
 
-def check_range(value: Any, where: str) -> None:
-    """Raise OverflowError if an integer is beyond int64."""
+def check_range(value: Any, where: str, bits: int = 64) -> None:
+    """Raise OverflowError if an integer needs more bits."""
     # Not `in range(...)`: of a subclass of int, as failures are explained by, that looks at one number after another.
-    if isinstance(value, int) and not INT64_MIN <= value <= INT64_MAX:
-        raise OverflowError(f"{where}: {value} is beyond int64")
+    if isinstance(value, int) and not -(1 << bits - 1) <= value < 1 << bits - 1:
+        raise OverflowError(f"{where}: {value} is beyond int{bits}")
 
 
 class Lacking(list):
@@ -163,8 +165,9 @@ def _as_read(value: Any) -> Any:
 class Transaction:
     """What a function may do beside reading and writing: be rejected, and say something."""
 
-    def __init__(self, emits: Collection[str]):
+    def __init__(self, emits: Collection[str] | Mapping[str, Any]):
         self._emits = emits
+        self._bits = {name: BITS.get(kind, 64) for name, kind in emits.items()} if isinstance(emits, Mapping) else {}
         self.emitted: Payload | None = None
 
     def reject(self) -> NoReturn:
@@ -178,7 +181,7 @@ class Transaction:
         if unknown := sorted(values.keys() - set(self._emits)):
             raise ValueError(f"emit({unknown[0]}=...): the columns are {', '.join(self._emits)}")
         for name, value in values.items():
-            check_range(value, name)
+            check_range(value, name, self._bits.get(name, 64))
         self.emitted = values
 
 

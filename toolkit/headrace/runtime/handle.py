@@ -72,7 +72,7 @@ class QueryRun(SteeredRun, RunResults):
             if len(having) == 1:
                 return found[having[0]][name]
             if having:
-                raise missing_attribute(self, name, {name: f"[{having[0]!r}].{name}: several operators have it"})
+                raise missing_attribute(self, name, {name: f"run[{having[0]!r}].{name}: several operators have it"})
             if name == "tables" and any("snapshot" in extras for extras in found.values()):
                 raise MissingAttributeError(self._why_no_tables(), name=name)
         raise missing_attribute(self, name, _MEANT)

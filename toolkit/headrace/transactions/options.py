@@ -11,6 +11,7 @@ from headrace.arguments import whole
 from headrace.control.mapping import Mapping
 from headrace.errors import ParameterError
 from headrace.names import instead
+from headrace.plan.nodes import Query
 from headrace.runtime.options import (
     DEFAULT_MAX_STATE,
     RunOptions,
@@ -102,7 +103,7 @@ class TransactionOptions:
         self.unsafe = unsafe
         self.debug = run is not None and run.debug
         self.max_delay_ns = round(1e9 * parse_seconds(max_delay, "max_delay"))
-        self._planned = read_changes(reconfigure, _PLANNED, '{"scheme": "lock"}')
+        self._planned = read_changes(reconfigure, (*_PLANNED, "mapping"), '{"scheme": "lock"}')
         named = [*self._threads.values(), *(wish.get("threads", 1) for _, wish in self._planned)]
         self.max_threads = pool_size(max_threads, named)
         self.max_operations = 0 if max_operations is None else whole("max_operations", max_operations, 1, 1 << 30)
@@ -120,7 +121,9 @@ class TransactionOptions:
             whole("threads", count, 1, self.max_threads)
             self.checked({name: getattr(self._first, name) for name in _PLANNED} | {"threads": count, "mapping": mapping})
         for _, wish in self._planned:
-            self.checked({**dict.fromkeys(_PLANNED, 1), "scheme": scheme, "sharing": sharing, "mapping": None, **wish})
+            # A mapping alone has to fit the threads that there are by then: `planned` sees to that.
+            anything = {"threads": self.max_threads, "scheme": scheme, "sharing": sharing, "punctuation": 1, "mapping": None}
+            self.checked(anything | wish)
         if run is not None and "none" in (scheme, *(wish.get("scheme") for _, wish in self._planned)):
             warn_unsafe()
 
@@ -148,6 +151,35 @@ class TransactionOptions:
     def check_operators(self, operators: Sequence[str]) -> None:
         """Raise `ParameterError` if an option names an operator that is not there."""
         check_named("threads", self._threads, operators)
+
+    def look_at(self, query: Query) -> None:
+        """Refuse a table that several operators use and one of them writes: each has rows of its own.
+
+        Raises
+        ------
+        ParameterError
+        """
+        users: dict[int, list[str]] = {}
+        written: dict[int, str] = {}
+        names: dict[int, str] = {}
+        for node in query.operators:
+            if node.spec.options is not TransactionOptions:
+                continue
+            spec: Any = node.spec
+            branch = query.branches[node.name][0]
+            bound = spec.bind(branch.schema, branch.event_time)
+            for table in bound.tables:
+                users.setdefault(id(table), []).append(node.name)
+                names[id(table)] = table.name
+            for lowered in bound.lowered:
+                written |= {id(row.table): node.name for row in lowered.rows.values() if row.is_written}
+        for table, writer in written.items():
+            if len(users[table]) > 1:
+                others = ", ".join(repr(name) for name in users[table])
+                raise ParameterError(
+                    f"the operators {others} use one table, {names[table]!r}, and {writer!r} writes to it, but each operator has"
+                    f" rows of its own; give the functions to one operator, .transact(f, g), or make a table for each"
+                )
 
     def attach(self, operator: str, fitting: Sequence[str]) -> None:
         """Have a controller choose among schemes that fit, if that is what was asked for; the user's own one goes before it."""

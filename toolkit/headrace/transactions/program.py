@@ -41,6 +41,7 @@ from headrace.transactions.memory import TableMemory
 from headrace.transactions.options import MOST_PUNCTUATION
 from headrace.transactions.results import RING_MASK, TransactionResults, ring_field
 from headrace.transactions.tables import reading
+from headrace.transactions.template import SEVERAL_EMIT
 from headrace.transactions.words import PRIVATE_WORDS
 
 UNDO_WORDS = 1 << 20
@@ -147,13 +148,15 @@ class Program:
         with self._failing:
             undo_kernel.put_back(executor, state, words)
             event = self._event_of(ref, stores)
+            if str(error) == SEVERAL_EMIT:
+                return self._several_emit(event)
             function = self.spec.functions[max(0, int(words[undo_kernel.FUNCTION]))]
             rows = {}
 
             def given() -> dict[str, Any]:
                 """Give what a call is given: rows as they are in memory, whatever an earlier call did to its own."""
                 rows.update((table, self.memory.read(table, seen)) for table in self.bound.tables)
-                return {"e": event, "t": Transaction(list(self.spec.emits))}
+                return {"e": event, "t": Transaction(self.spec.emits)}
 
             values = given()
             with reading(rows):
@@ -168,6 +171,16 @@ class Program:
             if pa.types.is_timestamp(time):
                 explained.times = dict.fromkeys((python_name(self._event_time), "ts"), time_text(event["ts"], time))
             return explained
+
+    def _several_emit(self, event: dict[str, Any]) -> FunctionError:
+        """Say that functions do not agree on who gives an event's row its values."""
+        names = [function.__name__ for function in self.spec.functions]
+        code = self.spec.functions[-1].__code__
+        text = (
+            f"{SEVERAL_EMIT}: of {', '.join(names[:-1])} and {names[-1]} one may call t.emit(...) for an event; have one of"
+            f" them emit what all of them found, or give each an operator of its own"
+        )
+        return FunctionError(text, code.co_name, code.co_filename, code.co_firstlineno, event)
 
     def _event_of(self, ref: int, stores: Sequence[Store]) -> dict[str, Any]:
         """The event as plain Python has it."""

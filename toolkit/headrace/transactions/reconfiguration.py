@@ -18,7 +18,7 @@ import numpy as np
 
 from headrace.arguments import is_whole_number
 from headrace.control.mapping import Mapping as Buckets
-from headrace.errors import ReconfigurationError, UnsafeResultsWarning
+from headrace.errors import ParameterError, ReconfigurationError, UnsafeResultsWarning
 from headrace.gates.membership_kernel import wake_readers
 from headrace.kernel import compile_now
 from headrace.memory.atomics import CELL
@@ -94,10 +94,15 @@ class Reconfiguration(ConfigurationRows):
                 "punctuation": Control("count", "events of a batch", 1, control.refs.size, scale="log"),
             }
         )
-        self._gate, self._can_split = gate, can_split
+        self._gate, self._can_split, self._schemes = gate, can_split, schemes
 
     def resolve(self, wish: Mapping[str, Any], newest: Configuration) -> Configuration:
         """Complete a wish against the newest configuration known; see `resolve`."""
+        if wish.get("scheme") == "none" and "none" not in self._schemes:
+            raise ParameterError(
+                "scheme='none' takes no locks and keeps no order, so its results are wrong; give start unsafe=True if that is"
+                " what you want to see"
+            )
         for name in ("scheme", "sharing", "punctuation"):
             if wish.get(name) is not None:
                 self.capabilities[name].check(name, wish[name])

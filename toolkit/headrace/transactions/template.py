@@ -328,9 +328,11 @@ elif fate == REFUSED_IN_CHAIN:
     rejected = 1
 """
 
-_CHECK = """
-if ({emitted}) > 1:
-    raise ValueError("several functions emit for one event, which has one row")
+SEVERAL_EMIT = "several functions emit for one event, which has one row"
+
+_CHECK = f"""
+if ({{emitted}}) > 1:
+    raise ValueError("{SEVERAL_EMIT}")
 """
 
 
