@@ -25,6 +25,7 @@ from hypothesis import HealthCheck, Phase, settings
 import headrace as hr
 from headrace import reference
 from headrace.errors import RunStoppedError
+from headrace.kernel import JIT
 from headrace.references import BUCKETS
 from headrace.windows import Window
 
@@ -59,6 +60,11 @@ SEEDED = settings(
     suppress_health_check=[HealthCheck.too_slow],
 )
 """For tests that draw a seed: one is not made smaller by making it smaller, so nothing is shrunk."""
+
+
+def examples(count: int) -> int:
+    """How many examples a property is shown: a third in plain Python, which is slow; `make campaign` compiles what is `logic`."""
+    return count if JIT else -(-count // 3)
 
 
 @dataclass(frozen=True)

@@ -44,9 +44,9 @@ from headrace.windows import Window
 from support.drawn import schedules, sources, windows
 from support.kernel_text import change_kernels
 from support.typed_columns import NUMBERS, TEXTS, as_plain, column
-from support.workloads import Steered, eventually
+from support.workloads import Steered, eventually, examples
 
-QUICK = settings(deadline=None, max_examples=25, suppress_health_check=list(HealthCheck))
+QUICK = settings(deadline=None, max_examples=examples(25), suppress_health_check=list(HealthCheck))
 NO_TEXTS = np.zeros(1, np.int64)
 ENDS = [2**63 - 1, -(2**63), 2**62, -(2**62), 0, 1, -1]
 FLOATS = [None, 0.0, -0.0, math.nan, float(np.array(0x7FF8000000000123).view(np.float64)), 1.5, 0.1, -math.inf, math.inf, 1e308]

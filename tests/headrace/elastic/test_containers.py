@@ -36,11 +36,11 @@ from headrace.windows import Window
 from planted_mistakes import fails
 from support.drawn import schedules, stream, windows
 from support.drawn import sources as drawn_sources
-from support.workloads import HANG_S, bits, eventually
+from support.workloads import HANG_S, bits, eventually, examples
 
 QUICK = settings(
     deadline=None,
-    max_examples=20,
+    max_examples=examples(20),
     phases=[Phase.explicit, Phase.generate],  # shrinking a failure would take minutes
     suppress_health_check=list(HealthCheck),
 )

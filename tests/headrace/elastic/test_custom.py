@@ -30,10 +30,10 @@ import headrace as hr
 from headrace import reference
 from headrace.windows import Window
 from support.drawn import schedules, sources, stream, table, windows
-from support.workloads import HANG_S
+from support.workloads import HANG_S, examples
 
-QUICK = settings(deadline=None, max_examples=25, suppress_health_check=list(HealthCheck))
-QUICKER = settings(QUICK, max_examples=15)
+QUICK = settings(deadline=None, max_examples=examples(25), suppress_health_check=list(HealthCheck))
+QUICKER = settings(QUICK, max_examples=examples(15))
 
 
 def rows_of(query, **options):
@@ -534,7 +534,7 @@ LONG = hr.operator(
 def test_agree_gates_modes_and_heartbeats(gate, mode):
     """Filtered rows become heartbeats, which count as ticks: alike for every instance."""
 
-    @settings(QUICKER, max_examples=25)
+    @settings(QUICKER, max_examples=examples(25))
     @given(sources(), windows(1), schedules())
     def check(drawn, window, schedule):
         query = (

@@ -24,8 +24,9 @@ from headrace.memory.seeded import Seed
 from headrace.memory.text_order import text_less
 from headrace.references import BUCKETS
 from support.drawn import schedules, sources, windows
+from support.workloads import examples
 
-QUICK = settings(deadline=None, max_examples=25, suppress_health_check=list(HealthCheck))
+QUICK = settings(deadline=None, max_examples=examples(25), suppress_health_check=list(HealthCheck))
 
 # ------------------------------------------------------------------ tables
 
@@ -170,7 +171,7 @@ CASES = st.tuples(sources(2, ROWS, longest=30), windows(2), schedules())
 @pytest.mark.slow
 @pytest.mark.parametrize("mode", ["vsn", pytest.param("sn", marks=pytest.mark.logic)])
 def test_oracle_count_distinct(mode):
-    @settings(QUICK, max_examples=25 if mode == "vsn" else 10)
+    @QUICK
     @given(CASES)
     def check(case):
         drawn, window, schedule = case

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import headrace as hr
 from headrace import reference
 from headrace.errors import FunctionError, ParameterError, SchemaError
-from support.workloads import eventually
+from support.workloads import eventually, examples
 
 TABLE = pa.table({"ts": [1, 2, 3], "k": ["a", "b", "a"], "x": [5, 6, 7], "tags": [["p"], [], ["q", "p"]]})
 
@@ -172,7 +172,7 @@ SCHEMA = pa.schema({"ts": pa.int64(), "x": pa.int64(), "b": pa.bool_(), "s": pa.
 
 
 @pytest.mark.logic
-@settings(deadline=None, max_examples=40, suppress_health_check=list(HealthCheck))
+@settings(deadline=None, max_examples=examples(40), suppress_health_check=list(HealthCheck))
 @given(st.lists(ROWS, max_size=30), st.integers(1, 4))
 def test_oracle_steps_before_and_after_an_operator(drawn, threads):
     source = sorted(drawn, key=lambda row: row[0])

@@ -34,9 +34,9 @@ from headrace.errors import OverflowInputError
 from headrace.memory.atomics import CELL
 from headrace.references import BUCKETS
 from headrace_bench.crafted import of_bucket_0, of_one_cell_bucket
-from support.workloads import scattered, worked
+from support.workloads import examples, scattered, worked
 
-SETTINGS = settings(max_examples=20, deadline=None, derandomize=True)
+SETTINGS = settings(max_examples=examples(20), deadline=None, derandomize=True)
 
 
 def rows_of(table):

@@ -21,9 +21,9 @@ from hypothesis import strategies as st
 import headrace as hr
 from headrace import reference
 from headrace.errors import FunctionError, KeyNullError, ParameterError, SchemaError
-from support.workloads import scattered, worked
+from support.workloads import examples, scattered, worked
 
-SETTINGS = settings(max_examples=16, deadline=None, derandomize=True)
+SETTINGS = settings(max_examples=examples(16), deadline=None, derandomize=True)
 
 
 def rows_of(table: pa.Table) -> list[tuple[int, dict]]:

@@ -26,9 +26,9 @@ from headrace.errors import FunctionError
 from headrace.ingress.keys_kernel import FREE
 from headrace.ingress.ordered_texts import OrderedTexts
 from headrace.runtime import gate_inlet
-from support.workloads import HANG_S, scattered
+from support.workloads import HANG_S, examples, scattered
 
-SETTINGS = settings(max_examples=16, deadline=None, derandomize=True)
+SETTINGS = settings(max_examples=examples(16), deadline=None, derandomize=True)
 LIMIT = 200
 WORDS = ["", "a", "b", "B", "ab", "é", "日本", "z" * 11, "z" * 11 + "a", "\U0001f600"]
 TEXTS = st.none() | st.sampled_from(WORDS)

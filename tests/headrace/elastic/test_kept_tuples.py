@@ -30,11 +30,11 @@ from headrace.memory import stored
 from headrace.references import BUCKETS
 from headrace.windows import Window
 from support.drawn import schedules, sources, stream, table, windows
-from support.workloads import Steered, bits, eventually, processed
+from support.workloads import Steered, bits, eventually, examples, processed
 
 QUICK = settings(
     deadline=None,
-    max_examples=15,
+    max_examples=examples(15),
     phases=[Phase.explicit, Phase.generate],  # shrinking a failure would take minutes
     suppress_health_check=list(HealthCheck),
 )

@@ -27,7 +27,7 @@ from headrace.elastic import local_days, local_days_kernel
 from headrace.errors import FunctionError, ParameterError
 from headrace.reference.days import first_instant, local_day
 from headrace.windows import Window
-from support.workloads import scattered
+from support.workloads import examples, scattered
 
 MINUTE = 60_000_000
 EPOCH = dt.datetime(1970, 1, 1)
@@ -59,7 +59,7 @@ def kernels(zone):
 
 
 @pytest.mark.slow
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.data())
 def test_oracle_days_are_those_of_the_calendar(data):
     zone, change = data.draw(st.sampled_from(CHANGES))
@@ -90,7 +90,7 @@ def counted(zone, tables, size, advance, threads, mode="vsn"):
 
 @pytest.mark.logic
 @pytest.mark.parametrize(("size", "advance"), [(1, 1), (7, 7), (3, 1)])
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=examples(10), deadline=None)
 @given(st.data())
 def test_oracle_counts_of_local_days(size, advance, data):
     zone, change = data.draw(st.sampled_from(CHANGES[:-3]))
@@ -123,7 +123,7 @@ def fail_later(key, state, emit):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("instances", ["multi", "single"])
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=examples(8), deadline=None)
 @given(st.data())
 def test_oracle_custom_operators(instances, data):
     zone, change = data.draw(st.sampled_from(CHANGES[:8]))

@@ -25,12 +25,13 @@ from support.workloads import (
     Steered,
     assert_same,
     draw_workload,
+    examples,
     rows_of,
     scattered,
     worked,
 )
 
-DRAWN = settings(SEEDED, max_examples=25)
+DRAWN = settings(SEEDED, max_examples=examples(25))
 
 
 def test_example_windows_of_negative_time():

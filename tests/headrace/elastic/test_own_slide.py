@@ -29,11 +29,11 @@ from headrace.ingress.ordered_texts import OrderedTexts
 from headrace.windows import Window
 from support.drawn import schedules, sources, stream, windows
 from support.kernel_text import change_kernels
-from support.workloads import bits
+from support.workloads import bits, examples
 
 QUICK = settings(
     deadline=None,
-    max_examples=15,
+    max_examples=examples(15),
     phases=[Phase.explicit, Phase.generate],  # shrinking a failure would take minutes
     suppress_health_check=list(HealthCheck),
 )

@@ -20,11 +20,11 @@ import headrace as hr
 from headrace import reference
 from headrace.reference.stateless import forward_as_printed
 from support.drawn import schedules
-from support.workloads import bits
+from support.workloads import bits, examples
 
 QUICK = settings(
     deadline=None,
-    max_examples=8,
+    max_examples=examples(8),
     phases=[Phase.explicit, Phase.generate],
     suppress_health_check=list(HealthCheck),
 )

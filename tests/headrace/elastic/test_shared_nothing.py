@@ -39,12 +39,13 @@ from support.workloads import (
     assert_same,
     draw_workload,
     eventually,
+    examples,
     processed,
     rows_of,
     steer,
 )
 
-DRAWN = settings(SEEDED, max_examples=20)
+DRAWN = settings(SEEDED, max_examples=examples(20))
 COUNTS = SHAPES[1]
 MIXED = next(shape for shape in SHAPES if shape.name.startswith("mixed"))
 SINGLE = SHAPES[0]

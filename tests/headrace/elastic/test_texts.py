@@ -37,10 +37,11 @@ from headrace.ingress.ordered_texts import OrderedTexts
 from headrace.windows import Window
 from support.drawn import schedules, stream, windows
 from support.drawn import sources as drawn_sources
+from support.workloads import examples
 
 QUICK = settings(
     deadline=None,
-    max_examples=25,
+    max_examples=examples(25),
     phases=[Phase.explicit, Phase.generate],  # shrinking a failure would take minutes
     suppress_health_check=list(HealthCheck),
 )
