@@ -148,9 +148,10 @@ CASES = {
 }
 
 
+@pytest.mark.parametrize("count", [600, pytest.param(1_600, marks=pytest.mark.campaign)])
 @pytest.mark.parametrize("name", CASES)
-def test_interleave_barrier(name):
-    assert sampled("barrier", case(kernels(), *CASES[name]), 1_600, longest=6000, length=400) >= 1_600
+def test_interleave_barrier(name, count):
+    assert sampled("barrier", case(kernels(), *CASES[name]), count, longest=6000, length=400) >= count
 
 
 @pytest.mark.parametrize(("tuples", "initial", "plan"), [(1, (0,), [(0, (1,))]), CASES["rapid 1-2-1-2 at one tuple"]])

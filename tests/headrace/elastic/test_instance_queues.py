@@ -247,10 +247,15 @@ def test_interleave_routers_and_instances(name):
 
 
 @pytest.mark.slow
-def test_interleave_every_order_in_which_threads_wait_for_each_other():
-    """Every schedule in which a thread goes on until it must wait."""
-    small = Case([(1, 1), 1, (2, 0)], [[0] * 4, [0, 1, 0, 1]])
-    assert exhaustive("instance queues", functools.partial(small.build, *sides()), preemptions=0, longest=6000) > 30
+@pytest.mark.parametrize(
+    ("given", "least"),
+    [([1, (1, 0)], 1_000), ([(1, 1), 1], 5_000), pytest.param([(1, 1), 1, (2, 0)], 10_000, marks=pytest.mark.campaign)],
+    ids=["a change before a tuple", "behind one", "between two"],
+)
+def test_interleave_every_order_in_which_threads_wait_for_each_other(given, least):
+    """Every schedule in which a thread goes on until it must wait; who owns all goes on, and another one joins."""
+    small = Case(given, [[0] * 4, [0, 1, 0, 1]])
+    assert exhaustive("instance queues", functools.partial(small.build, *sides()), preemptions=0, longest=6000) > least
 
 
 PUBLISH = """    for r in range(t.end.size):
@@ -433,10 +438,11 @@ CLOSE = """    signal(g.membership, READERS_WAITING, g.gate_event, DATA_EVENT)
 
 
 @pytest.mark.slow
-def test_interleave_the_end_of_a_change_of_instances_wakes_sources():
+@pytest.mark.parametrize("preemptions", [2, pytest.param(3, marks=pytest.mark.campaign)])
+def test_interleave_the_end_of_a_change_of_instances_wakes_sources(preemptions):
     _, read = sides()
     k = load("log")
-    assert exhaustive("instance queues", change_behind_a_full_gate(k, read), preemptions=3) > 20
+    assert exhaustive("instance queues", change_behind_a_full_gate(k, read), preemptions=preemptions) > 20
     assert exhaustive("instance queues", change_behind_a_full_gate(k, read), preemptions=2, memory=TSO) > 20
     for planted in ("", CLOSE.splitlines(keepends=True)[0]):
         _, read = sides(in_queues=[(CLOSE, planted)])

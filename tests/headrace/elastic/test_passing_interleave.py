@@ -219,10 +219,11 @@ def test_interleave_every_schedule_of_few_preemptions():
 CASES = [two, one_for_the_other, one_joins, comes_back, one_is_idle, many_rows]
 
 
+@pytest.mark.parametrize("count", [100, pytest.param(300, marks=pytest.mark.campaign)])
 @pytest.mark.parametrize("make", CASES, ids=lambda make: make.__name__)
-def test_interleave_sampled(make):
-    sampled("passing", make(kernels()), 1_000, longest=20_000)
-    sampled("passing", make(kernels(), readers=2), 300, longest=20_000)
+def test_interleave_sampled(make, count):
+    sampled("passing", make(kernels()), 3 * count, longest=20_000)
+    sampled("passing", make(kernels(), readers=2), count, longest=20_000)
 
 
 WRONG = "wrong rows: "
@@ -278,4 +279,4 @@ def test_interleave_planted_promise_that_lets_a_row_at_it_come_is_found():
     """What a leaver gave at the promise waits for promises beyond it, and whoever comes back for that: for ever."""
     k = kernels(("single, 0, 1, HEARTBEAT, 0, promised + 1)", "single, 0, 1, HEARTBEAT, 0, promised)"))
     with pytest.raises(AssertionError, match="only 0 of .* come to an end"):
-        sampled("passing (planted)", comes_back(k), 300)
+        sampled("passing (planted)", comes_back(k), 100)
