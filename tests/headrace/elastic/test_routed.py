@@ -2,7 +2,7 @@
 
 Property    as of test_passing.py, with `channel="reader"`: for any threads, mappings and changes of them at both operators;
             who may not have channels of their own has not, and says why
-Oracle      the run through collectors
+Oracle      the run through collectors; `headrace.reference` for the long one
 Planted     here: rows taken for a run that are none; in test_routed_interleave.py: queues, heartbeats, changes
 Cannot see  what a change costs: `headrace bench passing`
 """
@@ -15,11 +15,14 @@ import pyarrow as pa
 import pytest
 
 import headrace as hr
+from headrace import reference
 from headrace.elastic import build, routed
 from headrace.elastic.windows_kernel import end_of_run
 from headrace.errors import ParameterError
 from headrace.references import tuple_reference
+from headrace.windows import Window
 from support.books import check_end, watched
+from support.typed_cases import payloads
 from support.workloads import HANG_S, Steered, eventually, given_meanwhile
 
 READER = {"passing": "gate", "channel": "reader"}
@@ -45,6 +48,19 @@ def lower(stream, size=300, advance=100):
     return stream.key_by("k").window(size, advance).aggregate("lower", **wanted, lasts=hr.count("last"))
 
 
+def expected(tables):
+    """One behind the other, as the reference has them."""
+    upper = {"n": ("count", None), "total": ("sum", "v"), "last": ("last", "v")}
+    lower = {
+        "n": ("sum", "n"), "rows": ("count", None), "first": ("first", "total"), "list": ("collect_list", "total"),
+        "lasts": ("count", "last"),
+    }  # fmt: skip
+    found = reference.aggregate(payloads(tables), Window(20, 20), reference.column("k"), upper)
+    again = [(row.ts, {"k": row.key, **row.values}) for row in found]
+    rows = reference.aggregate([again], Window(300, 100), reference.column("k"), lower)
+    return [(row.ts, row.key, *row.values.values()) for row in rows]
+
+
 @pytest.mark.logic
 @pytest.mark.parametrize("threads", [1, {"upper": 3, "lower": 2}, {"upper": [1, 3], "lower": [0, 2, 3]}], ids=str)
 def test_agree_with_the_collector(threads):
@@ -54,12 +70,11 @@ def test_agree_with_the_collector(threads):
     assert routed.num_rows > 100 and routed["lasts"].null_count == 0
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", [0, 1, pytest.param(2, marks=pytest.mark.campaign)])
 def test_agree_while_both_operators_are_reconfigured(seed):
     """Instances of both come and go all the time, and keys change their owners; `books` looks on."""
     draw = random.Random(seed)
     given = [table(20_000, seed, span=40_000), table(20_000, seed + 100, span=40_000)]
-    expected = lower(upper(given)).to_arrow(passing="collector")
     inputs = [Steered(each, [50] * 400) for each in given]
     capacity = draw.choice([None, 1_000])  # fuller ones count who loses the core before its signal as a lost wake-up
     with lower(upper(inputs)).start(threads=2, max_threads=4, capacity=capacity, **READER) as run:
@@ -72,7 +87,7 @@ def test_agree_while_both_operators_are_reconfigured(seed):
                     assert change.wait(HANG_S).outcome in ("done", "unneeded", "no change")
         last = watched(run, draw)
     check_end(last, rows=40_000)
-    assert run.to_arrow().equals(expected)
+    assert [tuple(row.values()) for row in run.to_arrow().to_pylist()] == expected(given)
 
 
 @pytest.mark.parametrize(("rows_follow", "end"), [(False, 1), (True, 3)])
@@ -137,7 +152,7 @@ def test_stop_while_a_change_waits_for_silent_senders():
         goes_on.wait(HANG_S)
 
     source = Steered(table(50_000, keys=2_000, span=200_000), [1_000] * 50)
-    query = lower(upper(source, 20, 10), 20, 20)
+    query = lower(upper(source), 60, 20)
     with query.start(sink=sink, threads=2, max_threads=2, capacity=64, **READER) as run:
         source.let_all()
         assert taken.wait(HANG_S)
