@@ -150,6 +150,7 @@ SHAPES = (
     Shape("integers, one window, as they come", IN_ANY_ORDER, 1, False, input_order="arrival"),
 )
 IN_PLAIN_PYTHON = (
+    "floats without NaN, one window",
     "count, seven windows",
     "count, two windows, sets of keys, skip list",
     "floats, three windows, sets of keys, skip list",
@@ -157,7 +158,7 @@ IN_PLAIN_PYTHON = (
     "count, seven windows, as they come",
     "integers, one window, as they come",
 )
-"""What differs from other shapes in no more than the gate, the mode, the order of the input or the count of windows."""
+"""What differs from other shapes in no more than the gate, the mode, the order of the input, NaN or the count of windows."""
 SHAPE_CASES = [pytest.param(shape, marks=pytest.mark.logic if shape.name in IN_PLAIN_PYTHON else ()) for shape in SHAPES]
 
 

@@ -52,7 +52,7 @@ def test_agree_every_aggregate_that_does_not_depend_on_the_order():
         "middle": hr.median("v"), "then": hr.quantile("at", 0.25), "best": hr.top(3, "v"), "by": hr.top(2, "w", by="v"),
         "first_at": hr.min("at"),
     }  # fmt: skip
-    query = keyed(sources()).window(300, 100).aggregate(**wanted)
+    query = keyed(sources(rows=150)).window(300, 100).aggregate(**wanted)
     in_order = query.to_arrow(threads=1)
     assert in_order.num_rows > 100
     for threads in (1, 3):
@@ -122,6 +122,7 @@ def test_example_one_source_is_in_order_by_itself():
     assert query.to_arrow(input_order="arrival").equals(query.to_arrow())
 
 
+@pytest.mark.logic
 def test_example_operators_by_name():
     """The second operator has one input, whose order is that of the first one's results."""
     inner = keyed(sources(2)).window(300).aggregate(n=hr.count())

@@ -256,7 +256,7 @@ def test_oracle_order_of_strings():
             assert text_less(*dictionary.arrays, i, j) == (a.encode() < b.encode())
 
 
-@pytest.mark.slow
+@pytest.mark.logic
 def test_example_more_strings_than_max_keys():
     rows = pa.table({"ts": [1] * 3, "s": ["a", "b", "c"]})
     query = hr.stream(rows, event_time="ts").window(5).aggregate(least=hr.min("s"))

@@ -279,8 +279,8 @@ def emit_times(key, state, emit):
     emit(key=key, at=state.at, took=state.took, sum=state.ts, length=state.length)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("options", [pytest.param({"gate": "scalegate"}, marks=pytest.mark.logic), {"mode": "sn"}], ids=str)
+@pytest.mark.logic
+@pytest.mark.parametrize("options", [{"gate": "scalegate"}, {"mode": "sn"}], ids=str)
 def test_example_an_operator_reads_times_as_integers_and_keeps_its_names(options):
     operator = hr.operator(
         state=dict.fromkeys(("at", "took", "ts", "length"), "int64"),
@@ -300,8 +300,8 @@ def times_meet(l, r):
     return r.ts - l.ts == 1_000_000 * s[1] and l.when < r.when and buffer[0] + buffer[1] == 7 + buffer[2]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("index", [True, pytest.param(False, marks=pytest.mark.logic)])
+@pytest.mark.logic
+@pytest.mark.parametrize("index", [True, False])
 def test_example_a_join_function_reads_event_times_and_durations(index):
     """Times of two units, in the engine's: pairs one second apart."""
     left, right = hr.stream(TIMES, event_time="when"), TIMES.set_column(0, "when", TIMES["when"].cast(pa.timestamp("us")))

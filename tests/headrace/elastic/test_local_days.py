@@ -122,7 +122,7 @@ def fail_later(key, state, emit):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("instances", ["multi", "single"])
+@pytest.mark.parametrize("instances", [pytest.param("multi", marks=pytest.mark.logic), "single"])
 @settings(max_examples=examples(8), deadline=None)
 @given(st.data())
 def test_oracle_custom_operators(instances, data):
@@ -146,7 +146,7 @@ def test_oracle_custom_operators(instances, data):
     assert got == [(row.ts, row.values["n"], row.values["left"]) for row in rows]
 
 
-@pytest.mark.slow
+@pytest.mark.logic
 def test_example_a_failing_function_shows_the_end_of_its_day():
     table = pa.table({"ts": pa.array([dt.datetime(2026, 3, 29, 12)], pa.timestamp("us", "Europe/Paris")), "x": [1]})
     operator = hr.operator(state={"n": "int64"}, emits={"n": "int64"}, update=add, output=fail_later)
@@ -155,7 +155,7 @@ def test_example_a_failing_function_shows_the_end_of_its_day():
     assert caught.value.tuple["state.n"] == 1
 
 
-@pytest.mark.slow
+@pytest.mark.logic
 def test_example_types_and_zones_of_the_event_time_stay():
     for kind in (pa.timestamp("s"), pa.timestamp("ns", "Asia/Tokyo"), pa.timestamp("ms", "Europe/Paris")):
         table = pa.table({"ts": pa.array(np.array(["2026-10-24T23:00"], f"M8[{kind.unit}]")).cast(pa.timestamp(kind.unit))})

@@ -157,7 +157,7 @@ def assert_words(mode="vsn", rows=ROWS, **options):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("mode", ["vsn", "sn"])
+@pytest.mark.parametrize("mode", ["vsn", pytest.param("sn", marks=pytest.mark.campaign)])
 def test_agree_strings_of_tuples_that_stay_are_known_and_nodes_come_back(mode):
     assert_words(mode, **CHANGES)
 
@@ -249,6 +249,7 @@ def assert_known_as_long_as_they_stay():
     assert len(known) < len(rows), "strings that nothing has"
 
 
+@pytest.mark.logic
 def test_example_strings_of_tuples_that_stay_are_known():
     assert_known_as_long_as_they_stay()
 
@@ -266,7 +267,7 @@ def test_planted_strings_of_tuples_that_stay_are_forgotten(monkeypatch):
         assert_known_as_long_as_they_stay()
 
 
-@pytest.mark.slow
+@pytest.mark.logic
 def test_example_what_never_leaves_fills_the_room():
     operator = hr.operator(emits=WORDS, output=words, keep_tuples=True, purge=False, max_tuples=MOST, name="all")
     table = pa.Table.from_pylist([{"ts": ts, **row} for ts, row in ROWS])

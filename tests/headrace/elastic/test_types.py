@@ -122,7 +122,7 @@ def test_example_times_that_are_all_null_give_null():
         (pa.bool_(), [True, False]),
         (pa.int8(), [2, -1]),
         (pa.uint32(), [2**32 - 1, 1]),
-        (pa.float32(), [2.5, 1.5]),
+        pytest.param(pa.float32(), [2.5, 1.5], marks=pytest.mark.logic),
     ],
     ids=str,
 )
@@ -132,6 +132,7 @@ def test_example_values_keep_their_type(kind, values):
     assert [result[name].to_pylist() for name in KEPT] == [[values[1]], [values[0]], [values[0]], [values[1]]]
 
 
+@pytest.mark.logic
 def test_example_what_is_only_counted_may_have_any_type():
     """And as many different texts as it likes: nobody needs to know them apart."""
     one = pa.UnionArray.from_sparse(pa.array([0, 1, 0], pa.int8()), [pa.array([1, 2, None]), pa.array(["a", None, "b"])])
