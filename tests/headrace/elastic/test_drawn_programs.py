@@ -119,14 +119,14 @@ def check_all(seeds):
 @pytest.mark.slow
 @pytest.mark.interpreted
 def test_oracle_drawn_programs_in_a_run():
-    errors = check_all(range(60))
-    assert errors.count(None) > 30 and len(set(errors)) > 2
+    errors = check_all(range(24))
+    assert errors.count(None) > 12 and len(set(errors)) > 2
 
 
 @pytest.mark.campaign
 @pytest.mark.interpreted
 def test_campaign_drawn_programs_in_a_run():
-    check_all(range(10_000, 11_000))
+    check_all([*range(24, 60), *range(10_000, 11_000)])
 
 
 def blocks_are_kept_from_the_window_before(monkeypatch):
