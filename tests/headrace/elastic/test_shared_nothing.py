@@ -225,7 +225,7 @@ def test_example_bytes_of_a_key_that_moves(mode):
         assert same.transferred_bytes == 0
 
 
-@pytest.mark.slow
+@pytest.mark.logic
 def test_example_a_router_for_each_source():
     """Three sources, two instances: three routers copy, and the instances see one order."""
     tables = [pa.table({"ts": [s, 10 + s, 20 + s], "k": [f"{i % 2}" for i in range(3)]}) for s in range(3)]
@@ -313,7 +313,7 @@ def sides(draw, names, max_rows=60):
             now += gap
             ts.append(now)
         columns = {
-            name: pa.array(draw(st.lists(NULLABLE, min_size=n, max_size=n)), pa.int32()) for name in names
+            name: pa.array(draw(st.lists(NULLABLE, min_size=n, max_size=n)), pa.int64()) for name in names
         }
         tables.append(pa.table({"ts": pa.array(ts, pa.int64()), **columns}))
     return tables
@@ -370,9 +370,9 @@ def test_agree_joins_whose_windows_span_chunks(monkeypatch):
     draw = random.Random(2)
     n = 24_000
     ts = [i // 8 for i in range(n)]
-    left = pa.table({"ts": ts, "x": pa.array([draw.randrange(40_000) for _ in ts], pa.int32())})
+    left = pa.table({"ts": ts, "x": pa.array([draw.randrange(40_000) for _ in ts], pa.int64())})
     values = [None if i > 15_000 and draw.random() < 0.01 else draw.randrange(40_000) for i in range(n)]
-    right = pa.table({"ts": ts, "a": pa.array(values, pa.int32()), "b": pa.array(ts, pa.int32())})
+    right = pa.table({"ts": ts, "a": pa.array(values, pa.int64()), "b": pa.array(ts, pa.int64())})
     query = joined([left], [right], 1_000)
     wanted = query.to_arrow(threads=2)
     assert wanted.num_rows > 1_000
@@ -426,8 +426,8 @@ CUSTOM_ROWS = st.tuples(
 )
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("slots", [1, pytest.param(3, marks=pytest.mark.logic)])
+@pytest.mark.logic
+@pytest.mark.parametrize("slots", [1, 3])
 @DRAWN
 @given(
     sources=st.lists(st.lists(CUSTOM_ROWS, max_size=25), min_size=1, max_size=3),
