@@ -150,6 +150,7 @@ SHAPES = (
     Shape("integers, one window, as they come", IN_ANY_ORDER, 1, False, input_order="arrival"),
 )
 IN_PLAIN_PYTHON = (
+    "count, seven windows, sets of keys",
     "floats without NaN, one window",
     "count, seven windows",
     "count, two windows, sets of keys, skip list",

@@ -194,7 +194,7 @@ def test_agree_days_of_a_time_zone(window):
     draw = random.Random(4)
     tables = []
     for _ in range(2):
-        ts = sorted(draw.randrange(400 * DAY_US) for _ in range(600))
+        ts = sorted(draw.randrange(400 * DAY_US) for _ in range(200))
         tables.append(pa.table({"ts": pa.array(ts, pa.timestamp("us", "UTC")), "k": [draw.choice("xy") for _ in ts]}))
     query = keyed(tables).window(*window, zone="Europe/Paris").aggregate(n=hr.count())
     assert query.to_arrow(input_order="arrival", threads=2).equals(query.to_arrow())

@@ -283,7 +283,7 @@ def assert_passing(operator, rows, mode, schedule, **options):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("mode", ["vsn", pytest.param("sn", marks=pytest.mark.campaign)])
-@pytest.mark.parametrize("operator", ["gathers", "lasts"])
+@pytest.mark.parametrize("operator", [pytest.param("gathers", marks=pytest.mark.logic), "lasts"])
 def test_agree_blocks_come_back_and_move(operator, mode, states):
     """Every key that passes leaves nothing behind, and what moved is where its key is."""
     rows = passing(3_000, 0.2)
@@ -360,7 +360,7 @@ ALL_OF = hr.operator(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("threads", "mode"), [(1, "vsn"), (3, "vsn"), (2, "sn")])
+@pytest.mark.parametrize(("threads", "mode"), [(1, "vsn"), (3, "vsn"), pytest.param(2, "sn", marks=pytest.mark.logic)])
 def test_example_max_state_is_hit_in_the_middle(threads, mode):
     rows = [(7, {"ks": ["a"] if i % 2 else ["b"], "k": "a", "w": None, "x": 3 * i, "y": 0.5}) for i in range(4_000)]
     query = of_lasts(stream([rows], SCHEMA), Window(12, 5))
@@ -386,7 +386,7 @@ BREAKS = hr.operator(
 )
 
 
-@pytest.mark.slow
+@pytest.mark.logic
 def test_example_a_failure_is_explained_on_the_containers_it_found():
     """The list has four words when the fourth call fails, and had three when it was called."""
 

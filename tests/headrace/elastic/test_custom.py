@@ -214,7 +214,7 @@ MEETING = hr.operator(
 )
 
 
-@pytest.mark.slow
+@pytest.mark.logic
 @QUICK
 @given(
     st.lists(st.lists(PRICE_ROWS, max_size=15), min_size=1, max_size=2), sources(2), windows(2), schedules()
@@ -529,8 +529,8 @@ LONG = hr.operator(
 )
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("gate", "mode"), [pytest.param("scalegate", "vsn", marks=pytest.mark.logic), ("log", "sn")])
+@pytest.mark.logic
+@pytest.mark.parametrize(("gate", "mode"), [("scalegate", "vsn"), ("log", "sn")])
 def test_agree_gates_modes_and_heartbeats(gate, mode):
     """Filtered rows become heartbeats, which count as ticks: alike for every instance."""
 
@@ -549,7 +549,7 @@ def test_agree_gates_modes_and_heartbeats(gate, mode):
     check()
 
 
-@pytest.mark.slow
+@pytest.mark.logic
 def test_example_time_without_tuples_costs_nothing_where_instances_slide():
     """The same shape with WS = WA * 9e14: before the first tuple, and after the last, there is nothing to slide.
 

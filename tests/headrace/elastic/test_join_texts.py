@@ -162,6 +162,7 @@ def assert_known_as_long_as_compared():
         assert len(known) <= 120 - (watermark - 10 + 1), "strings that nothing can meet"
 
 
+@pytest.mark.logic
 def test_example_strings_are_known_as_long_as_their_tuples_are_compared():
     assert_known_as_long_as_compared()
 
@@ -230,7 +231,7 @@ def test_example_a_name_may_be_text_on_one_side_and_a_number_on_the_other():
     assert query.to_arrow().to_pylist() == [{"ts": 2, "l_name": "pear", "l_x": 2, "r_name": 4}]
 
 
-@pytest.mark.slow
+@pytest.mark.logic
 def test_example_a_function_that_fails_shows_the_strings():
     with pytest.raises(FunctionError, match="division") as caught:
         two(lambda l, r: l.name == "fig" and r.a // l.x == 2)

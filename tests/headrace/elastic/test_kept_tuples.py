@@ -106,7 +106,7 @@ OF_NUMBER = hr.operator(emits={"total": "int64", "n": "int64"}, output=of_number
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("mode", ["vsn", "sn"])
+@pytest.mark.parametrize("mode", ["vsn", pytest.param("sn", marks=pytest.mark.logic)])
 def test_oracle_one_instance_per_key_purges(mode):
     @QUICK
     @given(sources(), windows(4), schedules())

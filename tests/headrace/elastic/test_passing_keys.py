@@ -91,7 +91,7 @@ def test_oracle_keys_of_some_of_the_columns(key):
 
 @pytest.mark.logic
 def test_agree_with_channels_of_their_own_and_three_in_a_row():
-    above = upper(table(300, span=600))
+    above = upper(table(150, span=400))
     query = lower(above, ("house", "room"))
     assert both_ways(query, channel="reader", threads=3).num_rows > 100
     third = query.key_by("room").window(96).aggregate("third", n=hr.sum("n"), most=hr.max("rows"))
@@ -99,7 +99,7 @@ def test_agree_with_channels_of_their_own_and_three_in_a_row():
     assert both_ways(fourth, threads=2).num_rows > 5
     with fourth.start(threads=2) as run:
         assert run.wait(HANG_S)
-        check_end(run.metrics(), rows=300)
+        check_end(run.metrics(), rows=150)
         assert [run[name].takes.split(":")[0] for name in ("lower", "third", "fourth")] == ["gate"] * 3
         assert set(run["third"].hot_keys(3)["room"]) <= {0, 1, 2}
 
@@ -111,7 +111,7 @@ def test_agree_a_key_in_another_order_has_no_ties():
     both_ways(query, threads=2)
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.campaign)])
 def test_agree_while_both_operators_are_reconfigured(seed):
     draw = random.Random(seed)
     given = [table(15_000, seed, span=30_000, names=40), table(15_000, seed + 100, span=30_000, names=40)]

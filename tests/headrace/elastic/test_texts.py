@@ -45,7 +45,7 @@ QUICK = settings(
     phases=[Phase.explicit, Phase.generate],  # shrinking a failure would take minutes
     suppress_health_check=list(HealthCheck),
 )
-MODES = [("log", "vsn"), pytest.param("scalegate", "vsn", marks=pytest.mark.logic), ("log", "sn")]
+MODES = [("log", "vsn"), *(pytest.param(*way, marks=pytest.mark.logic) for way in (("scalegate", "vsn"), ("log", "sn")))]
 
 WORDS = ["", "a", "b", "B", "ab", "é", "日本", "z" * 11, "z" * 11 + "a", "\U0001f600"]
 SCHEMA = pa.schema(
@@ -263,9 +263,19 @@ def assert_passing(instances, schedule, mode="vsn"):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("mode", ["vsn", "sn"])
-@pytest.mark.parametrize("schedule", SCHEDULES, ids=["1 thread", "changes"])
-@pytest.mark.parametrize("instances", ["multi", "single"])
+@pytest.mark.parametrize(
+    ("instances", "schedule", "mode"),
+    [
+        *(pytest.param(instances, SCHEDULES[1], "vsn", id=f"{instances}-changes-vsn") for instances in ("multi", "single")),
+        pytest.param("multi", SCHEDULES[1], "sn", id="multi-changes-sn"),
+        pytest.param("single", SCHEDULES[1], "sn", marks=pytest.mark.campaign, id="single-changes-sn"),
+        *(
+            pytest.param(instances, SCHEDULES[0], mode, marks=pytest.mark.campaign, id=f"{instances}-1 thread-{mode}")
+            for instances in ("multi", "single")
+            for mode in ("vsn", "sn")
+        ),
+    ],
+)
 def test_agree_ids_are_used_again_while_strings_are_held(instances, schedule, mode, dictionaries):
     """Far more strings pass than may be live: each id stands for several of them, one after the other."""
     assert_passing(instances, schedule, mode)
@@ -325,7 +335,7 @@ def assert_alone():
     assert result.column("word").equals(result.column("k"))
 
 
-@pytest.mark.slow
+@pytest.mark.logic
 def test_agree_keys_alone_are_known_by_strings(dictionaries):
     """Every key is new: `output` reads it, no column is read, and the source waits for room."""
     assert_alone()
@@ -449,7 +459,7 @@ def fails_at_expiry(key, state, emit):
 FAILS = hr.operator(state=STATE, emits=EMITS, update=fails, output=fails_at_expiry)
 
 
-@pytest.mark.slow
+@pytest.mark.logic
 def test_example_a_failure_shows_strings():
     def failing(rows):
         table = pa.table({"ts": list(range(rows)), "k": ["é"] * rows, "w": [f"word {i}" for i in range(rows)]})
