@@ -194,7 +194,6 @@ KERNEL_BUGS = {
 }  # fmt: skip
 
 
-@pytest.mark.slow
 @pytest.mark.interpreted
 @pytest.mark.parametrize("bug", KERNEL_BUGS)
 def test_planted_bug_of_a_kernel_is_found(bug):
@@ -297,8 +296,8 @@ def rows_at_random(seed, count, keys=5):
 
 BESIDE = {
     "xs": hr.collect_list("x"), "kinds": hr.collect_set("s"), "half": hr.median("y"), "most": hr.quantile("x", 0.9),
-    "word": hr.mode("s"), "best": hr.top(3, "s", by="x"), "numbers": hr.collect_set("y"), "usual": hr.mode("x"),
-    "largest": hr.top(2, "y"),
+    "word": hr.mode("s"), "best": hr.top(3, "s", by="x"), "numbers": hr.collect_set("y"),
+    "largest": hr.top(2, "y"), "usual": hr.mode("x"),
 }  # fmt: skip
 
 
@@ -312,19 +311,16 @@ def test_oracle_duckdb():
     wanted = duckdb.execute("""
         with r as (select (ts // 500 + 1) * 500 as ts, * exclude (ts) from numbered),
         c as (select ts, k, s, count(*) n from r where s is not null group by all),
-        m as (select ts, k, first(s order by n desc, s) word from c group by all),
-        d as (select ts, k, x, count(*) n from r where x is not null group by all),
-        u as (select ts, k, first(x order by n desc, x) usual from d group by all)
+        m as (select ts, k, first(s order by n desc, s) word from c group by all)
         select ts, k, list(x order by row) filter (x is not null),
                list_sort(list(distinct s) filter (s is not null)), median(y), quantile_cont(x, 0.9), any_value(word),
                list(s order by x desc, s)  filter (s is not null and x is not null) [:3],
-               list_sort(list(distinct y) filter (y is not null)), any_value(usual),
-               list(y order by y desc) filter (y is not null) [:2]
-        from r join m using (ts, k) join u using (ts, k) group by ts, k order by ts, k
+               list_sort(list(distinct y) filter (y is not null)), list(y order by y desc) filter (y is not null) [:2]
+        from r join m using (ts, k) group by ts, k order by ts, k
     """).fetchall()
     assert len(found) == len(wanted) > 20
     for mine, theirs in zip(found, wanted, strict=True):
-        assert mine[:4] == theirs[:4] and mine[6:] == theirs[6:]
+        assert mine[:4] == theirs[:4] and mine[6:-1] == theirs[6:]  # the last one is pandas'
         assert mine[4:6] == pytest.approx(theirs[4:6], rel=1e-14)
 
 
@@ -338,6 +334,7 @@ def test_oracle_pandas():
     pd.testing.assert_series_equal(found["half"], groups["y"].median().rename("half"), rtol=1e-14)
     pd.testing.assert_series_equal(found["most"], groups["x"].quantile(0.9).rename("most"), rtol=1e-14)
     assert found["word"].tolist() == groups["s"].agg(lambda s: s.mode()[0]).tolist()
+    assert found["usual"].tolist() == groups["x"].agg(lambda x: x.mode()[0]).tolist()
 
 
 @pytest.mark.slow
@@ -584,7 +581,6 @@ def hunt(mode, runs=8):
         assert run_case(drawn, window, mode=mode, **schedule) == wanted_of(drawn, window), "rows differ"
 
 
-@pytest.mark.slow
 @pytest.mark.interpreted
 @pytest.mark.parametrize("bug", BUGS)
 def test_planted_bug_is_found(bug, monkeypatch):
@@ -598,8 +594,7 @@ def test_planted_bug_is_found(bug, monkeypatch):
         hunt(mode)
 
 
-@pytest.mark.slow
-@pytest.mark.interpreted
+@pytest.mark.logic
 @pytest.mark.parametrize("mode", ["vsn", "sn"])
 def test_agree_without_a_bug(mode):
     hunt(mode)
