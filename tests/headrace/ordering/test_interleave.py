@@ -38,6 +38,7 @@ from headrace.ordering.words import (
 )
 from headrace.progress import END_OF_TIME, MIN_TIME
 from interleave import TSO, Kernels, copied, find_failure, sampled
+from support.campaign import rarely
 
 WORK = "headrace.ordering.work_kernel"
 BUFFER = "headrace.ordering.buffer_kernel"
@@ -258,23 +259,26 @@ ALL = [(STATELESS, twice), (PARTITIONED, odd), (STATEFUL, once)]
 CHAINS = {"stateless": SL, "many outputs": MANY, "more than fit": MORE, "partitioned": PS, "stateful": SF, "all kinds": ALL}
 
 
+@pytest.mark.parametrize("count", [120, *rarely(300)])
 @pytest.mark.parametrize("chain", CHAINS)
 @pytest.mark.parametrize("reorder", [NONBLOCKING, LOCKED], ids=["nonblocking", "lock"])
-def test_interleave_two_workers(chain, reorder):
-    sampled("pipeline", case(kernels(), [1, 3, 2, 5], CHAINS[chain], reorder=reorder), 300, longest=20_000)
+def test_interleave_two_workers(chain, reorder, count):
+    sampled("pipeline", case(kernels(), [1, 3, 2, 5], CHAINS[chain], reorder=reorder), count, longest=20_000)
 
 
+@pytest.mark.parametrize("count", [60, *rarely(150)])
 @pytest.mark.parametrize("room", [4, 8])
-def test_interleave_outputs_in_place(room):
+def test_interleave_outputs_in_place(room, count):
     for chain in CHAINS.values():
-        sampled("pipeline", case(kernels(), [1, 3, 2, 5, 7], chain, batch=2, room=room), 150, longest=20_000)
+        sampled("pipeline", case(kernels(), [1, 3, 2, 5, 7], chain, batch=2, room=room), count, longest=20_000)
 
 
+@pytest.mark.parametrize("count", [80, *rarely(200)])
 @pytest.mark.parametrize("queues", [HYBRID, BY_PARTITION, SHARED], ids=["hybrid", "partitioned", "shared"])
-def test_interleave_queues(queues):
+def test_interleave_queues(queues, count):
     for batch in (1, 2):
         build = case(kernels(), [1, 3, 2, 5, 7], ALL, batch=batch, queues=queues)
-        sampled("pipeline", build, 200, longest=20_000)
+        sampled("pipeline", build, count, longest=20_000)
 
 
 def test_interleave_a_worker_alone_and_workers_together():

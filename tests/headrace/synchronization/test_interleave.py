@@ -16,6 +16,7 @@ Cannot see  memory weaker than x86's; states and stores as they are (real runs d
 import pytest
 
 from interleave import SC, TSO, exhaustive, find_failure, sampled
+from support.campaign import rarely
 from support.plan_interleavings import LOOP, MAILBOX, TREE, case, kernels, node
 
 WINDOW = ("vb bb", node("b0", node("v0"), node("v1")))
@@ -103,9 +104,10 @@ def built(name, *planted):
     return case(kernels(*planted, **constants), relation, tree, inputs, **options)
 
 
+@pytest.mark.parametrize("count", [120, *rarely(300)])
 @pytest.mark.parametrize("name", CASES)
-def test_interleave_plans(name):
-    sampled("plan", built(name), 300, longest=20_000)
+def test_interleave_plans(name, count):
+    sampled("plan", built(name), count, longest=20_000)
 
 
 @pytest.mark.slow

@@ -33,6 +33,7 @@ from headrace.transactions.words import (
     SHARED_SOCKET,
 )
 from interleave import Kernels, copied, exhaustive, find_failure, sampled
+from support.campaign import rarely
 from support.executor_arrays import CONSTANTS, LOG, arrays, end_when_over
 
 WHOLE = "headrace.transactions.whole_kernel"
@@ -206,10 +207,11 @@ SCHEMES = {
 }  # fmt: skip
 
 
+@pytest.mark.parametrize("count", [160, *rarely(400)])
 @pytest.mark.parametrize("scheme", SCHEMES)
 @pytest.mark.parametrize("events", [CROSSED, READERS, CHAIN], ids=["crossed", "readers", "chain"])
-def test_interleave_two_executors(scheme, events):
-    sampled("transactions", case(kernels(), events, [(2, *SCHEMES[scheme], 8)]), 400, longest=8000)
+def test_interleave_two_executors(scheme, events, count):
+    sampled("transactions", case(kernels(), events, [(2, *SCHEMES[scheme], 8)]), count, longest=8000)
 
 
 @pytest.mark.slow
@@ -232,9 +234,10 @@ def test_interleave_rejected(scheme):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("count", [120, *rarely(300)])
 @pytest.mark.parametrize("scheme", SCHEMES)
-def test_interleave_three_executors_and_short_batches(scheme):
-    sampled("transactions", case(kernels(), CHAIN, [(3, *SCHEMES[scheme], 3)], workers=3), 300, longest=12_000)
+def test_interleave_three_executors_and_short_batches(scheme, count):
+    sampled("transactions", case(kernels(), CHAIN, [(3, *SCHEMES[scheme], 3)], workers=3), count, longest=12_000)
 
 
 @pytest.mark.slow

@@ -21,6 +21,7 @@ import pytest
 from headrace.progress import END_OF_TIME
 from headrace.transactions.words import CHAINS, SHARED_EVERYTHING, SHARED_NOTHING, SHARED_SOCKET
 from interleave import Kernels, copied, exhaustive, find_failure, sampled
+from support.campaign import rarely
 from support.executor_arrays import CONSTANTS, arrays, end_when_over
 
 OPERATIONS = "headrace.transactions.operations_kernel"
@@ -150,10 +151,11 @@ CASES = {"hot": HOT, "crossed": CROSSED, "puts": PUTS}
 SHARINGS = {"nothing": (SHARED_NOTHING, 2), "everything": (SHARED_EVERYTHING, 2), "socket": (SHARED_SOCKET, 3)}
 
 
+@pytest.mark.parametrize("count", [100, *rarely(250)])
 @pytest.mark.parametrize("sharing", SHARINGS)
 @pytest.mark.parametrize("name", CASES)
-def test_interleave_executors(name, sharing):
-    sampled("operations", case(kernels(), CASES[name], *SHARINGS[sharing]), 250, longest=12_000)
+def test_interleave_executors(name, sharing, count):
+    sampled("operations", case(kernels(), CASES[name], *SHARINGS[sharing]), count, longest=12_000)
 
 
 @pytest.mark.slow

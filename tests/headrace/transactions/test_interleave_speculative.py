@@ -21,6 +21,7 @@ from headrace.progress import END_OF_TIME, MIN_TIME
 from headrace.transactions.control import ControlArrays
 from headrace.transactions.words import SHARED_NOTHING, SPECULATIVE
 from interleave import SC, TSO, FailingSchedule, Kernels, copied, exhaustive, find_failure, sampled
+from support.campaign import rarely
 from support.executor_arrays import LOG, NEVER, Shared, end_when_over, gate_of
 
 FAMILY = "headrace.transactions.speculative_kernel"
@@ -198,15 +199,17 @@ SURE_OF = ops("A", "A !a", "!a B", "b A")
 CASES = {"crossed": CROSSED, "readers": READERS, "pointers": POINTERS, "apart": APART, "new target": NEW_TARGET, "sure": SURE_OF}
 
 
+@pytest.mark.parametrize("count", [120, *rarely(300)])
 @pytest.mark.parametrize("name", CASES)
-def test_interleave_two_executors(name):
-    sampled("speculation", case(kernels(), CASES[name]), 300, longest=20_000)
+def test_interleave_two_executors(name, count):
+    sampled("speculation", case(kernels(), CASES[name]), count, longest=20_000)
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("count", [80, *rarely(200)])
 @pytest.mark.parametrize("name", CASES)
-def test_interleave_three_executors_and_short_batches(name):
-    sampled("speculation", case(kernels(), CASES[name], threads=3, punctuation=3), 200, longest=30_000)
+def test_interleave_three_executors_and_short_batches(name, count):
+    sampled("speculation", case(kernels(), CASES[name], threads=3, punctuation=3), count, longest=30_000)
 
 
 @pytest.mark.slow

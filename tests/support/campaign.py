@@ -1,0 +1,10 @@
+"""Cases that run by `make campaign`, not every day."""
+
+from typing import Any
+
+import pytest
+
+
+def rarely(*cases: Any) -> list[Any]:
+    """Give cases for `parametrize` that only the campaign runs; a tuple is one case of several parameters."""
+    return [pytest.param(*(case if isinstance(case, tuple) else (case,)), marks=pytest.mark.campaign) for case in cases]
