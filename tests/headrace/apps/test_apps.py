@@ -308,6 +308,7 @@ def test_oracle_scalejoin_bands(files, band):
     assert report["comparisons_per_s"] > 0
 
 
+@pytest.mark.campaign  # a compilation; other types of columns: hedge, of floats and of names
 def test_oracle_scalejoin_wide_types(files):
     tables = [
         table.cast(pa.schema([pa.field(f.name, {"int32": pa.int64(), "float": pa.float64()}.get(str(f.type), f.type))
