@@ -126,7 +126,7 @@ CASES = {"eventwindow": windows(), "pageview": views(), "modelfraud": frauds(), 
 
 
 @pytest.mark.parametrize("cases", CASES.values(), ids=CASES)
-@settings(max_examples=60)
+@settings(max_examples=25)
 @given(data=st.data(), seed=st.integers(0, 2**32))
 def test_oracle_programs_and_their_diagrams(cases, data, seed):
     program, inputs, application, sources = data.draw(cases)
@@ -159,7 +159,7 @@ def above(left, right):
 
 
 @pytest.mark.parametrize("cases", PLANNED.values(), ids=PLANNED)
-@settings(max_examples=30)
+@settings(max_examples=20)
 @given(data=st.data(), by=st.sampled_from(["appendix", "chain", "flat"]), leaves=st.integers(1, 5))
 def test_oracle_plans_give_what_the_application_says(cases, data, by, leaves):
     program, inputs, application, sources = data.draw(cases)

@@ -32,6 +32,7 @@ from headrace.synchronization.cuts import checksum_of
 from headrace.synchronization.plans import implementation_tags
 from planted_mistakes import planted
 from support import event_window
+from support.campaign import rarely
 from support.program_results import as_promised
 from support.random_programs import STREAMS, TAGS, random_events, random_plan, random_program, table_of
 
@@ -86,7 +87,7 @@ def check_goes_on(rng, folder):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", [0, 1, 2, 4, *rarely(3, 5, 6, 7)])
 def test_oracle_random_programs_go_on_under_random_plans(tmp_path, seed):
     rng = random.Random(seed)
     for number in range(3):

@@ -353,7 +353,7 @@ PLANTED = {
          "        limit_ts, limit_place = first_ts, first_place\n"),
     ),
     "a state that is not joined stays so": (
-        "stays joined, entries alone, and all", NO_STATE, SC,
+        "stays joined, independent events above", NO_STATE, SC,
         (TREE, " or c.node[node_cell(n, JOINED)] == 0 or load_acquire(c.words, RESTS)", " or load_acquire(c.words, RESTS)"),
     ),
     "what is below a joined node is processed on its own state": (

@@ -11,7 +11,7 @@ import sys
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import headrace as hr
@@ -206,6 +206,7 @@ def test_oracle_the_part_of_a_key(key):
     assert [part_of(key, parts) for parts in (1, 2, 64, 999)] == [by_hand(key, parts) for parts in (1, 2, 64, 999)]
 
 
+@settings(max_examples=40)
 @given(st.lists(st.integers(-(2**63), 2**63 - 1)) | st.lists(st.text(max_size=20)), st.integers(1, 1 << 16))
 def test_oracle_an_array_has_the_parts_of_its_keys(keys, parts):
     array = np.array(keys, object if keys and isinstance(keys[0], str) else np.int64)

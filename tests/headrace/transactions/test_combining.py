@@ -20,6 +20,7 @@ from headrace.errors import FunctionError
 from headrace.transactions import combining_kernel, overwriting, template, words
 from headrace.transactions.key_sets_kernel import FIRST_OPERATION, SET_AT
 from planted_mistakes import fails, planted
+from support.campaign import rarely
 from support.transacted import agree
 
 hot = hr.table("hot", columns={"v": "int64", "w": "int64", "x": "float64", "name": "string", "i": "int32"}, rows=4)
@@ -51,6 +52,9 @@ def events(draw, rows=300, nulls=True):
 
 
 EVENTS = events(random.Random(2))
+configured = pytest.mark.parametrize(
+    ("threads", "punctuation", "sharing"), [(2, 40, "everything"), (3, 300, "nothing"), *rarely((1, 20, "nothing"))]
+)
 
 
 def grep(e, t):
@@ -82,7 +86,7 @@ def marks(e, t):
 
 @pytest.mark.logic
 @pytest.mark.parametrize("functions", [[grep], [sets_columns, grep], [marks, sets_columns]], ids=lambda given: given[0].__name__)
-@pytest.mark.parametrize(("threads", "punctuation", "sharing"), [(2, 40, "everything"), (3, 300, "nothing"), (1, 20, "nothing")])
+@configured
 def test_example_rows_and_tables_are_those_of_the_serial_definition(functions, threads, punctuation, sharing):
     agree(functions, EVENTS, EMITS, schemes=["chains"], threads=threads, punctuation=punctuation, sharing=sharing)
 
@@ -218,7 +222,7 @@ def mixes(e, t):
 
 
 @pytest.mark.logic
-@pytest.mark.parametrize(("threads", "punctuation", "sharing"), [(2, 40, "everything"), (3, 300, "nothing"), (1, 20, "nothing")])
+@configured
 def test_example_sums_are_those_of_the_serial_definition(threads, punctuation, sharing):
     for functions in ([counts, mixes], [adds, grep, counts]):
         agree(functions, EVENTS, EMITS, schemes=["chains"], threads=threads, punctuation=punctuation, sharing=sharing)

@@ -15,6 +15,7 @@ import pytest
 import headrace as hr
 from headrace.errors import FunctionError, MissingAttributeError, ParameterError, RunStoppedError
 from headrace.transactions.snapshots import KEPT
+from support.campaign import rarely
 from support.transacted import SCHEMES, in_python, plain
 
 HOLD = hr.table("hold", columns={"n": "int64", "x": "int64"}, rows=6, first={"n": 9})
@@ -54,10 +55,12 @@ def same_tables(taken, events):
 
 
 @pytest.mark.logic
-def test_oracle_snapshots_by_count():
+@pytest.mark.parametrize("runs", [2, *rarely(8)])
+def test_oracle_snapshots_by_count(runs):
+    """So many of each scheme."""
     rng = random.Random(5)
     for scheme in SCHEMES:
-        for _ in range(4):
+        for _ in range(runs):
             count, every = rng.choice([0, 40, 150]), rng.choice([1, 7, 30, 50, 500])
             events = drawn(rng, count)
             planned = sorted((rng.randrange(count + 1), rng.randrange(1, 4)) for _ in range(3))

@@ -223,6 +223,7 @@ def check_known():
     assert all(texts.last_use([each]) != FREE for each in ids[:5]), "strings that rows have"
 
 
+@pytest.mark.logic
 def test_example_strings_that_rows_have_are_known():
     check_known()
 
