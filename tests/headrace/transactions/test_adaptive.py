@@ -22,6 +22,7 @@ from headrace.controllers import AdaptiveScheme, Request
 from headrace.errors import NotSupportedError, ParameterError
 from headrace.transactions import adaptive
 from planted_mistakes import planted
+from support import nasty_shapes
 from support.workloads import eventually
 
 LOOK_S = 0.2
@@ -335,28 +336,22 @@ def test_planted_mistakes_are_found(right, wrong):
 # -- a real run ------------------------------------------------------------------------------------
 
 
-def ledger(rows):
-    accounts = hr.table("accounts", columns={"balance": "int64"}, rows=100, first={"balance": 1_000})
-
-    def transfer(e, t):
-        if accounts[e.source].balance < e.amount:
-            t.reject()
-        accounts[e.source].balance -= e.amount
-        accounts[e.target].balance += e.amount
-        t.emit(balance=accounts[e.target].balance)
-
-    return hr.stream(rows, event_time="ts").transact(transfer, emits={"balance": "int64"})
+def ledger(function, a, c, x):
+    """A function that is compiled for test_nasty_shapes.py, too, on events that it reads."""
+    given = {"ts": range(1, len(a) + 1), "a": a, "c": c, "x": x, "y": np.zeros(len(a), np.int64)}
+    lists = pa.array([[]], pa.list_(pa.int64())).take(pa.array(np.zeros(len(a), np.int64)))
+    rows = pa.table({name: pa.array(values, pa.int64()) for name, values in given.items()} | {"ks": lists})
+    return hr.stream(rows, event_time="ts").transact(function, emits=nasty_shapes.EMITS)
 
 
 @pytest.mark.slow
 def test_agree_a_run_that_tries_schemes():
     """Until each has been in force; the rows are those of one thread."""
-    n = np.arange(1_500_000)
-    table = pa.table({"ts": n, "source": n * 7 % 100, "target": n * 13 % 100, "amount": n % 300})
+    n = np.arange(800_000)
     quick = AdaptiveScheme(trial_s=0.02, again_s=1_000, punctuations=False)
-    query = ledger(table)
-    with query.start(threads=2, max_threads=2, scheme="adaptive", rate=20_000, controller=quick, control_every=0.01) as run:
-        assert run["transfer"].control_loop.name == "AdaptiveScheme, then AdaptiveScheme"
+    query = ledger(nasty_shapes.move, n * 7 % 100, n * 13 % 100, n % 300)
+    with query.start(threads=2, max_threads=2, scheme="adaptive", rate=12_000, controller=quick, control_every=0.01) as run:
+        assert run["move"].control_loop.name == "AdaptiveScheme, then AdaptiveScheme"
         schemes = lambda: {change.after["scheme"] for change in run.changes if change.is_settled}  # noqa: E731
         eventually(lambda: schemes() >= {"lock", "mvlk", "partition", "speculative", "serial"}, 120)
         eventually(lambda: any("to try them cost" in decision.reason for decision in run.decisions), 120)
@@ -368,33 +363,22 @@ def test_agree_a_run_that_tries_schemes():
 
 def test_example_a_run_of_its_own_accord():
     """Without a controller of the user's; and a word of what there is if it is misspelt."""
-    table = pa.table({"ts": [1, 2], "source": [0, 1], "target": [1, 2], "amount": [5, 2_000]})
-    query = ledger(table)
+    query = ledger(nasty_shapes.move, [0, 1], [1, 2], [5, 2_000])
     with query.start(threads=2, scheme="adaptive") as run:
         assert run.wait(180)
     assert run.decisions.of_kind("attached")[0].controller == "AdaptiveScheme"
-    assert run.to_arrow()["balance"].to_pylist() == [1_005, None]
+    assert run.to_arrow()["u"].to_pylist() == [1_005, None]
     with pytest.raises(ParameterError, match="did you mean 'adaptive'"):
         query.start(threads=2, scheme="adaptiv")
 
 
 def test_example_schemes_that_cannot_run_the_functions_are_not_tried():
     """A key that is read needs versions, or one thread; of rows with a set there are no versions."""
-    table = pa.table({"ts": [1, 2], "key": [0, 1]})
-    rows = hr.table("rows", columns={"next": "int64", "n": "int64"}, rows=10)
-    seen = hr.table("seen", columns={"who": hr.set_of("int64")}, rows=10)
-
-    def follow(e, t):
-        rows[rows[e.key].next].n += 1
-
-    def note(e, t):
-        seen[e.key].who.add(e.ts)
-
     for function, tried in (
-        (follow, {"speculative", "serial"}),
-        (note, {"chains", "lock", "mvlk", "partition", "serial"}),
+        (nasty_shapes.follow, {"speculative", "serial"}),
+        (nasty_shapes.gather, {"chains", "lock", "mvlk", "partition", "serial"}),
     ):
-        query = hr.stream(table, event_time="ts").transact(function)
+        query = ledger(function, [0, 1], [1, 2], [3, 4])
         with query.start(threads=2, scheme="adaptive") as run:
             assert set(run[function.__name__].control_loop.controller[-1].schemes) == tried
             assert run.wait(180)
