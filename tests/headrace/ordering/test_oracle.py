@@ -6,6 +6,7 @@ data to the kernels, so each chain is compiled once. Chains that are drawn thems
 Cannot see: which interleavings came about (`test_interleave`).
 """
 
+import math
 import random
 from collections import Counter
 
@@ -15,6 +16,7 @@ import pytest
 import headrace as hr
 from headrace.ordering import section
 from support import random_chains
+from support.campaign import rarely
 from support.pipelines import SHAPES, some_rows
 
 COMBINATIONS, TAKES = 504, 7
@@ -56,13 +58,17 @@ def check(shape, tables, *options):
         assert pipeline.to_arrow(**each).to_pylist() == expected, each
 
 
+EVERY_DAY = [shape for shape in SHAPES if shape != "containers and strings"]
+"""Its only stage is one of "strings through five stages", and forgets nothing, as "forgotten keys" does."""
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("shape", [*EVERY_DAY, *rarely("containers and strings")])
 def test_oracle_any_options(shape):
-    """In all more than 500 combinations; the reference is asked once for each input."""
+    """In all 504 combinations every day, at least 500 of which are promised; the reference is asked once for each input."""
     rng = np.random.default_rng(sorted(SHAPES).index(shape))
-    for case in range(COMBINATIONS // len(SHAPES) // TAKES + 1):
-        rows = (2000, 50, 300, 0, 1, 700)[case % 6]
+    for case in range(math.ceil(COMBINATIONS / len(EVERY_DAY) / TAKES)):
+        rows = (2000, 50, 300, 0, 1, 700)[case % 6] // (4 if shape == "many outputs" else 1)
         sources = 2 if case % 5 == 0 else 1
         tables = [some_rows(rng, rows, int(rng.choice([1, 3, 200]))) for _ in range(sources)]
         check(shape, tables, *(drawn_options(rng) for _ in range(TAKES)))
@@ -85,7 +91,7 @@ def check_drawn(seed, takes):
 @pytest.mark.slow
 @pytest.mark.interpreted
 def test_oracle_drawn_pipelines():
-    seen = Counter(check_drawn(seed, 2) for seed in range(30))
+    seen = Counter(check_drawn(seed, 2) for seed in range(6, 21))  # among them are all lengths
     assert {length for length, has_rows in seen if has_rows} == {1, 2, 3, 4, 5, 6}
 
 
@@ -106,7 +112,7 @@ def test_campaign_drawn_pipelines_compiled():
 @pytest.mark.parametrize("schedule", SCHEDULES)
 def test_oracle_each_way_of_running(schedule, queues):
     rng = np.random.default_rng(7)
-    tables = [some_rows(rng, 5000, 20)]
+    tables = [some_rows(rng, 2000, 20)]
     for reorder in ("nonblocking", "lock"):
         check("figure 1", tables, {"threads": 4, "schedule": schedule, "queues": queues, "reorder": reorder, "batch": 8})
 
@@ -124,21 +130,25 @@ def worst(stage):
     return stage.position * 0.0
 
 
-def test_oracle_schedules_of_ones_own():
+def most_work(stage):
+    return -stage.selectivity * stage.most - stage.count
+
+
+@pytest.mark.parametrize("policy", [longest_wait, most_work, *rarely(worst)])
+def test_oracle_schedules_of_ones_own(policy):
     tables = [some_rows(np.random.default_rng(3), 3000, 20)]
-    for policy in (longest_wait, worst, lambda stage: -stage.selectivity * stage.most - stage.count):
-        changes = [(1000, {"schedule": "lp"}), (2000, {"schedule": "own"})]
-        check("figure 1", tables, {"threads": 3, "schedule": policy, "reconfigure": changes})
+    changes = [(1000, {"schedule": "lp"}), (2000, {"schedule": "own"})]
+    check("figure 1", tables, {"threads": 3, "schedule": policy, "reconfigure": changes})
 
 
 @pytest.mark.slow
 def test_oracle_rings_wrap_many_times(monkeypatch):
     """Every ring a hundred times and more: the gate's, those of all stages with their slots and queues, that of the results."""
-    monkeypatch.setattr(section, "GATE_CAPACITY", 1 << 7)
+    monkeypatch.setattr(section, "GATE_CAPACITY", 1 << 6)
     monkeypatch.setattr(section, "OUTPUT_CAPACITY", 1 << 5)
-    tables = [some_rows(np.random.default_rng(5), 20_000, 50)]
+    tables = [some_rows(np.random.default_rng(5), 10_000, 50)]
     expected = SHAPES["figure 1"].expected(tables)
-    assert len(expected) > ROUNDS * section.OUTPUT_CAPACITY and 20_000 > ROUNDS * section.GATE_CAPACITY
+    assert len(expected) > ROUNDS * section.OUTPUT_CAPACITY and 10_000 > ROUNDS * section.GATE_CAPACITY
     for queues in QUEUES:
         for capacity in (2, 32):
             stream = SHAPES["figure 1"].on(hr.stream(tables, event_time="ts"))
