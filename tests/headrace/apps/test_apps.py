@@ -354,7 +354,7 @@ def test_oracle_tolls(files, seed, kind):
         "free": draw.choice([0, 2, 5]), "timeout": draw.choice(["0", "20s", "20500ms", "1min"]),
         "size": draw.choice(["1min", "150s"]), "advance": draw.choice(["1min", "17s"]),
     }  # fmt: skip
-    table, seen = reports(draw, step=500 if seed else 10_000), []
+    table, seen = reports(draw, 250, step=500 if seed else 10_000), []
     if pa.types.is_timestamp(kind):
         table = table.set_column(0, "ts", table["ts"].cast(kind))
     unit = "us" if pa.types.is_timestamp(kind) else "ms"

@@ -3,7 +3,7 @@
 Property    outputs are those of one event after another, whatever the plan, with events that take one entry and events that
             need everything in turn, keys of numbers and of strings, values that are single, records and arrays; forks and
             joins move the bytes of entries, not of maps; a function that touches other entries is refused
-Oracle      `headrace.reference.synchronization.run`; the same program without ``by=``
+Oracle      `headrace.reference.synchronization.run`; in the campaign, the same program without ``by=``
 Cannot see  interleavings (test_interleave.py)
 """
 

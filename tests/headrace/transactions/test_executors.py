@@ -27,6 +27,7 @@ from headrace.transactions.build import Built
 from headrace.transactions.control import SHARINGS
 from headrace.transactions.reconfiguration import Reconfiguration, at_punctuation, in_turn
 from headrace.workers import worker_kernel
+from support.campaign import rarely
 from support.executors import HANG_S, LOOK, MIX, PUT, TRANSFER, Events, Executors, configuration, draw
 
 SCHEMES = ("serial", "lock", "mvlk", "partition", "chains")
@@ -61,10 +62,11 @@ def drawn_events(rng, n):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("cases", [10, *rarely(50)])
 @schemes
-def test_oracle_random_cases(scheme):
+def test_oracle_random_cases(scheme, cases):
     rng = random.Random(scheme)
-    for _ in range(25):
+    for _ in range(cases):
         asked = drawn_configuration(rng, scheme)
         n = rng.choice([0, 1, 5, 300, 1500]) if asked.punctuation > 2 else rng.choice([0, 1, 5, 100])
         Executors(drawn_events(rng, n), asked, operations=rng.choice([0, 0, 40])).run().check()
@@ -92,11 +94,12 @@ def test_oracle_nasty_shapes(scheme, shape):
     Executors(draw(11, n, **SHAPES[shape]), configuration(threads, scheme, "everything", 500)).run().check()
 
 
+@pytest.mark.parametrize("cases", [8, *rarely(40)])
 @pytest.mark.parametrize("sharing", SHARINGS)
-def test_oracle_operations(sharing):
+def test_oracle_operations(sharing, cases):
     """Operations that depend on none are run in chains."""
     rng = random.Random(sharing)
-    for _ in range(20):
+    for _ in range(cases):
         asked = drawn_configuration(rng, "chains")
         asked = configuration(asked.threads, "chains", sharing, asked.punctuation, asked.mapping)
         n = rng.choice([0, 1, 5, 300, 1500]) if asked.punctuation > 2 else rng.choice([0, 1, 5, 100])
