@@ -31,6 +31,7 @@ from headrace.reference import ordering as reference
 from headrace.reference.aggregates import aggregate
 from headrace.reference.keys import column
 from headrace.windows import Window
+from support.campaign import rarely
 from support.pipelines import (
     SHAPES,
     gap,
@@ -408,16 +409,19 @@ def remembers(state, t, emit):
 REMEMBERS = {"by": "x", "state": {"all": hr.list_of("int64"), "n": "int64"}, "emits": {"n": "int64"}, "buckets": 4}
 
 
-def test_forgotten_keys_give_back_what_they_held():
+@pytest.mark.parametrize("runs", [({"forget": 100},), *rarely((({}, {"forget": 100}),))], ids=len)
+def test_forgotten_keys_give_back_what_they_held(runs):
+    """A few bytes for each that there was are left; the campaign compares it with what keys hold that are not forgotten."""
     table = pa.table({"ts": list(range(60_000)), "x": list(range(60_000))})
     stream = hr.stream(table, event_time="ts").ordered()
     used = []
-    for given in ({}, {"forget": 100}):
+    for given in runs:
         with stream.partitioned(remembers, **REMEMBERS, **given).start(threads=2) as run:
             run.wait()
         assert set(run.to_arrow()["n"].to_pylist()) == {1}
         used.append(run.metrics().operators["remembers"].state_bytes)
-    assert used[1] < used[0] / 20
+    assert used[-1] < 5 * table.num_rows
+    assert len(used) == 1 or used[1] < used[0] / 20
 
 
 def test_keys_are_forgotten_in_time_that_rises():
