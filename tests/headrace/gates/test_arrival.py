@@ -19,6 +19,7 @@ from gate_cases import ARRIVAL, as_they_come_case, check_as_they_come, load
 from headrace.errors import ParameterError
 from headrace.gates import MergedLog
 from interleave import TSO, exhaustive, find_failure, sampled
+from support.campaign import rarely
 
 
 def drain(gate, reader):
@@ -108,23 +109,30 @@ def test_oracle_what_readers_get(streams, lead, capacity, seed):
 # -- every schedule of small cases ---------------------------------------------------------------------
 
 
+many = pytest.mark.parametrize("times", [1, *rarely(3)])
+"""The schedules that are sampled, so often."""
+
+
 @pytest.mark.slow
+@many
 @pytest.mark.parametrize("lead", [1, 3])
-def test_interleave_two_sources(lead):
+def test_interleave_two_sources(lead, times):
     case = as_they_come_case(load("log"), [[1, 2], [2, 4]], 1, lead)
     assert exhaustive("log", case, preemptions=1) > 500
     assert exhaustive("log", case, preemptions=1, memory=TSO) > 500
-    sampled("log", case, 2_000)
+    sampled("log", case, times * 800)
 
 
 @pytest.mark.slow
-def test_interleave_two_readers_with_controls():
-    sampled("log", as_they_come_case(load("log"), [[1, 3], [2, 2]], 2, 2, epochs=(1,)), 3_000)
+@many
+def test_interleave_two_readers_with_controls(times):
+    sampled("log", as_they_come_case(load("log"), [[1, 3], [2, 2]], 2, 2, epochs=(1,)), times * 1_200)
 
 
 @pytest.mark.slow
-def test_interleave_every_record_waits_for_room():
-    sampled("log", as_they_come_case(load("log"), [[1, 3, 3, 4], [2, 2]], 2, 2, tight=True), 1_250, longest=20_000)
+@many
+def test_interleave_every_record_waits_for_room(times):
+    sampled("log", as_they_come_case(load("log"), [[1, 3, 3, 4], [2, 2]], 2, 2, tight=True), times * 500, longest=20_000)
 
 
 def test_interleave_an_idle_source_with_heartbeats():

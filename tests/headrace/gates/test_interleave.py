@@ -9,7 +9,8 @@ Schedules   all with at most one preemption of small cases, random and
             priority schedules of the others; the two shortcuts into small
             sizes are the arrays (a log of 2 records, pools of 2 nodes) and the
             constants named in a case.
-            A fifth of the sampled schedules run with store buffers.
+            A fifth of the sampled schedules run with store buffers. The
+            campaign samples three times as many.
 Planted     each names the failure it must cause; a missing fence fails with
             store buffers only
 Cannot see  memory weaker than x86's: tests/litmus, test_weak_memory.py.
@@ -32,11 +33,14 @@ from gate_cases import (
     static_case,
 )
 from interleave import SC, TSO, exhaustive, find_failure, sampled
+from support.campaign import rarely
 
 CONSTANTS = {"log": {}, "scalegate": {"NEAR": 1}}
 """With one step along level 0, even small lists go over the shortcuts."""
 
 both = pytest.mark.parametrize("gate", GATES)
+many = pytest.mark.parametrize("times", [1, *rarely(3)])
+"""The schedules that are sampled, so often."""
 
 
 def kernels(gate, *planted):
@@ -48,112 +52,127 @@ def kernels(gate, *planted):
 
 @pytest.mark.slow
 @both
-def test_interleave_one_source_one_reader(gate):
+@many
+def test_interleave_one_source_one_reader(gate, times):
     case = static_case(gate, kernels(gate), [[1, 2, 2]], 1)
     assert exhaustive(gate, case, preemptions=2) > 1000
     assert exhaustive(gate, case, preemptions=1, memory=TSO) > 50
-    sampled(gate, case, 4_500)
+    sampled(gate, case, times * 1_500)
 
 
 @pytest.mark.slow
 @both
-def test_interleave_two_sources_with_ties(gate):
+@many
+def test_interleave_two_sources_with_ties(gate, times):
     case = static_case(gate, kernels(gate), [[1, 2], [2, 2]], 1)
     assert exhaustive(gate, case, preemptions=1) > 500
     assert exhaustive(gate, case, preemptions=1, memory=TSO) > 500
-    sampled(gate, case, 4_500)
+    sampled(gate, case, times * 1_500)
 
 
 @pytest.mark.slow
 @both
-def test_interleave_two_readers(gate):
-    sampled(gate, static_case(gate, kernels(gate), [[1, 3], [2, 2]], 2), 6_000)
+@many
+def test_interleave_two_readers(gate, times):
+    sampled(gate, static_case(gate, kernels(gate), [[1, 3], [2, 2]], 2), times * 2_000)
 
 
 @pytest.mark.slow
 @both
-def test_interleave_every_record_waits_for_room(gate):
-    sampled(gate, static_case(gate, kernels(gate), [[1, 3, 3, 4], [2, 2]], 2, tight=True), 1_250, longest=20_000)
+@many
+def test_interleave_every_record_waits_for_room(gate, times):
+    sampled(gate, static_case(gate, kernels(gate), [[1, 3, 3, 4], [2, 2]], 2, tight=True), times * 500, longest=20_000)
 
 
 @pytest.mark.slow
 @both
-def test_interleave_an_idle_source_with_heartbeats(gate):
+@many
+def test_interleave_an_idle_source_with_heartbeats(gate, times):
     case = static_case(gate, kernels(gate), [[1, 4], [2, 3, 3], [2]], 1, beats=(1,))
-    sampled(gate, case, 4_000)
+    sampled(gate, case, times * 1_400)
 
 
 @pytest.mark.slow
 @both
-def test_interleave_controls(gate):
-    sampled(gate, static_case(gate, kernels(gate), [[1, 3], [2]], 2, epochs=(1, 2)), 4_000)
+@many
+def test_interleave_controls(gate, times):
+    sampled(gate, static_case(gate, kernels(gate), [[1, 3], [2]], 2, epochs=(1, 2)), times * 1_400)
 
 
 @both
-def test_interleave_a_control_behind_a_full_gate(gate):
+@many
+def test_interleave_a_control_behind_a_full_gate(gate, times):
     case = static_case(gate, kernels(gate), [[1, 2, 3]], 2, epochs=(1,), tight=True)
-    sampled(gate, case, 1_500, longest=20_000)
+    sampled(gate, case, times * 600, longest=20_000)
 
 
 @pytest.mark.slow
 @both
-def test_interleave_a_reader_joins_and_leaves(gate):
+@many
+def test_interleave_a_reader_joins_and_leaves(gate, times):
     case = readers_case(gate, kernels(gate), [[1, 3, 4], [2, 2]], [(1, [0], [0, 1]), (3, [0, 1], [0])])
-    sampled(gate, case, 4_000)
+    sampled(gate, case, times * 1_400)
 
 
 @pytest.mark.slow
 @both
-def test_interleave_readers_change_places(gate):
+@many
+def test_interleave_readers_change_places(gate, times):
     changes = [(1, [1], [0, 1]), (2, [0, 1], [0]), (4, [0], [1])]
     case = readers_case(gate, kernels(gate), [[1, 3, 4], [2, 2]], changes, tight=True)
-    sampled(gate, case, 1_250, longest=20_000)
+    sampled(gate, case, times * 500, longest=20_000)
 
 
 @pytest.mark.slow
 @both
-def test_interleave_a_reader_is_back_before_it_saw_that_it_left(gate):
+@many
+def test_interleave_a_reader_is_back_before_it_saw_that_it_left(gate, times):
     changes = [(1, [0], [0, 1]), (2, [0, 1], [0]), (3, [0], [0, 1])]
-    sampled(gate, readers_case(gate, kernels(gate), [[1, 3, 4, 5], [2]], changes), 4_000)
+    sampled(gate, readers_case(gate, kernels(gate), [[1, 3, 4, 5], [2]], changes), times * 1_400)
 
 
 @both
+@many
 @pytest.mark.parametrize("sets", [([0], [0, 1], [1]), ([1], [0], [1]), ([0, 1], [0], [0, 1])], ids=str)
-def test_interleave_epochs_begin_at_controls(gate, sets):
+def test_interleave_epochs_begin_at_controls(gate, sets, times):
     """As in the engine: the members meet at the control record, the last one changes membership."""
     case = epochs_case(gate, kernels(gate), [[1, 3], [2]], sets)
-    sampled(gate, case, 1_500, longest=20_000)
+    sampled(gate, case, times * 600, longest=20_000)
 
 
 @pytest.mark.slow
 @both
-def test_interleave_epochs_begin_in_a_full_gate(gate):
+@many
+def test_interleave_epochs_begin_in_a_full_gate(gate, times):
     case = epochs_case(gate, kernels(gate), [[1, 2, 3]], ([0], [0, 1], [1]), tight=True)
-    sampled(gate, case, 1_500, longest=20_000)
+    sampled(gate, case, times * 600, longest=20_000)
 
 
 @both
+@many
 @pytest.mark.parametrize("costs", [(4,), (4, 1)], ids=str)
-def test_interleave_the_bound_in_time_moves_under_a_source_that_waits(gate, costs):
+def test_interleave_the_bound_in_time_moves_under_a_source_that_waits(gate, costs, times):
     """The reader wakes the source at half of a limit that the source's last try may have changed meanwhile."""
     k = load(gate, **CONSTANTS[gate], LEAST_BOUND=1)
     case = costs_case(gate, k, [1, 2, 3, 4, 5, 6], 2, costs, 4, bound=4, **({"pool": 8} if gate == "scalegate" else {}))
     assert exhaustive(gate, case, preemptions=1) > 10
-    sampled(gate, case, 1_000)
+    sampled(gate, case, times * 400)
 
 
 @pytest.mark.slow
 @both
-def test_interleave_a_source_joins_and_leaves(gate):
+@many
+def test_interleave_a_source_joins_and_leaves(gate, times):
     case = sources_case(gate, kernels(gate), [[1, 3, 5]], [2, 4])
     assert exhaustive(gate, case, preemptions=1) > 500
-    sampled(gate, case, 3_000)
+    sampled(gate, case, times * 1_000)
 
 
 @pytest.mark.slow
 @both
-def test_interleave_a_source_joins_below_others(gate):
-    sampled(gate, sources_case(gate, kernels(gate), [[1, 5], [2, 3]], [2, 4], readers=2), 2_500)
+@many
+def test_interleave_a_source_joins_below_others(gate, times):
+    sampled(gate, sources_case(gate, kernels(gate), [[1, 5], [2, 3]], [2, 4], readers=2), times * 900)
 
 
 # -- planted bugs ------------------------------------------------------------------------------------
@@ -339,7 +358,7 @@ def test_interleave_catches_reclamation_of_the_node_a_reader_stands_on():
     assert_killed("scalegate", tight_readers, ASLEEP, (SKIP_LIST, kept, ""))
 
 
-@pytest.mark.parametrize("gate", ["log", pytest.param("scalegate", marks=pytest.mark.campaign)])  # one minute
+@pytest.mark.parametrize("gate", ["log", *rarely("scalegate")])  # one minute
 def test_interleave_catches_membership_read_without_the_seqlock(gate):
     lost = {"log": WRONG, "scalegate": ASLEEP}[gate]
     assert_killed(gate, joining_below, lost, MEMBERSHIP_WITHOUT_THE_SEQLOCK, count=100_000)  # one schedule in 20,000
