@@ -16,6 +16,7 @@ import random
 import pytest
 
 from headrace.errors import FunctionError
+from support.campaign import rarely
 from support.drawn_programs import Programs, made
 from support.kept_values import Compiled, agree, drawn_tuple
 
@@ -127,7 +128,7 @@ def empties(state, t, emit):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("function", [pytest.param(cart, marks=pytest.mark.campaign), nested])
+@pytest.mark.parametrize("function", [*rarely(cart), nested])
 def test_compiled_equals_plain(function):
     for seed in range(20):
         assert agree(function, seed) is None
@@ -135,9 +136,10 @@ def test_compiled_equals_plain(function):
 
 @pytest.mark.slow
 @pytest.mark.interpreted
+@pytest.mark.parametrize("seeds", [range(7), *rarely(range(7, 20))], ids=str)
 @pytest.mark.parametrize("function", [cart, nested, top_three, changed_meanwhile, chosen_words, empties])
-def test_interpreted_equals_plain(function):
-    for seed in range(20):
+def test_interpreted_equals_plain(function, seeds):
+    for seed in seeds:
         assert agree(function, seed) is None
 
 
@@ -206,7 +208,7 @@ def agree_or_too_large(seed, steps):
 
 @pytest.mark.slow
 @pytest.mark.interpreted
-@pytest.mark.parametrize("part", [0, 1, *(pytest.param(part, marks=pytest.mark.campaign) for part in (2, 3))])
+@pytest.mark.parametrize("part", [0, *rarely(1, 2, 3)])
 def test_property_drawn_programs(part):
     errors = [agree_or_too_large(seed, 25) for seed in range(part * 100, part * 100 + 100)]
     assert errors.count(None) > 30 and len(set(errors)) > 2

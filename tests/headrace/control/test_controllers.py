@@ -246,7 +246,7 @@ def controllers(draw):
 
 
 @pytest.mark.slow
-@settings(deadline=None, max_examples=25)
+@settings(deadline=None, max_examples=9)
 @given(st.floats(0.05, 12), st.floats(0.0, 0.04), st.integers(1, 8), st.integers(0, 999))
 def test_property_no_flapping_on_a_noisy_constant_load(work, noise, threads, seed):
     """Whatever the load and the number of threads it starts with: it settles and stays. By the load alone it goes
@@ -262,7 +262,7 @@ def test_property_no_flapping_on_a_noisy_constant_load(work, noise, threads, see
 
 
 @pytest.mark.slow
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=15)
 @given(
     controllers(),
     st.lists(st.tuples(st.floats(0.3, 6), st.floats(0, 60_000)), min_size=1, max_size=8),

@@ -128,7 +128,7 @@ def test_what_is_wrong_is_refused():
 @pytest.mark.stress
 def test_senders_and_readers_on_threads_of_their_own():
     """Many tuples through few slots: a slot that is written before it is read would show."""
-    sources, readers, count = 3, 2, 20_000
+    sources, readers, count = 3, 2, 8_000
     channels = ReaderChannels(sources, readers, capacity=16)
     times = [np.sort(np.random.default_rng(source).integers(0, 10_000, count)) for source in range(sources)]
     owners = [np.random.default_rng(10 + source).integers(0, readers, count) for source in range(sources)]

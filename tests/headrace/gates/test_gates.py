@@ -401,7 +401,7 @@ def test_oracle_long_runs_of_one_source(Gate, sources, block):
 
 @pytest.mark.slow
 @both
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(script=scripts())
 def test_oracle_random_calls(Gate, script):
     """Prefix property: what a reader has got is a prefix of the model's order, controls aside."""

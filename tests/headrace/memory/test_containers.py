@@ -20,6 +20,7 @@ from headrace.memory.arena import CLASSES, FREE_WORDS, HANDED_OUT, allocate_aren
 from headrace.memory.seeded import Seed
 from headrace.reference.containers import FloatList, KeyOrderedSet
 from planted_mistakes import assert_found
+from support.campaign import rarely
 from support.container_programs import (
     APPEND,
     COME_AND_GO,
@@ -47,10 +48,11 @@ def check(seed, length=300):
 
 
 @pytest.mark.slow
-def test_oracle_random_programs():
-    for seed in range(60):
+@pytest.mark.parametrize(("seeds", "length"), [(range(25), 6_000), *rarely((range(25, 60), 20_000))], ids=str)
+def test_oracle_random_programs(seeds, length):
+    for seed in seeds:
         check(seed)
-    check(1_000, 20_000)
+    check(1_000, length)
 
 
 def check_each(seed):

@@ -225,7 +225,7 @@ def named(threads):
 
 
 @pytest.mark.slow
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(PROGRAMS)
 def test_oracle_drawn_programs(threads):
     program = named(threads)

@@ -115,7 +115,7 @@ def check_against_duckdb(case):
 
 
 @pytest.mark.slow
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=30)
 @given(cases())
 def test_oracle_duckdb(case):
     check_against_duckdb(case)
@@ -152,7 +152,7 @@ def bits(value):
 
 
 @pytest.mark.slow
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=25)
 @given(windows(), st.lists(st.tuples(st.integers(-30, 30), FLOATS), max_size=20))
 def test_oracle_numpy_float_sums_in_input_order(window, entries):
     entries = sorted(entries, key=lambda entry: entry[0])
