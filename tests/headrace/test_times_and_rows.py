@@ -191,17 +191,15 @@ def test_example_functions_show_what_they_saw_and_the_date():
     def update(state, t, emit):
         state.n += 10 // t.x
 
-    def stay(state, t, emit):
-        state.n = 0 * t.x
-
     def output(key, state, emit):
         emit(n=10 // state.n)
 
-    for change, shown in (
-        (update, f"'ts': {micros} (2026-01-01 00:00:02)"),
-        (stay, f"'ts': {micros + 58_000_000} (2026-01-01 00:01:00)"),
+    operator = hr.operator(state={"n": "int64"}, emits={"n": "int64"}, update=update, output=output)
+    for x, shown in (
+        ([1, 0], f"'ts': {micros} (2026-01-01 00:00:02)"),
+        ([10, -10], f"'ts': {micros + 58_000_000} (2026-01-01 00:01:00)"),  # their sum is zero
     ):
-        operator = hr.operator(state={"n": "int64"}, emits={"n": "int64"}, update=change, output=output)
+        stream = hr.stream(pa.table({"ts": at(1, 2), "x": x}), event_time="ts")
         assert shown in error_of(stream.window("1min").apply(operator), FunctionError)
 
 

@@ -54,9 +54,9 @@ def test_example_its_kernel_is_wrapped_or_refused(monkeypatch):
 
 @pytest.mark.slow
 def test_example_a_change_begins_behind_few_tuples():
-    """The thousandth takes half a millisecond; those that the gate would have let in while they were cheap wait outside."""
+    """The thousandth takes a millisecond; those that the gate would have let in while they were cheap wait outside."""
     left, right, size = join.make_sides(10_000, 16)
-    with time_work.timed_join(left, right, size, 1_000).start(threads=1, max_threads=2, sink=hr.discard()) as run:
+    with time_work.timed_join(left, right, size, NS).start(threads=1, max_threads=2, sink=hr.discard()) as run:
         section = run._operators["join"].section
         eventually(lambda: section.passed_tuples([0])[0] >= 1_000, HANG_S)
         end = read_cell(section.gate.words, END)

@@ -178,9 +178,9 @@ def asked_for(run, threads):
 
 @pytest.mark.skipif((os.cpu_count() or 1) < 2, reason="a second thread needs a second core")
 def test_on_a_run_of_transactions_whose_rate_changes():
-    """At full speed one thread is taken all the time: another one; at a trickle it goes again."""
+    """At more than it can do one thread is taken all the time: another one; at a trickle it goes again."""
     quick = Damping(up_after_s=0.1, down_after_s=0.2, cooldown_s=0.2)
-    with heavy(EVENTS).start(threads=1, max_threads=2, sink=hr.discard()) as run:
+    with heavy(EVENTS).start(threads=1, max_threads=2, rate=100_000, sink=hr.discard()) as run:
         control = run.control(ProactiveOperations(damping=quick), interval_s=0.05)
         eventually(lambda: asked_for(run, 2), 180)
         run.rate = 200
