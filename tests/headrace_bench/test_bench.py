@@ -27,12 +27,13 @@ from headrace_bench.experiments import Experiment, Figure, Line, Paper
 from headrace_bench.peers.workloads import SPAN, aggregate_query, keyed_rows
 from headrace_bench.rows import Row
 from headrace_bench.taken import Watch, processor_s
+from support.campaign import rarely
 
 FIELDS = {"bench", "case", "value", "unit", "better", "goal", "baseline", "baseline_name", "ratio"}
 # They take long to compile.
 LONG = (
-    "adaptive", "api", "arrival", "gate", "gs", "join", "metrics", "ob", "passing", "reconfigure", "sl", "speculative",
-    "state", "tp",
+    "adaptive", "api", "arrival", "crafted", "gate", "growth", "gs", "join", "latency", "metrics", "ob", "passing",
+    "reconfigure", "sl", "speculative", "state", "tp",
 )  # fmt: skip
 TINY = [pytest.param(name, marks=pytest.mark.campaign if name in LONG else ()) for name in bench.PARTS if name != "wordcount"]
 GOALS = {
@@ -258,7 +259,7 @@ def test_example_wrong_results_are_noticed():
         reconfigure.alternate(case, 1, 2, 1, 0)
 
 
-@pytest.mark.parametrize("mode", ["vsn", "sn"])
+@pytest.mark.parametrize("mode", ["vsn", *rarely("sn")])
 def test_example_a_collected_run_leaves_the_stored_rows_to_the_next(mode):
     """Time passes every chunk of rows but the last; the second run reads them all the same."""
     n = 3 * CHUNK

@@ -46,6 +46,7 @@ from headrace_bench.peers import (
 from headrace_bench.peers.process import PeerProcess
 from headrace_bench.rows import print_rows
 from planted_mistakes import planted
+from support.campaign import rarely
 
 compete = functools.partial(contest.compete, least_s=0.0)
 """Each figure of one run, however short."""
@@ -187,7 +188,7 @@ def test_agree_ours_and_batch(works, name):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize("name", ["event window", *rarely("page-view join")])
 def test_agree_programs_on_plans(works, name):
     results = compete(works[name], [ours.Loop(), ours.Planned(1), ours.Planned(2)], 1)
     assert [result.failure for result in results] == [""] * 3
@@ -206,7 +207,7 @@ def test_agree_sessions(works):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", LEDGERS)
+@pytest.mark.parametrize("name", ["ledger", *rarely("deposits")])
 def test_agree_ledgers(works, name, monkeypatch):
     """Schemes of transactions, and SQL in batches, within which verdicts depend on one another."""
     monkeypatch.setattr(on_duckdb, "BATCH", 700)

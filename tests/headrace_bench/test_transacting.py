@@ -23,6 +23,7 @@ from headrace_bench.costly import RECORDS, SEGMENTS, WORKLOADS, with_rounds
 from headrace_bench.executed import MOST_EVENTS, Executed, hash_of
 from headrace_bench.transacting import Case, plain_loop
 from headrace_bench.unmetered import Unmetered
+from support.campaign import rarely
 
 EVENTS = 600
 LONG = [pytest.param(name, marks=pytest.mark.slow if name == "gs" else pytest.mark.campaign) for name in WORKLOADS]
@@ -115,7 +116,7 @@ def test_oracle_executors_alone(name):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("scheme", ["chains", "mvlk"])
+@pytest.mark.parametrize("scheme", [*rarely("chains"), "mvlk"])
 def test_oracle_records_of_so_many_bytes(scheme):
     """They take as much in the table's memory, and nobody reads it."""
     table = with_rounds(WORKLOADS["gs"].table(EVENTS), 0)
@@ -140,7 +141,7 @@ def test_example_other_content_is_not_timed():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("scheme", "threads"), [("chains", 2), ("lock", 2)])
+@pytest.mark.parametrize(("scheme", "threads"), [("chains", 2), *rarely(("lock", 2))])
 def test_example_executors_without_a_clock_book_no_time(scheme, threads):
     case = Case(WORKLOADS["gs"], 0, 0.0)
     booked, bare = (case.run(scheme, threads, built=built).breakdown for built in (Built, Unmetered))
