@@ -400,7 +400,7 @@ def test_example_the_table_for_readme(works):
     ]
 
 
-@pytest.mark.slow
+@pytest.mark.campaign  # each of its parts runs by itself every day
 def test_example_tiny_run_says_what_is_missing(tmp_path, monkeypatch):
     monkeypatch.setattr(environment, "cache_folder", lambda make=False: tmp_path / "nothing")
     finished = bench.experiment("peers", tiny=True)

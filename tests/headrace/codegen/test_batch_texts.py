@@ -81,7 +81,7 @@ def batch_of(rows, schema=SCHEMA):
 
 
 @pytest.mark.slow
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(st.lists(ROWS, max_size=8))
 def test_oracle_fused_equals_plain(chain, rows):
     assert chain.apply(batch_of(rows)).to_pylist() == plain(batch_of(rows))

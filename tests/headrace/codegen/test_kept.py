@@ -3,8 +3,8 @@
 Property    a function of the state leaves the same state, returns the same emissions and raises the same error as in
             plain Python; what cannot be compiled is refused: test_kept_refused.py
 Oracle      the user's own function, called by the interpreter on `headrace.reference.containers`
-Programs    some written down (compiled), and a generator of small functions over fields of every kind (interpreted:
-            the text that the rewriting writes, run as Python)
+Programs    some written down (one compiled every day, three in the campaign), and a generator of small functions over
+            fields of every kind (interpreted: the text that the rewriting writes, run as Python)
 Cannot see  what threads do to each other: tests/headrace/elastic/test_containers.py
 """
 
@@ -128,7 +128,7 @@ def empties(state, t, emit):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("function", [*rarely(cart), nested])
+@pytest.mark.parametrize("function", [*rarely(cart, nested), chosen_words])
 def test_compiled_equals_plain(function):
     for seed in range(20):
         assert agree(function, seed) is None

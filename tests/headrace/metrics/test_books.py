@@ -195,7 +195,7 @@ def test_property_books_of_joins_forwarding_and_functions(mode):
 
 def run_to_the_end():
     """Two workers; one leaves at a planned place, and another joins later."""
-    n = 20_000
+    n = 8_000
     table = pa.table({"ts": np.arange(n) // 10, "k": np.arange(n) % 100})
     stream = hr.stream(table, event_time="ts", batch_rows=1000).filter(hr.col("k") < 90).key_by("k").window(10)
     with stream.aggregate("counts", n=hr.count()).start(
@@ -254,6 +254,7 @@ MISTAKES = {
 
 
 @pytest.mark.slow
+@pytest.mark.interpreted
 @pytest.mark.parametrize("mistake", MISTAKES)
 def test_planted_mistake_is_found(monkeypatch, hangs_are_short, mistake):
     assert_found(monkeypatch, *MISTAKES[mistake])

@@ -222,8 +222,8 @@ def test_example_heavy_steps_get_threads_and_light_ones_none(monkeypatch):
         assert run.wait(WAIT_S) and run.step_threads == 0
     monkeypatch.setattr(step_threads, "HANDOVER_NS", 0)
     monkeypatch.setattr(step_threads.StepCosts, "note_rest", lambda self, ns: None)
-    costly = hr.stream(rows, event_time="ts", batch_rows=97).map(heavy, part="int64").key_by("k").window(20)
-    costly = costly.aggregate(most=hr.max("part"))
+    costly = hr.stream(rows, event_time="ts", batch_rows=97).map(heavy, part="int64").key_by("k").window(20, 10)
+    costly = costly.aggregate(n=hr.count(), sum=hr.sum("part"))  # the operator of `query`
     with costly.start(step_threads="auto") as run:
         assert run.wait(WAIT_S) and run.step_threads == 3
         assert run.to_arrow().equals(costly.to_arrow())

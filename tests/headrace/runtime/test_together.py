@@ -29,6 +29,7 @@ from headrace.errors import (
 from headrace.ingress.readers import open_input
 from headrace.runtime import shared_stream
 from headrace.runtime.shared_stream import MOST_AHEAD, SharedStream
+from support.campaign import rarely
 from support.workloads import HANG_S, Steered, eventually
 
 
@@ -59,7 +60,7 @@ def alone():
     return {name: stream.to_arrow() for name, stream in streams(table()).items()}
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", [0, 1, *rarely(2, 3), 4, 5])
 def test_agree_each_result_is_what_its_stream_gives_alone(alone, seed):
     rng = random.Random(seed)
     held = Steered(table(), [500])  # a change needs a run that goes on
