@@ -118,7 +118,7 @@ def test_event_times_are_not_counted():
 # -- properties ----------------------------------------------------------------
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=120)
 @given(schedules(), st.integers(0, 20_000))
 def test_property_due_by_and_due_at_agree(schedule, number):
     at = schedule.due_at(number)
@@ -129,14 +129,14 @@ def test_property_due_by_and_due_at_agree(schedule, number):
         assert schedule.due_by(at - 1e-6 * max(1.0, at)) <= number + 1e-6 * max(1.0, at) * 6_000
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=120)
 @given(schedules(), st.floats(0, 100), st.floats(0, 100))
 def test_property_more_is_due_later(schedule, first, second):
     early, late = sorted((first, second))
     assert schedule.due_by(early) <= schedule.due_by(late)
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=120)
 @given(st.lists(st.tuples(lengths, speeds), min_size=1, max_size=5), st.booleans(), st.floats(0, 200))
 def test_oracle_phases_added_up(steps, repeat, until):
     """The integral of the rate, walked phase by phase."""

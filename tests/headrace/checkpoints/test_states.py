@@ -67,7 +67,7 @@ def written(values, texts, free, arena, place):
         arena[entry + 1], arena[entry + 2] = n, known(word)
 
 
-@settings(max_examples=60)
+@settings(max_examples=25)
 @given(VALUES, st.lists(WORD, max_size=5))
 def test_property_a_state_reads_the_same_in_another_arena(values, others):
     texts, free, arena, place = fresh([""])

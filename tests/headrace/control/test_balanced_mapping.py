@@ -138,7 +138,7 @@ def test_example_nothing_is_known_of_the_load():
 # -- properties ----------------------------------------------------------------
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=60)
 @given(loads(), members, st.none() | mappings(), st.sampled_from([None, True, False]))
 def test_property_owners_are_members_and_the_prediction_adds_up(weights, instances, start, kind):
     mapping = Mapping.balanced(weights, instances, start=start, contiguous=kind)
@@ -152,7 +152,7 @@ def test_property_owners_are_members_and_the_prediction_adds_up(weights, instanc
     assert most == pytest.approx(sums.max() / mean if mean else 1.0)
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=60)
 @given(loads(), members, st.none() | mappings())
 def test_property_single_buckets_are_within_grahams_bound(weights, instances, start):
     """The heaviest has at most the mean and one bucket more, or what the slack (5 %) allows."""
@@ -164,7 +164,7 @@ def test_property_single_buckets_are_within_grahams_bound(weights, instances, st
     assert max(totals(mapping, weights, instances)) <= bound * ROUNDING
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=60)
 @given(loads(), members, mappings())
 def test_property_a_start_never_gets_worse_and_good_enough_is_left_alone(weights, instances, start):
     mapping = Mapping.balanced(weights, instances, start=start)

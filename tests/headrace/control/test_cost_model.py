@@ -114,7 +114,7 @@ def test_barriers():
 costs = st.floats(0, 500)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=25)
 @given(costs, costs, st.floats(0, 5), st.lists(st.sampled_from([1, 2, 3, 8]), min_size=1, max_size=3), st.floats(0, 0.5))
 def test_property_never_negative_and_right_where_it_was_seen(scan, update, comparison, threads, noise):
     if update + comparison < 0.1:

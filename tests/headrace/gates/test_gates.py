@@ -460,7 +460,7 @@ def test_oracle_random_calls(Gate, script):
 
 
 @both
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(
     streams=st.lists(st.lists(st.integers(0, 9), max_size=12).map(sorted), min_size=2, max_size=4),
     late=st.lists(st.integers(0, 9), min_size=1, max_size=6).map(sorted),

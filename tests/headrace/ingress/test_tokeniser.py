@@ -29,7 +29,7 @@ def hashtags_of(text):
     return [word[1:] for word in text.split() if word[0] == "#" and len(word) > 1]
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(st.lists(texts, max_size=8), st.sampled_from([pa.string(), pa.large_string(), pa.string_view()]))
 def test_oracle_split(batch, kind):
     array = pa.array(batch, kind)

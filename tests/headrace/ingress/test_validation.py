@@ -91,7 +91,7 @@ def slices_agree(kind, seed):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(seed=st.integers(0, 2**32))
 def test_oracle_slices(kind, seed):
     slices_agree(kind, seed)

@@ -92,7 +92,7 @@ def check_against_duckdb(case):
         assert pairs == DATABASE.execute(query).fetchall(), "the pairs are not DuckDB's"
 
 
-@settings(deadline=None, max_examples=80)
+@settings(deadline=None, max_examples=40)
 @given(cases())
 def test_oracle_duckdb(case):
     check_against_duckdb(case)

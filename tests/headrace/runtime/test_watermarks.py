@@ -241,7 +241,7 @@ def expected_of(sources, lateness):
 
 
 @pytest.mark.parametrize("said", ["among batches", "by rows"])
-@settings(deadline=None, max_examples=25)
+@settings(deadline=None, max_examples=12)
 @given(arrivals(), st.integers(1, 5), st.integers(1, 2))
 def test_oracle_results_and_late_rows(said, case, size, threads):
     lateness, sources = case
