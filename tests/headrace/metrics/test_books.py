@@ -1,8 +1,9 @@
 """The books of a run balance at every moment, whatever it does.
 
 Property    arrived = processed + in flight + read ahead + dropped + set aside, of random queries with filters,
-            late rows, null keys, several sources and reconfigurations, under both gates and both modes; what the
-            buckets were given is what was counted; nobody sleeps beside what it waits for
+            late rows, null keys, several sources and reconfigurations; at full speed under both gates and both modes,
+            in the campaign of random queries too; what the buckets were given is what was counted; nobody sleeps
+            beside what it waits for
 Oracle      rows counted by hand; a source that the test holds still
 Planted     a lost, a doubled, an uncounted row; load that nobody books
 Cannot see  a wrong count of something that has no second place where it is counted (live keys)
