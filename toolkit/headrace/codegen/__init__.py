@@ -16,6 +16,7 @@ user's own lines.
 ``containers``       its part that is about strings, lists, sets, maps and arrays
 ``checked``          conversions that refuse what would silently lose something
 ``python_numbers``   operations on numbers, as Python has them
+``printing``         `print`, by threads that do not hold Python's lock
 ``generated``        what comes out: `GeneratedFunction`
 ``compile_errors``   what does not compile, at the user's line
 ``failures``         why a function failed: it is called again in plain Python

@@ -10,6 +10,7 @@ from headrace.codegen.capture import CapturedFunction
 from headrace.codegen.containers.places import Place
 from headrace.codegen.inference import is_container, said
 from headrace.codegen.kinds import Record
+from headrace.codegen.printing import PLACE, checked_print
 from headrace.codegen.rewriting.fields import Fields
 from headrace.codegen.rewriting.lines import placed_at
 from headrace.codegen.rewriting.numbers import literal, may_be_narrow
@@ -48,6 +49,8 @@ class Calls(Fields):
         written = self._written_float(node)
         if written is not None:
             return written
+        if isinstance(node.func, ast.Name) and self._means(node.func.id, "print"):
+            return self._printed(node)
         kept = self._kept_call(node)
         if kept is not None:
             return kept
@@ -68,6 +71,25 @@ class Calls(Fields):
             return self._text(literal(float(text)), node)
         except ValueError:
             return None  # refused like any other string
+
+    def _printed(self, node: ast.Call) -> ast.expr:
+        """``print`` of numbers, and of texts that stand in the call."""
+        if node.keywords:
+            raise self._error(f"{ast.unparse(node)}: {node.keywords[0].arg}= of print cannot be compiled; leave it out", node)
+        line: list[str] = []
+        values: list[ast.expr] = []
+        for argument in node.args:
+            if isinstance(argument, ast.Constant) and isinstance(argument.value, str):
+                line.append(argument.value)
+                continue
+            kind = self.inference.of(argument)
+            if kind != "number":
+                advice = "print numbers, and texts that stand in the call"
+                raise self._error(f"{ast.unparse(node)}: {ast.unparse(argument)} is {said(kind)}; {advice}", node)
+            line.append(PLACE)
+            values.append(self.visit(argument))
+        given = [ast.Constant(" ".join(line)), ast.Tuple(values, ast.Load())]
+        return ast.fix_missing_locations(self._number_call(checked_print, given, node))
 
     def _means(self, name: str, builtin: str) -> bool:
         """Whether a name, as captured, is this builtin."""

@@ -1,0 +1,71 @@
+"""``print`` in user functions, called by threads that do not hold Python's lock.
+
+Numba's own ``print`` asks for an environment, which a function that is linked into others does not have; where it finds none it
+gives up, and keeps the lock for ever. Texts that stand in the function, whole numbers, floats and bools need none.
+
+The plain body is what runs with ``NUMBA_DISABLE_JIT=1``.
+"""
+
+from __future__ import annotations
+
+from numba import types
+from numba.core.errors import TypingError
+from numba.extending import intrinsic, overload
+
+__all__ = ["PLACE", "checked_print"]
+
+PLACE = "\0"
+"""Where a number goes in a line."""
+_SHOWN = (types.Integer, types.Float, types.Boolean)
+
+
+def checked_print(line, values):
+    """Print a line with numbers put in their places.
+
+    Parameters
+    ----------
+    line : str
+        A constant, with `PLACE` for each number.
+    values : tuple of numbers
+
+    Examples
+    --------
+    >>> checked_print(f"x is {PLACE}, y {PLACE}", (1, 2.5))
+    x is 1, y 2.5
+    """
+    first, *rest = line.split(PLACE)
+    print(first + "".join(f"{value}{after}" for value, after in zip(values, rest, strict=True)))
+
+
+@overload(checked_print, prefer_literal=True)
+def _checked_print(line, values):
+    for kind in values:
+        if not isinstance(kind, _SHOWN):
+            raise TypingError(f"print: {types.unliteral(kind)} is no number; print its numbers, one by one")
+    return lambda line, values: _put(line, values)
+
+
+@intrinsic(prefer_literal=True)
+def _put(typing_context, line, values):
+    first, *rest = line.literal_value.split(PLACE)
+
+    def write(context, builder, signature, arguments):
+        python = context.get_python_api(builder)
+
+        def show(made):
+            python.print_object(made)
+            python.decref(made)
+
+        def text(piece):
+            show(python.unserialize(python.serialize_object(piece)))
+
+        lock = python.gil_ensure()
+        text(first)
+        for number, (kind, after) in enumerate(zip(values, rest, strict=True)):
+            show(python.from_native_value(types.unliteral(kind), builder.extract_value(arguments[1], number)))
+            text(after)
+        text("\n")
+        python.gil_release(lock)
+        return context.get_dummy_value()
+
+    return types.none(line, values), write
