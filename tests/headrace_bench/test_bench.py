@@ -21,7 +21,17 @@ import headrace_bench as bench
 from headrace.elastic.join import all_pairs_kernel
 from headrace.ingress.store import CHUNK
 from headrace.kernel import JIT, kernel
-from headrace_bench import api, gate, ingress, join, join_kernel, reconfigure, resident, rows
+from headrace_bench import (
+    api,
+    gate,
+    ingress,
+    join,
+    join_kernel,
+    reconfigure,
+    reconfigure_engines,
+    resident,
+    rows,
+)
 from headrace_bench.digest import mix
 from headrace_bench.experiments import Experiment, Figure, Line, Paper
 from headrace_bench.peers.workloads import SPAN, aggregate_query, keyed_rows
@@ -257,6 +267,13 @@ def test_example_wrong_results_are_noticed():
     case.results = (case.results[0] + 1, case.results[1])
     with pytest.raises(AssertionError, match="results instead of"):
         reconfigure.alternate(case, 1, 2, 1, 0)
+
+
+def test_example_results_that_a_change_made_wrong_are_noticed():
+    _, pipeline = reconfigure_engines.engines(2000)
+    wrong = pipeline.stream.to_arrow().slice(1)
+    with pytest.raises(AssertionError, match="pipeline: other results than without changes"):
+        reconfigure_engines.alternate(pipeline, ({"threads": 2}, {"threads": 1}), 1, 100_000, wrong)
 
 
 @pytest.mark.parametrize("mode", ["vsn", *rarely("sn")])

@@ -4,6 +4,7 @@ While a stream runs, the number of threads goes back and forth between two
 values. Saturated: the source adds as fast as the gate takes it, so a request
 waits behind the gate's bound of work. Half load: half the rate that the
 saturated run reached. Every run's results must be those of one thread.
+Transactions and ordered pipelines: `reconfigure_engines`.
 """
 
 from __future__ import annotations
@@ -15,13 +16,12 @@ from typing import Any
 import numpy as np
 
 import headrace as hr
-from headrace_bench import join
+from headrace_bench import join, reconfigure_engines
+from headrace_bench.reconfigure_engines import GAP_S, MAX_RUNS
 from headrace_bench.resident import Resident
 from headrace_bench.rows import Row
 from headrace_bench.wordcount import make_tweets
 
-GAP_S = 0.003
-MAX_RUNS = 60
 PERIOD = 600_000
 
 
@@ -133,4 +133,4 @@ def measure(full: bool, tiny: bool = False) -> list[Row]:
                     p50, p99 = np.percentile(values or [np.nan], (50, 99)).tolist()
                     rows.append(Row("reconfigure", f"{name}, p50 of {len(values)}", p50, "ms", "lower", goal))
                     rows.append(Row("reconfigure", f"{name}, p99", p99, "ms", "lower", 5.0))
-    return rows
+    return rows + reconfigure_engines.measure(full, tiny)
