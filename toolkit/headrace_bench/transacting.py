@@ -58,6 +58,16 @@ class Goal:
     scheme: str = "chains"
 
 
+def ratio_at(cost_ns: int, goals: Sequence[Goal]) -> float:
+    """What is asked of chains where an operation costs so much, in times serial.
+
+    >>> ratio_at(175, (Goal(0, 0.8), Goal(175, 1.85)))
+    1.85
+    """
+    (ratio,) = (goal.ratio for goal in goals if (goal.cost_ns, goal.scheme) == (cost_ns, "chains") and goal.ratio is not None)
+    return ratio
+
+
 @dataclass(frozen=True)
 class Sizes:
     """How much is measured.
