@@ -19,7 +19,7 @@ QUOTED = sorted(set(re.findall(r"`([^`]+)`", PAGE)))
 PARTS = {
     "STRETCH": {
         "Definition": range(1, 7), "Lemma": range(1, 4), "Theorem": range(1, 5), "Corollary": [1], "Observation": [1, 2],
-        "Trace": [16], "Appendix": ["B", "C", "E", "F"],
+        "Trace": [16], "Appendix": list("ABCDEF"),
         "Algorithm": [1, 2, 3, 4, 5, 6, 7, 11, 13], "Operator": [8, 9, 10, 12, 14, 15],
         "Table": ["I", "II", "III", "IV"], "Figure": range(1, 20),
     },
@@ -27,7 +27,7 @@ PARTS = {
     "Ordered pipelines": {"Figure": range(1, 15), "Theorem": ["3.1", "4.1", "5.2"], "Definition": ["5.1"], "Table": [1]},
     "Dependency-guided synchronization": {
         "Definition": ["2.1", "2.2", "2.3", "3.1", "3.2", "3.3", "3.4", "C.1"], "Theorem": ["2.4", "3.5"],
-        "Lemma": ["C.2", "C.3"], "Appendix": ["A", "B"],
+        "Lemma": ["C.2", "C.3"], "Example": ["B.1"], "Appendix": list("ABCDEFG"), "Table": [1], "Figure": range(1, 14),
     },
     "TStream": {"Definition": [1, 2], "Algorithm": range(1, 5), "Table": ["I", "II"], "Figure": range(1, 15)},
 }  # fmt: skip
@@ -42,7 +42,7 @@ def numbered(text):
     """(kind, number) of all that the first column of a paper's tables names, "Figure 8 to Figure 14" spelled out."""
     found = set()
     for row in re.findall(r"^\| ([^|]+) \|", text, re.M):
-        for kind, first, last in re.findall(r"(\w+?)s? ([\dIVXA-F.]+)(?: to (?:\w+ )?(\d+))?", row):
+        for kind, first, last in re.findall(r"(\w+?)s? ([\dIVXA-G.]+)(?: to (?:\w+ )?(\d+))?", row):
             is_range = last and first.isdigit()
             numbers = range(int(first), int(last) + 1) if is_range else [first.rstrip(".")]
             found.update((kind, str(number)) for number in numbers)
