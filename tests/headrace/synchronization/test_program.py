@@ -95,6 +95,53 @@ def test_example_a_function_can_say_that_all_parts_depend():
 
 
 @pytest.mark.parametrize(
+    "depends",
+    [
+        lambda a, b: "reset" in (a, b) or (a == "stop" and b != "stop"),
+        lambda a, b: a in {"reset"} or b in {"reset": 1} or (a, b) == ("stop", "inc"),
+        lambda a, b: {a, b} & {"reset"} != set() or (a, b) in {("stop", "inc")},
+        lambda a, b: RESET in (a, b) or (a.name, b.name) == ("stop", "inc"),
+        lambda a, b: a in {RESET} or b in {RESET} or np.bool_(a.name == "stop" and b == INC),
+    ],
+)
+def test_agree_a_tag_is_its_name_to_a_function(depends):
+    def by_names(a, b):
+        return "reset" in (a.name, b.name) or (a.name, b.name) == ("stop", "inc")
+
+    assert made(COUNTER, depends=depends).dependence == made(COUNTER, depends=by_names).dependence
+
+
+def test_example_equal_tags_are_of_one_part():
+    by_pairs = made(COUNTER, depends=[("inc", "inc"), ("reset", "reset"), ("stop", "stop")])
+    for depends in (lambda a, b: a == b, lambda a, b: len({a, b}) == 1, lambda a, b: (a != b) is False):
+        assert made(COUNTER, depends=depends).dependence == by_pairs.dependence
+
+
+@pytest.mark.parametrize(
+    ("depends", "words"),
+    [
+        (lambda a, b: None, ["depends: asked for value and value, it returned None", "return True"]),
+        (lambda a, b: int(a == b), ["asked for value and value, it returned 1;"]),
+        (lambda a, b: b == "barrier" and {a.name}, ["asked for value and barrier, it returned {'value'};"]),
+        (lambda a, b: a.nam == "barrier", ["failed with AttributeError:", "'nam'; what", ".name and .part"]),
+        (lambda a, b: a == ("barrier", 0), ["failed with TypeError: ('barrier', 0) is no tag", "compare with the name"]),
+    ],
+)
+def test_example_functions_that_answer_nothing(depends, words):
+    with pytest.raises(ParameterError, match="^depends: asked for") as raised:
+        made(depends=depends)
+    assert "\n" not in str(raised.value)
+    for word in words:
+        assert word in str(raised.value)
+
+
+def test_example_the_parts_and_the_cause_of_a_function_that_failed_are_named():
+    with pytest.raises(ParameterError, match=r"asked for inc \(part 0\) and inc \(part 0\), it failed with ZeroDiv") as raised:
+        made(COUNTER, depends=lambda a, b: 1 / a.part)
+    assert isinstance(raised.value.__cause__, ZeroDivisionError)
+
+
+@pytest.mark.parametrize(
     ("changed", "kind", "words"),
     [
         ({"tags": {}}, ParameterError, ["tags={}", "give a dict"]),

@@ -202,7 +202,8 @@ def program(
     depends : list of pairs of names, or function of two tags
         Events that depend on each other are processed in their order; those that do not, at the same time. Dependence
         is symmetric: what is said of (a, b) holds of (b, a), and `Program.completed` tells what was added. A pair of
-        two tags with keys means: of one part. A function is given tags with ``name`` and ``part``, and may compare parts.
+        two tags with keys means: of one part. A function is given tags with ``name`` and ``part``, may compare parts, and
+        returns a bool; a tag equals the string that is its name, as in ``"barrier" in (a, b)``.
     state : dict, optional
         Fields of the state: name -> kind or first value, as of `hr.operator`. Where all of them are
         ``hr.map_of(..., by="key")``, and "key" is the key of tags, an event of such a tag joins, at a node above others, the

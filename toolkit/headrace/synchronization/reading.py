@@ -6,6 +6,8 @@ import inspect
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from headrace.codegen.kinds import Kind, MapOf, scalar
 from headrace.codegen.state import named_by_python, read_emits, read_state
 from headrace.errors import NotSupportedError, ParameterError, UnknownNameError
@@ -26,10 +28,37 @@ _COLUMN_KINDS = "int64, float64, bool, string, timestamp[us]"
 
 
 class TagPart(NamedTuple):
-    """A tag as a `depends` function sees it."""
+    """A tag as a `depends` function sees it.
+
+    It equals a string that is its name, and an `hr.tag` of that name, whatever its part: ``"barrier" in (a, b)`` is what people
+    write, and were it False, nothing would depend and sums would be wrong without a word. It equals another one of its name and
+    part. So two parts of a tag equal one string and not each other; all hash as the name does, by which each is found in a set.
+
+    Examples
+    --------
+    >>> a, b = TagPart("inc", 0), TagPart("inc", 1)
+    >>> "inc" in (a, b), a in {"inc", "stop"}, a != "stop", a == b, a == tag("inc", by="key")
+    (True, True, True, False, True)
+    """
 
     name: str
     part: int
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, TagPart):
+            return tuple(self) == tuple(other)
+        if isinstance(other, str):
+            return self.name == other
+        if isinstance(other, Tag):
+            return self.name == other.name
+        # False would be taken for "they do not depend on each other".
+        raise TypeError(f"{other!r:.60} is no tag, and the tag {self.name} is compared with it; compare with the name of one")
+
+    def __ne__(self, other: object) -> bool:  # a tuple has its own
+        return not self == other
+
+    def __hash__(self) -> int:
+        return hash(self.name)
 
 
 def check_by(fields: Mapping[str, Any], tags: Mapping[str, Tag]) -> None:
@@ -288,7 +317,7 @@ def _asked(function: Callable, a: Tag, b: Tag) -> tuple[bool, bool]:
     """Ask a function of two tags, for parts that are equal and for parts that are not."""
 
     def ask(parts: Iterable[tuple[int, int]]) -> bool:
-        found = {(x, y): bool(function(TagPart(a.name, x), TagPart(b.name, y))) for x, y in parts}
+        found = {(x, y): _answer(function, (a, b), (x, y)) for x, y in parts}
         if len(set(found.values())) > 1:
             yes, no = (next(pair for pair, value in found.items() if value is wanted) for wanted in (True, False))
             raise ParameterError(
@@ -305,6 +334,21 @@ def _asked(function: Callable, a: Tag, b: Tag) -> tuple[bool, bool]:
     same = ask((x, y) for x, y in pairs if x == y)
     different = [(x, y) for x, y in pairs if x != y]
     return same, ask(different) if different else same
+
+
+def _answer(function: Callable, tags: tuple[Tag, Tag], parts: tuple[int, int]) -> bool:
+    """Ask a function once; what is no bool is refused, since a function that forgets to return would say that nothing depends."""
+    of = " and ".join(f"{one.name} (part {part})" if one.by else one.name for one, part in zip(tags, parts, strict=True))
+    try:
+        found = function(*(TagPart(one.name, part) for one, part in zip(tags, parts, strict=True)))
+    except Exception as error:
+        raise ParameterError(
+            f"depends: asked for {of}, it failed with {type(error).__name__}: {error}; what it is given are tags, with .name"
+            f" and .part"
+        ) from error
+    if not isinstance(found, bool | np.bool_):
+        raise ParameterError(f"depends: asked for {of}, it returned {found!r:.60}; return True where they depend, or else False")
+    return bool(found)
 
 
 def _some_parts(of: Tag) -> list[int]:

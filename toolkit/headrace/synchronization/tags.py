@@ -46,8 +46,11 @@ class Tag:
     name: str
     by: str | None = None
     parts: int = 1
-    columns: Mapping[str, str] = field(default_factory=dict, hash=False)
+    columns: Mapping[str, str] = field(default_factory=dict)
     every: Duration | None = None
+
+    def __hash__(self) -> int:
+        return hash(self.name)  # by which `depends` finds a tag in a set of them: see `reading.TagPart`
 
     def __str__(self) -> str:
         if self.every is not None:
