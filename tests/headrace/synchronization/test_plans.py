@@ -11,17 +11,21 @@ import itertools
 import json
 from xml.etree import ElementTree
 
+import pyarrow as pa
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+import headrace as hr
 from headrace.errors import HeadraceError, ParameterError
 from headrace.synchronization.definition import dependent
 from headrace.synchronization.dependence import Dependence
-from headrace.synchronization.optimizing import WAYS
+from headrace.synchronization.inputs import read_streams
+from headrace.synchronization.optimizing import WAYS, streams_of
 from headrace.synchronization.plan_nodes import PlanNode
 from headrace.synchronization.plans import Plan, implementation_tags
 from headrace.synchronization.tags import ImplementationTag as Tag
+from support import event_window
 from support.plans import is_valid, program_of, programs, rates
 
 WINDOW = program_of({"value": 0, "barrier": 0}, [("barrier", "barrier"), ("barrier", "value")])
@@ -231,9 +235,20 @@ def test_example_json_is_short_and_readable():
     ]}  # fmt: skip
 
 
-def test_example_inputs_are_counted():
-    plan = WINDOW.plan({"value": ["one", "other"], "barrier": object()})
+def test_example_inputs_are_counted(tmp_path):
+    path = tmp_path / "values.parquet"
+    path.write_bytes(b"PAR1")
+    plan = WINDOW.plan({"value": [str(path), iter(())], "barrier": object()})
     assert sorted(plan.tags) == [Tag("barrier", 0, 0), Tag("value", 0, 0), Tag("value", 0, 1)]
+
+
+def test_agree_inputs_of_several_streams_are_counted_as_a_run_counts_them():
+    program = hr.program(**event_window.WINDOW)
+    values, mixed = pa.table({"ts": [1], "x": [1]}), pa.table({"ts": [1], "x": [1], "tag": ["value"]})
+    inputs = {"value": hr.streams(values, 3), ("value", "barrier"): [hr.streams(mixed, 2, tag="tag")]}
+    spec = program.over(inputs).plan().output.spec
+    assert streams_of(inputs) == read_streams(spec.inputs, program) == {"value": 5, "barrier": 2}
+    assert len(program.plan(inputs, leaves=4).tags) == 7
 
 
 def costly(costs):
@@ -279,20 +294,27 @@ def test_example_refused(roots, said):
         (lambda: WINDOW.plan({"value": 2, "barrier": 1}, leaves=True), "plan(leaves=True)"),
         (lambda: WINDOW.plan({"vlaue": 2}), "there is no tag 'vlaue'; did you mean 'value'?"),
         (lambda: WINDOW.plan({"value": -1}), "value=-1: give the number of its streams"),
-        (lambda: WINDOW.plan({"value": 2}, threads=0), "plan(threads=0): give a whole number"),
-        (lambda: WINDOW.plan({"value": 2}, by="best"), "give rates=, events per second of each tag"),
+        (lambda: WINDOW.plan({"value": "two"}), "plan({'value': 'two'}): there is no such file; give the inputs of a tag"),
+        (lambda: WINDOW.plan({"value": 2.5}), "plan({'value': 2.5}): give the inputs of a tag, as for a run, or a"),
+        (lambda: WINDOW.plan({"value": True}), "plan({'value': True}): give"),
+        (lambda: WINDOW.plan({"value": None}), "plan({'value': None}): give"),
+        (lambda: WINDOW.plan({"value": {"x": [1]}}), "plan({'value': {'x': [1]}}): give"),
+        (lambda: WINDOW.plan({"value": [2, 3], "barrier": 1}), "plan({'value': 2}): give"),
+        (lambda: WINDOW.plan({"value": 2}), "plan({'value': 2}): tag 'barrier' is missing; give its inputs, or how many streams"),
+        (lambda: WINDOW.plan({"value": 2, "barrier": 1}, threads=0), "plan(threads=0): give a whole number"),
+        (lambda: WINDOW.plan({"value": 2, "barrier": 1}, by="best"), "give rates=, events per second of each tag"),
         (lambda: WINDOW.plan({"value": 11, "barrier": 0}, by="best", rates={"value": 1, "barrier": 0}), "11 implementation tags"),
         (lambda: costly({"updates": 1}), "costs: there is no 'updates'; did you mean 'update'?"),
         (lambda: costly({"update": {"valeu": 1}}), "costs: update: there is no tag 'valeu'; did you mean 'value'?"),
         (lambda: costly({"fork": -1}), "costs: fork=-1: give nanoseconds"),
         (lambda: costly(7), "costs=7: give a dict of nanoseconds"),
         (lambda: WINDOW.plan([1, 2]), "plan([1, 2]): give a dict"),
-        (lambda: WINDOW.plan({"value": 2}, rates={"value": -1}), "rates: value=-1: give events per second"),
-        (lambda: WINDOW.plan({"value": 2}, rates={"value": [1]}), "value=[1]: give 2 numbers, one a stream"),
+        (lambda: WINDOW.plan({"value": 2, "barrier": 1}, rates={"value": -1}), "rates: value=-1: give events per second"),
+        (lambda: WINDOW.plan({"value": 2, "barrier": 1}, rates={"value": [1]}), "value=[1]: give 2 numbers, one a stream"),
         (lambda: WINDOW.plan({"value": 1, "barrier": 1}, rates={"value": 1}), "rates: 'barrier' is missing"),
-        (lambda: WINDOW.plan({"value": 1}, rates={"valeu": 1}), "rates: there is no tag 'valeu'; did you mean 'value'?"),
-        (lambda: WINDOW.plan({"value": 1}, rates={("value", 0, 1): 1}), "rates: ('value', 0, 1) is not there"),
-        (lambda: WINDOW.plan({"value": 1}, rates=[1]), "rates=[1]: give a dict"),
+        (lambda: WINDOW.plan({"value": 1, "barrier": 0}, rates={"valeu": 1}), "there is no tag 'valeu'; did you mean 'value'?"),
+        (lambda: WINDOW.plan({"value": 1, "barrier": 1}, rates={("value", 0, 1): 1}), "rates: ('value', 0, 1) is not there"),
+        (lambda: WINDOW.plan({"value": 1, "barrier": 1}, rates=[1]), "rates=[1]: give a dict"),
     ],
 )
 def test_example_bad_arguments(make, said):

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import math
 import numbers
-from collections.abc import Iterable, Mapping, Sequence
+import os
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -51,7 +52,11 @@ def make_plan(
     _check_whole("leaves", leaves, MOST_LEAVES)
     if threads is not None:
         _check_whole("threads", threads, 4096)
-    tags = implementation_tags(program, streams_of(inputs) | dict.fromkeys(program.periodic, 1))
+    streams = streams_of(inputs) | dict.fromkeys(program.periodic, 1)
+    tags = implementation_tags(program, streams)
+    for name in program.tags:
+        if name not in streams:
+            raise ParameterError(f"plan({inputs!r:.60}): tag {name!r} is missing; give its inputs, or how many streams it has")
     known = None if rates is None else read_rates(program, tags, rates)
     if by in ("best", "latency") and known is None:
         raise ParameterError(f"plan(by={by!r}): the best by what is not said; give rates=, events per second of each tag")
@@ -96,14 +101,31 @@ def _check_whole(label: str, given: Any, most: int) -> None:
         raise ParameterError(f"plan({label}={given!r}): give a whole number from 1 to {most:,}")
 
 
-def streams_of(inputs: Mapping[str, Any]) -> dict[str, int]:
+def streams_of(inputs: Mapping[Any, Any]) -> dict[str, int]:
     """Count the streams of each tag: a number of them, a list of inputs, or one input."""
     if not isinstance(inputs, Mapping):
         raise ParameterError(f'plan({inputs!r:.60}): give a dict of tags and inputs, or numbers of streams, as in {{"value": 2}}')
-    return {
-        name: int(given) if isinstance(given, numbers.Integral) else len(given) if isinstance(given, list | tuple) else 1
-        for name, given in inputs.items()
-    }
+    streams: dict[str, int] = {}
+    for tags, given in inputs.items():
+        if is_whole_number(given):
+            count = int(given)
+        else:
+            count = sum(_streams_in(tags, one) for one in (given if isinstance(given, list | tuple) else [given]))
+        for name in tags if isinstance(tags, tuple) else (tags,):
+            streams[name] = streams.get(name, 0) + count
+    return streams
+
+
+def _streams_in(tags: Any, given: Any) -> int:
+    """Count the streams of one input, as far as can be said without opening it."""
+    is_path = isinstance(given, str | os.PathLike)
+    if given is None or isinstance(given, numbers.Number | Mapping | Set | bytes) or (is_path and not os.path.exists(given)):
+        wrong = " there is no such file;" if is_path else ""
+        raise ParameterError(
+            f"plan({{{tags!r}: {given!r:.60}}}):{wrong} give the inputs of a tag, as for a run, or a whole number of streams"
+        )
+    count = getattr(given, "streams", 1)  # of `hr.streams`
+    return count if isinstance(count, int) else 1
 
 
 def streams_in(plan: Plan) -> dict[str, int]:

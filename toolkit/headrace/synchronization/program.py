@@ -44,7 +44,8 @@ class Program(Definition):
         Parameters
         ----------
         inputs : dict
-            Name of each tag -> its inputs as for a run (one, or a list of them), or how many streams it has.
+            Name of each tag -> its inputs as for a run (one, or a list of them), or how many streams it has. Periodic tags
+            may be left out.
         leaves : int
             How many at most, from 1 to 64. A program without fork and join has one.
         rates : dict, optional
