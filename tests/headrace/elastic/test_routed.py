@@ -143,6 +143,16 @@ def test_bad_options(options, text):
         lower(upper(table(10))).start(**options)
 
 
+@pytest.mark.parametrize(("option", "way"), [("channel", "reader"), ("passing", "gate")])
+def test_bad_options_of_an_operator_that_reads_a_source(option, way):
+    """Given without a name, where another operator is behind, either is meant for that one: see `READER`."""
+    why = f"{option}=\"{way}\": the input of 'upper' comes from a source, and this is a way between two operators"
+    with pytest.raises(ParameterError, match=why):
+        lower(upper(table(10))).start(**{option: {"upper": way}})
+    with pytest.raises(ParameterError, match=why):
+        upper(table(10)).start(**{option: way})
+
+
 def test_stop_while_a_change_waits_for_silent_senders():
     """Nobody takes results, so both are full: the change cannot be put into force, and the run stops all the same."""
     goes_on, taken = threading.Event(), threading.Event()

@@ -233,3 +233,16 @@ def test_example_heavy_steps_get_threads_and_light_ones_none(monkeypatch):
 def test_example_how_many_threads_there_may_be(count):
     with pytest.raises(ParameterError, match="step_threads="):
         query(table()).start(step_threads=count)
+
+
+def test_example_steps_behind_an_operator_get_no_threads():
+    """A number that is asked for is refused; what is left to a measurement is not, nor is one thread."""
+    counted = hr.stream(table(), event_time="ts").key_by("k").window(20).aggregate(n=hr.count())
+    behind = counted.filter(hr.col("n") > 1)
+    again = behind.key_by("k").window(100).aggregate("again", n=hr.count())
+    for one in (counted, behind, again):
+        with pytest.raises(ParameterError, match=r"^step_threads=2: only steps .* between a source and the first operator"):
+            one.start(step_threads=2)
+    for count in (1, "auto"):
+        with behind.start(step_threads=count) as run:
+            assert run.wait(WAIT_S) and run.step_threads == 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import weakref
 from collections.abc import Sequence
 from typing import Any
@@ -136,6 +137,15 @@ class ElasticOptions:
     def channel(self, operator: str) -> str:
         """By what channel the results before an operator are to get to its instances, one of `CHANNELS`."""
         return self._channel.get(operator, self._channel.get(None, "auto"))
+
+    def is_asked(self, option: str, way: str, operator: str) -> bool:
+        """Whether `passing` or `channel` asks for a way into an operator by its name, or of a query in which all read sources.
+
+        Of several operators some are behind others: there a way that is given without a name is meant for these.
+        """
+        ways = self._passing if option == "passing" else self._channel
+        takers = itertools.chain.from_iterable((self._outlets or {}).values())
+        return ways.get(operator, None if any(takers) else ways.get(None)) == way
 
     def _check_input_order(self, order: Any) -> None:
         if order not in INPUT_ORDERS:

@@ -112,6 +112,12 @@ def way_in(program: Any, branches: list[Branch], options: ElasticOptions) -> Way
     """
     name, origin = program.node.name, branches[0].origin
     if not isinstance(origin, OperatorNode):
+        for option, way in (("passing", "gate"), ("channel", READER)):
+            if options.is_asked(option, way, name):
+                raise ParameterError(
+                    f'{option}="{way}": the input of {name!r} comes from a source, and this is a way between two operators; leave'
+                    f" it out, or give a dict of the operators behind others"
+                )
         return Way(None, "", "its input comes from a source")
     passing, above = options.passing(name), options.sections.get(origin.name)
     why = "" if passing == "collector" else why_not(program, branches, above, options.takers(origin.name), options)

@@ -15,6 +15,7 @@ from headrace.cores import usable_cores
 from headrace.errors import ArgumentError, ParameterError
 from headrace.metrics.history import DEFAULT_EVERY_S
 from headrace.names import instead, no_argument
+from headrace.plan.nodes import Branch, SourceNode
 from headrace.progress import END_OF_TIME
 from headrace.rates import RateSchedule, schedule_of
 from headrace.runtime.step_threads import AUTO
@@ -98,6 +99,18 @@ class RunOptions:
             raise ParameterError(
                 f"sink={self.sink!r}: there are {len(results)} results; give a sink for each, sink={{{results[0]!r}: ...}}"
             )
+
+    def check_step_threads(self, branches: Iterable[Branch]) -> None:
+        """Raise `ParameterError` if `step_threads` asks for threads, and no steps of a query can have any.
+
+        Steps of a source with `idle_after` count, though who reads it applies them: they do with other inputs of the query.
+        """
+        if self.step_threads in (1, AUTO) or any(isinstance(one.origin, SourceNode) and one.steps for one in branches):
+            return
+        raise ParameterError(
+            f"step_threads={self.step_threads}: only steps (filter, select, map, flat_map, hr.keys) between a source and the"
+            f" first operator behind it have threads of their own, and this query has none there; leave it out"
+        )
 
     def check_operators(self, operators: Sequence[str], fed: Sequence[str]) -> None:
         """Raise `ParameterError` if an option names an operator that is not there, or has to name one.

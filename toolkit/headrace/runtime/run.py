@@ -103,6 +103,7 @@ class Execution:
             for name in section.operators
         }
         options.check_operators(list(self.operators), list(sections))
+        options.check_step_threads(itertools.chain.from_iterable(query.branches.values()))
         options.check_results([output.name for output in query.outputs])
         self._unfinished = {output.node.name for output in query.outputs}
         """Sections that have results of the query to give."""

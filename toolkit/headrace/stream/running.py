@@ -187,7 +187,8 @@ class Runnable(Summarised):
             a batch each; results are the same. With 1, whoever reads a source does, and a costly function there keeps all
             behind it waiting. With "auto" who reads a source does until steps were measured to cost more than reading and
             encoding together; then as many threads as it takes to keep up with that, at most one for each core
-            (``run.step_threads``). A source with `idle_after` does it by itself.
+            (``run.step_threads``). A source with `idle_after` does it by itself. A number above 1 is an error where no such
+            steps are there.
         passed_time : list, optional
             `run.passed_time` of an earlier run of the same input: idle sources (`idle_after`) are passed over between
             the same rows, and the clock is not looked at. The result is the same.
