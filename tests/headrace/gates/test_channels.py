@@ -111,8 +111,9 @@ def test_what_is_wrong_is_refused():
     channels = ReaderChannels(sources=2, readers=2)
     channels.add([5], [0])
     for call, kind, text in (
-        (lambda: channels.add([4], [0]), DisorderError, "the last one was 5"),
-        (lambda: channels.add([6, 5], [0, 0]), DisorderError, "must not fall"),
+        (lambda: channels.add([4], [0]), DisorderError, r"^ts = \[4\]: below 5, which source 0 has added or promised; sort"),
+        (lambda: channels.add([6, 8, 7], [0, 0, 0]), DisorderError, r"^ts = \[6, 8, 7\]: 8 comes before 7 at source 0; sort"),
+        (lambda: channels.add([5, 3], [0, 0], 1), DisorderError, r"^ts = \[5, 3\]: 5 comes before 3 at source 1; sort"),
         (lambda: channels.add([6], [2]), ParameterError, "from 0 to 1"),
         (lambda: channels.add([6, 7], [0]), ParameterError, "1 for 2 tuples"),
         (lambda: channels.add([6], [0], 2), ParameterError, "source = 2"),
@@ -122,6 +123,10 @@ def test_what_is_wrong_is_refused():
         with pytest.raises(kind, match=text):
             call()
     assert channels.add([6], [1]) == 1
+    channels.close(1)
+    for tuples in ([7], []):
+        with pytest.raises(ParameterError, match=r"^source = 1: this source is closed; add nothing after close$"):
+            channels.add(tuples, [0] * len(tuples), 1)
 
 
 @pytest.mark.slow

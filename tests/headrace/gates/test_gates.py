@@ -327,7 +327,7 @@ def test_example_a_bad_size_names_its_parameter(Gate, name, value):
         (lambda g: g.add("now", 0), ParameterError, "^t = 'now'"),
         (lambda g: g.add(END_OF_TIME, 0), EventTimeError, "^t = "),
         (lambda g: g.add(-(2**62), 0), EventTimeError, "^t = "),
-        (lambda g: g.add([2, 1], 0), DisorderError, "sort each source"),
+        (lambda g: g.add([2, 1], 0), DisorderError, "2 comes before 1 at source 0; sort each source"),
         (lambda g: (g.add(5, 0), g.add(4, 0)), DisorderError, "below 5"),
         (lambda g: (g.heartbeat(0, 5), g.add(4, 0)), DisorderError, "below 5"),
         (lambda g: (g.close(0), g.add(4, 0)), ParameterError, "closed"),

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from headrace.errors import DisorderError, ParameterError
+from headrace.errors import ParameterError
 from headrace.gates import channels_kernel
 from headrace.gates.channels_kernel import Merged, Queues
 from headrace.gates.membership_kernel import NOTHING
 from headrace.gates.merged_log import power_of_two_at_least
-from headrace.gates.tuple_buffer import Record, whole_number
+from headrace.gates.tuple_buffer import Record, check_order, whole_number
 from headrace.memory.atomics import CELL
 from headrace.memory.cells import aligned, padded_cells, read_cell
 from headrace.progress import MIN_TIME
@@ -102,9 +102,9 @@ class ReaderChannels:
         Raises
         ------
         DisorderError
-            A time is before the one before it.
+            A time is before the one before it, or below a promise of the source.
         ParameterError
-            An owner or source that is not there, or not as many owners as times.
+            An owner or source that is not there, a source that is closed, or not as many owners as times.
         """
         source = self._check(source, "source", self.sources)
         times, to = np.array(ts, np.int64), np.array(owners, np.int64)
@@ -112,8 +112,10 @@ class ReaderChannels:
             raise ParameterError(f"owners: {to.size} for {times.size} tuples; give one for each")
         if to.size and not 0 <= to.min() <= to.max() < self.readers:
             raise ParameterError(f"owners={to.tolist()!r:.60}: give numbers from 0 to {self.readers - 1}")
-        if times.size and (times[0] < self._last[source] or (np.diff(times) < 0).any()):
-            raise DisorderError(f"source {source}: times must not fall; the last one was {self._last[source]}")
+        if self._last[source] == NOTHING:
+            raise ParameterError(f"source = {source}: this source is closed; add nothing after close")
+        if times.size:
+            check_order(f"ts = {ts!r:.60}", times, self._last[source], source)
         refs = tuple_reference(source, 0) + np.arange(self._rows[source], self._rows[source] + times.size)
         taken = channels_kernel.send(
             self.queues, source, self.sources, times, refs, to, 0, times.size, time.monotonic_ns(), self._heads[source]

@@ -73,6 +73,16 @@ def whole_number(name: str, value: Any, low: int, high: int) -> int:
     return number
 
 
+def check_order(given: str, ts: np.ndarray, mark: int, source: int) -> None:
+    """Raise `DisorderError`, beginning with what was given, if times (one or more) fall, or the first one is below `mark`."""
+    if ts[0] < mark:
+        raise DisorderError(f"{given}: below {mark}, which source {source} has added or promised; sort each source by time")
+    falls = np.flatnonzero(ts[1:] < ts[:-1])
+    if falls.size:
+        earlier, later = ts[falls[0]], ts[falls[0] + 1]
+        raise DisorderError(f"{given}: {earlier} comes before {later} at source {source}; sort each source by time")
+
+
 class TupleBuffer:
     """A tuple buffer (TB): sources add sorted tuples, readers get them merged.
 
@@ -182,11 +192,7 @@ class TupleBuffer:
             raise EventTimeError(f"t = {t!r}: out of range; event times stay below 2**62 in magnitude")
         with self._source_locks[j]:
             self._check_feeding(j)
-            mark = self._mark(j)
-            if ts[0] < mark or (ts.size > 1 and bool((ts[1:] < ts[:-1]).any())):
-                raise DisorderError(
-                    f"t = {t!r}: below {mark}, which source {j} has added or promised; sort each source by time"
-                )
+            check_order(f"t = {t!r}", ts, self._mark(j), j)
             taken = int(self._sources.add(self.arrays, j, ts, 0, ts.size, self._rows[j]))
             self._rows[j] += taken
             return taken
