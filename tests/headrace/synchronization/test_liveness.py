@@ -244,6 +244,38 @@ def test_a_second_call_that_does_something_else_is_no_explanation(update, words)
         program.over({"value": values(range(5)), "barrier": barriers([])}).to_arrow()
 
 
+def keeps(state, e, emit):
+    state.sum = e.x  # which plain Python does
+
+
+def adds_both(state, e, emit):
+    state.sum += e.x + e.y
+
+
+def keeps_once(state, e, emit):
+    if state.sum == 0:
+        state.sum = 1
+        state.sum += e.x
+    state.sum = 10 // (state.sum - 1)
+
+
+@pytest.mark.parametrize(
+    ("update", "columns", "words"),
+    [
+        (add, {"x": [1, None]}, r"^value: column 'x' is null, and it is used: fill it or .* first \(.*line \d+.*'x': None"),
+        (keeps, {"x": [1, None]}, r"^value: column 'x' is null, and it is used: .* on tuple {'ts': 2, 'x': None}"),
+        (adds_both, {"x": [1, None], "y": [1, None]}, r"^value: columns 'x' and 'y' are null, and one is used: fill it"),
+        (adds_both, {"x": [1, 2], "y": [None, 1]}, r"^value: column 'y' is null, .* on tuple {'ts': 1, 'x': 1, 'y': None}"),
+        (keeps_once, {"x": [None]}, r"^value: column 'x' is null, .* first; called again .* another error: ZeroDivisionError"),
+    ],
+)
+def test_a_null_that_is_used_is_named_with_its_column(update, columns, words):
+    given = {name: pa.array(column, pa.int64()) for name, column in columns.items()}
+    program = window(tags={"value": dict.fromkeys(given, "int64"), "barrier": {}}, update={"value": update, "barrier": close})
+    with pytest.raises(FunctionError, match=words):
+        program.over({"value": pa.table({"ts": range(1, 1 + len(given["x"]))} | given), "barrier": barriers([])}).to_arrow()
+
+
 def hoard(state, e, emit):
     state.all.append(e.x)
 

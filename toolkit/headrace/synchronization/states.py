@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import ModuleType
 from typing import Any
 
@@ -25,6 +25,8 @@ from headrace.synchronization.control import MOST_NODES
 from headrace.synchronization.layout import Layout, Place
 from headrace.synchronization.tags import TagSet
 
+_NULL_USED = "a null value is used"
+"""What compiled code raises begins so: see `headrace.codegen.checked`. Plain Python has a TypeError, or goes on."""
 _LEFT = "the state that the failed call left, which it may have changed before"
 
 
@@ -138,6 +140,7 @@ class States:
         """
         kind, number, program = int(private[words.KIND]), int(private[words.NUMBER]), self.bound.program
         function: Callable | None
+        event: dict[str, Any] = {}
         if kind == words.UPDATE:
             one = self.bound.tags[number]
             source, row = int(private[words.SOURCE]), int(private[words.POSITION])
@@ -175,10 +178,13 @@ class States:
         assert function is not None
         explained = explain_failure(function, roles, given(), list(program.emits) if kind == words.UPDATE else None, error, given)
         text, raised = str(explained.args[0]).removeprefix(f"{name}: "), type(error).__name__
-        if text.startswith(NOT_IN_PYTHON):
+        nulls = _nulls_text(event) if isinstance(error, ValueError) and str(error).startswith(_NULL_USED) else ""
+        if nulls and text.startswith((NOT_IN_PYTHON, "TypeError")):
+            text = nulls
+        elif text.startswith(NOT_IN_PYTHON):
             text += f". That call in plain Python was on {_LEFT}"
         elif not text.startswith(raised):
-            text = f"{raised}; called again in plain Python, on {_LEFT}, it has another error: {text}"
+            text = f"{nulls or raised}; called again in plain Python, on {_LEFT}, it has another error: {text}"
         return FunctionError(f"{name}: {text}", explained.function, explained.file, explained.line, explained.tuple)
 
     def _update_at(self, tag: str, node: int) -> Callable:
@@ -203,6 +209,15 @@ class States:
         """A state as it is in memory: a failed call may have changed some of it."""
         s = self.bundle
         return state_objects(self._types[int(s.types[node])], s.arena, int(s.places[node]), self.texts)
+
+
+def _nulls_text(event: Mapping[str, Any]) -> str:
+    """Say which columns of an event are null, and what to do; "" if none is. It may be that not all of them were used."""
+    nulls = [repr(name) for name, value in event.items() if value is None]
+    if not nulls:
+        return ""
+    what = f"columns {' and '.join(nulls)} are null, and one" if len(nulls) > 1 else f"column {nulls[0]} is null, and it"
+    return f"{what} is used: fill it or filter such rows before, or test it with `is None` first"
 
 
 __all__ = ["States"]
