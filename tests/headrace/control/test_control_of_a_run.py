@@ -19,8 +19,17 @@ import pytest
 import headrace as hr
 from headrace.control.cost_model import CostModel
 from headrace.control.mapping import Mapping
-from headrace.controllers import Damping, LoadBalancer, ProactiveJoin, Request, Schedule, Threshold
-from headrace.errors import ParameterError, RunFailedError, RunStoppedError
+from headrace.controllers import (
+    AdaptivePlan,
+    AdaptiveScheme,
+    Damping,
+    LoadBalancer,
+    ProactiveJoin,
+    Request,
+    Schedule,
+    Threshold,
+)
+from headrace.errors import NotSupportedError, ParameterError, RunFailedError, RunStoppedError
 from headrace.references import BUCKETS
 from support.tidiness import threads_of_ours
 from support.workloads import eventually
@@ -32,13 +41,50 @@ QUICK = Damping(up_after_s=0.1, down_after_s=0.2, cooldown_s=0.2)
 
 
 def counts(table=MANY):
-    return hr.stream(table, event_time="ts").key_by("k").window(1_000).aggregate("counts", n=hr.count())
+    given = table if isinstance(table, hr.Stream) else hr.stream(table, event_time="ts")
+    return given.key_by("k").window(1_000).aggregate("counts", n=hr.count())
 
 
 @pytest.fixture(autouse=True)
 def nothing_is_left():
     yield
     eventually(lambda: not threads_of_ours(), 180)
+
+
+SUMS = {
+    "tags": {"value": {"x": "int64"}}, "depends": [("value", "value")], "state": {"sum": "int64"}, "emits": {"sum": "int64"},
+    "update": {"value": lambda state, e, emit: None},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("controller", "of_a_program", "words"),
+    [
+        (AdaptivePlan(), False, "^AdaptivePlan changes the plan of an operator, and 'counts' has none; .*: threads, mapping$"),
+        ([Threshold(), AdaptiveScheme()], False, "^AdaptiveScheme changes the scheme of an operator, and 'counts' has none"),
+        (LoadBalancer(), True, "^LoadBalancer changes the mapping .* 'program' has none: which keys .* there: threads, plan$"),
+    ],
+)
+def test_example_a_controller_of_what_an_operator_has_not_is_refused(controller, of_a_program, words):
+    """At once: a run may be over before the first look."""
+    goes_on = threading.Event()
+
+    def given():
+        yield pa.record_batch({"ts": [1], "k": [1], "x": [1]})
+        goes_on.wait(60)
+
+    def query(source):
+        one = hr.stream(source, event_time="ts")
+        return hr.program(**SUMS).over({"value": one}) if of_a_program else counts(one)
+
+    for named in (controller, {"program" if of_a_program else "counts": controller}):
+        with pytest.raises(NotSupportedError, match=words):
+            query(FEW.append_column("x", FEW["k"])).start(controller=named)
+    with query(given()).start() as run:
+        with pytest.raises(NotSupportedError, match=words):
+            run.control(controller)
+        goes_on.set()
+        assert run.wait(60) and not run.decisions
 
 
 def by_rate(low, high):

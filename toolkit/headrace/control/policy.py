@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import itertools
 from dataclasses import MISSING, fields
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from headrace.arguments import is_number
 from headrace.errors import ParameterError
@@ -16,6 +16,9 @@ LEAST_S = 1e-3
 
 class Policy:
     """A controller of this package, or a part of one: a dataclass, whose fields that are no parameters are what it has seen."""
+
+    needs: ClassVar[str] = ""
+    """The control without which it has nothing to change, as `capabilities` of an operator name it; "" if it changes threads."""
 
     def as_new(self) -> Self:
         """Return one with the same parameters that has seen nothing yet.

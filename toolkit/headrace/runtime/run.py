@@ -43,7 +43,7 @@ from headrace.runtime.player import Origin, Player
 from headrace.runtime.sections import Moment, Section
 from headrace.runtime.shared_stream import SharedStream
 from headrace.runtime.sources import Source, by_stream, tasks_of
-from headrace.runtime.steering import THREAD_SUFFIX, Controls, OperatorSteering
+from headrace.runtime.steering import THREAD_SUFFIX, Controls, OperatorSteering, check_controller
 from headrace.runtime.step_threads import StepThreads
 from headrace.windows import NANOSECONDS
 from headrace.workers.pool import WorkerPool
@@ -103,6 +103,8 @@ class Execution:
             for name in section.operators
         }
         options.check_operators(list(self.operators), list(sections))
+        for name, controller in options.controllers.items():
+            check_controller(next(iter(self.operators.values())) if name is None else self.operators[name], controller)
         options.check_step_threads(itertools.chain.from_iterable(query.branches.values()))
         options.check_results([output.name for output in query.outputs])
         self._unfinished = {output.node.name for output in query.outputs}

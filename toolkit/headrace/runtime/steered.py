@@ -212,6 +212,8 @@ class SteeredRun(RunLife):
         ------
         ParameterError
             No such operator, or nothing that could decide.
+        NotSupportedError
+            A controller of `headrace.controllers` that changes what the operator does not have, such as its plan.
         RunStoppedError
             The run is over; of a failed one, what made it fail.
         """

@@ -12,6 +12,7 @@ from headrace.changes import Change
 from headrace.control.control_loop import ControlLoop
 from headrace.control.decisions import DecisionLog
 from headrace.control.observation import Reading
+from headrace.control.policy import Policy
 from headrace.errors import NotSupportedError, ReconfigurationError, RunStoppedError
 from headrace.names import closest
 from headrace.plan.nodes import SourceNode
@@ -67,6 +68,18 @@ class OperatorSteering:
         return self.section.inlets if self.section.operators[0] == self.name else ()
 
 
+def check_controller(operator: OperatorSteering, controller: Any) -> None:
+    """Raise `NotSupportedError` if a controller of this package, or one of several, changes what an operator does not have."""
+    can = operator.capabilities
+    for one in controller if isinstance(controller, list | tuple) else [controller]:
+        if isinstance(one, Policy) and one.needs and one.needs not in can:
+            why = f": {can.absent[one.needs]}" if one.needs in can.absent else ""
+            raise NotSupportedError(
+                f"{type(one).__name__} changes the {one.needs} of an operator, and {operator.name!r} has none{why}; what can be"
+                f" changed there: {', '.join(can) or 'nothing'}"
+            )
+
+
 class Controls:
     """Attaches controllers to the operators of one run.
 
@@ -94,6 +107,7 @@ class Controls:
         """Attach a controller; the one that was there before is released."""
         if self._is_over():
             raise RunStoppedError("control(): the run is over; attach a controller while it runs")
+        check_controller(operator, controller)
 
         def ask(threads: Any = None, mapping: Any = None, reason: str = "", **wish: Any) -> Change:
             return operator.request(reason, threads=threads, mapping=mapping, **wish)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 from headrace.arguments import check_seconds, is_number, is_whole_number
 from headrace.control.observation import Observation
@@ -47,11 +48,18 @@ class AdaptivePlan(Policy):
     cooldown_s : float
         Rest after a change, whoever made it.
 
+    Raises
+    ------
+    NotSupportedError
+        By `start`, `run.control` and `decide`, of an operator without a plan.
+
     Examples
     --------
     >>> AdaptivePlan(leaves=4, gain=0.2).leaves
     4
     """
+
+    needs: ClassVar[str] = "plan"
 
     by: str = "rates"
     leaves: int | None = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 from headrace.arguments import check_seconds
 from headrace.control.observation import Observation
@@ -109,11 +109,18 @@ class AdaptiveScheme(Policy):
     gain : float
         Fraction by which another must be faster than what was in force before.
 
+    Raises
+    ------
+    NotSupportedError
+        By `start`, `run.control` and `decide`, of an operator that is none of transactions.
+
     Examples
     --------
     >>> AdaptiveScheme(schemes=("chains", "lock"), trial_s=1.0).schemes
     ('chains', 'lock')
     """
+
+    needs: ClassVar[str] = "scheme"
 
     schemes: Sequence[str] = TRIED
     punctuations: bool = True

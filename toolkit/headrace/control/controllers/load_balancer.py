@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import numpy as np
 
@@ -38,8 +39,10 @@ class LoadBalancer(Policy):
     Raises
     ------
     NotSupportedError
-        By `decide`, of an operator without key mapping: the log says it, and the controller is detached.
+        By `start`, `run.control` and `decide`, of an operator without key mapping.
     """
+
+    needs: ClassVar[str] = "mapping"
 
     limit_cv: float = 0.15
     gain: float = 0.30
