@@ -44,6 +44,15 @@ def nothing(state, e, emit):
     pass
 
 
+VISITED = hr.table("visited", columns={"n": "int64"}, rows=10)
+
+
+def visits(e, t):
+    VISITED[0].n += 1
+
+
+VISITS = STREAM.transact(visits)
+STAGES = STREAM.ordered().filter(lambda t: True, name="all")
 PROGRAM = hr.program(tags={"value": {}}, state={"n": "int64"}, emits={"n": "int64"}, update={"value": nothing})
 
 
@@ -63,6 +72,21 @@ def test_options_of_a_run(call):
         getattr(COUNTS, call)(parallelism=2)
     with pytest.raises(ArgumentError, match="x=1: there is no such argument; the arguments are threads=, max_threads="):
         getattr(COUNTS, call)(x=1)
+
+
+@pytest.mark.parametrize(
+    ("start", "words"),
+    [
+        (lambda: COUNTS.start(scheme="lock"), "^scheme='lock': a window or join has no transactions; leave it out$"),
+        (lambda: COUNTS.start(leaves=2), "^leaves=2: who owns which keys is said by mapping=, there is no plan of leaves"),
+        (lambda: VISITS.start(schedule="ct"), "^schedule='ct': transactions have no stages: a scheme orders them; leave it out$"),
+        (lambda: STAGES.start(punctuation=5), "^punctuation=5: a pipeline has stages, and no transactions; leave it out$"),
+        (lambda: PROGRAM.start({"value": STREAM.select("ts")}, queues="hybrid"), "^queues='hybrid': a program has no stages"),
+    ],
+)
+def test_options_of_another_engine(start, words):
+    with pytest.raises(ArgumentError, match=words):
+        start()
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import itertools
 import weakref
+from collections.abc import Mapping as Dict
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from headrace.arguments import is_whole_number, whole
 from headrace.control.mapping import Mapping
@@ -50,6 +51,12 @@ def _pairs(reconfigure: Any) -> list[tuple[Any, Any]]:
 
 class ElasticOptions:
     """Checked options of `start` for the elastic engine; `run` are those of every engine."""
+
+    lacks: ClassVar[Dict[str, str]] = {
+        **dict.fromkeys(("scheme", "sharing", "punctuation", "unsafe", "chains"), "a window or join has no transactions"),
+        **dict.fromkeys(("schedule", "queues", "reorder", "time_slice"), "a window or join has no stages that take turns"),
+        **dict.fromkeys(("plan", "leaves", "heartbeat"), "who owns which keys is said by mapping=, there is no plan of leaves"),
+    }
 
     def __init__(
         self,

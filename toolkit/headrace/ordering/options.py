@@ -72,6 +72,8 @@ class OrderedOptions:
         "mode": "workers of a pipeline share its states, there is no other way to run it",
         "gate": "a pipeline has one reader of the merged input, and so one gate",
         "mapping": "no worker owns keys: whoever is free takes what is next",
+        **dict.fromkeys(("scheme", "sharing", "punctuation", "unsafe", "chains"), "a pipeline has stages, and no transactions"),
+        **dict.fromkeys(("plan", "leaves", "heartbeat"), "stages stand in a row, there is no plan of leaves"),
     }
 
     def __init__(

@@ -268,6 +268,13 @@ def program(
     >>> window.depends("value", "value"), window.depends("value", "barrier"), window.completed
     (False, True, (('value', 'barrier'),))
 
+    As plain Python, one event after another, where a debugger's breakpoints hold and everything can be printed; of an Arrow
+    table, rows are ``[(row["ts"], row) for row in table.to_pylist()]``:
+
+    >>> from headrace.reference import synchronization
+    >>> synchronization.run(window, [("value", [(1, {"x": 5}), (2, {"x": 6})]), ("barrier", [(3, {})])])
+    [{'ts': 3, 'sum': 11}]
+
     With a type of state for what only sums up, which knows nothing of barriers:
 
     >>> def halve(state, left, right, tags_left, tags_right):

@@ -76,6 +76,8 @@ class TransactionOptions:
     lacks: ClassVar[Dict[str, str]] = {
         "mode": "transactions share their tables, there is no other way to run them",
         "gate": "transactions have one reader of the merged input, and so one gate",
+        **dict.fromkeys(("schedule", "queues", "reorder", "time_slice"), "transactions have no stages: a scheme orders them"),
+        **dict.fromkeys(("plan", "leaves", "heartbeat"), "transactions share their tables, there is no plan of leaves"),
     }
 
     def __init__(
