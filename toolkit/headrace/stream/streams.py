@@ -418,8 +418,9 @@ class Stream(Runnable):
         Returns
         -------
         OrderedStream
-            `start` takes ``threads max_threads schedule queues reorder batch capacity`` for it. ``run["gap"]`` is the stage of
-            that name at run time: its cost, selectivity, backlog, workers now.
+            `start` takes ``threads max_threads schedule queues reorder batch capacity max_state`` for it, and the parameters of
+            schedules ``time_slice window most_behind least_before``. ``run["gap"]`` is the stage of that name at run time: its
+            cost, selectivity, backlog, workers now.
 
         Examples
         --------
