@@ -135,7 +135,6 @@ MISTAKES = {
 
 
 @pytest.mark.slow
-@pytest.mark.interpreted
 @pytest.mark.parametrize("mistake", MISTAKES)
 def test_planted_mistake_is_found(monkeypatch, hangs_are_short, mistake):
     assert_found(monkeypatch, *MISTAKES[mistake])

@@ -136,9 +136,6 @@ MISTAKES = {
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "mistake",
-    [pytest.param(name, marks=pytest.mark.interpreted if run is an_idle_worker else ()) for name, (run, *_) in MISTAKES.items()],
-)
+@pytest.mark.parametrize("mistake", MISTAKES)
 def test_planted_mistake_is_found(monkeypatch, hangs_are_short, mistake):
     assert_found(monkeypatch, *MISTAKES[mistake])
