@@ -22,8 +22,9 @@ from headrace.runtime.options import (
 )
 from headrace.transactions.adaptive import TRIED, AdaptiveScheme
 from headrace.transactions.control import CHAIN_KINDS, MOST_PUNCTUATION, SCHEMES, SHARINGS, Configuration
-from headrace.transactions.reconfiguration import in_turn, warn_unsafe
+from headrace.transactions.reconfiguration import in_turn, not_safe, warn_unsafe
 from headrace.transactions.snapshots import parse_every
+from headrace.transactions.tables import Table
 from headrace.windows import parse_seconds
 
 DEFAULT_SCHEME = "chains"
@@ -136,10 +137,7 @@ class TransactionOptions:
         if scheme not in SCHEMES:
             raise ParameterError(f"scheme={scheme!r}: {instead(scheme, (*SCHEMES, ADAPTIVE), 'the schemes')}")
         if scheme == "none" and self.unsafe is not True:
-            raise ParameterError(
-                "scheme='none' takes no locks and keeps no order, so its results are wrong; pass unsafe=True if that is what"
-                " you want to see"
-            )
+            raise not_safe("pass")
         if sharing not in SHARINGS:
             raise ParameterError(f"sharing={sharing!r}: {instead(sharing, SHARINGS, 'the ways to share')}")
         if mapping is None:
@@ -161,9 +159,8 @@ class TransactionOptions:
         ------
         ParameterError
         """
-        users: dict[int, list[str]] = {}
-        written: dict[int, str] = {}
-        names: dict[int, str] = {}
+        users: dict[Table, list[str]] = {}
+        writers: dict[Table, str] = {}
         for node in query.operators:
             if node.spec.options is not TransactionOptions:
                 continue
@@ -171,15 +168,14 @@ class TransactionOptions:
             branch = query.branches[node.name][0]
             bound = spec.bind(branch.schema, branch.event_time)
             for table in bound.tables:
-                users.setdefault(id(table), []).append(node.name)
-                names[id(table)] = table.name
+                users.setdefault(table, []).append(node.name)
             for lowered in bound.lowered:
-                written |= {id(row.table): node.name for row in lowered.rows.values() if row.is_written}
-        for table, writer in written.items():
+                writers |= {row.table: node.name for row in lowered.rows.values() if row.is_written}
+        for table, writer in writers.items():
             if len(users[table]) > 1:
-                others = ", ".join(repr(name) for name in users[table])
+                together = ", ".join(map(repr, users[table]))
                 raise ParameterError(
-                    f"the operators {others} use one table, {names[table]!r}, and {writer!r} writes to it, but each operator has"
+                    f"the operators {together} use one table, {table.name!r}, and {writer!r} writes to it, but each operator has"
                     f" rows of its own; give the functions to one operator, .transact(f, g), or make a table for each"
                 )
 

@@ -149,7 +149,7 @@ class Program:
             undo_kernel.put_back(executor, state, words)
             event = self._event_of(ref, stores)
             if str(error) == SEVERAL_EMIT:
-                return self._several_emit(event)
+                return self._with_time(self._several_emit(event), event)
             function = self.spec.functions[max(0, int(words[undo_kernel.FUNCTION]))]
             rows = {}
 
@@ -167,10 +167,14 @@ class Program:
                 explained = FunctionError(text, explained.function, explained.file, explained.line, event)
             elif (place := _users_place(explained.__cause__)) is not None:
                 explained = FunctionError(explained.args[0], *place, event)
-            time = self.node.schema.field(0).type
-            if pa.types.is_timestamp(time):
-                explained.times = dict.fromkeys((python_name(self._event_time), "ts"), time_text(event["ts"], time))
-            return explained
+            return self._with_time(explained, event)
+
+    def _with_time(self, explained: FunctionError, event: dict[str, Any]) -> FunctionError:
+        """Have a timestamp among the event's values read as one."""
+        time = self.node.schema.field(0).type
+        if pa.types.is_timestamp(time):
+            explained.times = dict.fromkeys((python_name(self._event_time), "ts"), time_text(event["ts"], time))
+        return explained
 
     def _several_emit(self, event: dict[str, Any]) -> FunctionError:
         """Say that functions do not agree on who gives an event's row its values."""

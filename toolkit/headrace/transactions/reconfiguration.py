@@ -52,6 +52,14 @@ def warn_unsafe() -> None:
     )
 
 
+def not_safe(how: str) -> ParameterError:
+    """Make the error of who asks for ``scheme="none"`` and has not said that it may be wrong; `how` to say so."""
+    return ParameterError(
+        f"scheme='none' takes no locks and keeps no order, so its results are wrong; {how} unsafe=True if that is what you want"
+        " to see"
+    )
+
+
 class Reconfiguration(ConfigurationRows):
     """What can be changed at a transactional operator: a `headrace.runtime.sections.Steerable`.
 
@@ -94,15 +102,12 @@ class Reconfiguration(ConfigurationRows):
                 "punctuation": Control("count", "events of a batch", 1, control.refs.size, scale="log"),
             }
         )
-        self._gate, self._can_split, self._schemes = gate, can_split, schemes
+        self._gate, self._can_split = gate, can_split
 
     def resolve(self, wish: Mapping[str, Any], newest: Configuration) -> Configuration:
         """Complete a wish against the newest configuration known; see `resolve`."""
-        if wish.get("scheme") == "none" and "none" not in self._schemes:
-            raise ParameterError(
-                "scheme='none' takes no locks and keeps no order, so its results are wrong; give start unsafe=True if that is"
-                " what you want to see"
-            )
+        if wish.get("scheme") == "none" and "none" not in self.capabilities["scheme"].choices:
+            raise not_safe("give start")
         for name in ("scheme", "sharing", "punctuation"):
             if wish.get(name) is not None:
                 self.capabilities[name].check(name, wish[name])
