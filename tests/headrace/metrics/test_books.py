@@ -188,7 +188,7 @@ def test_property_books_of_joins_forwarding_and_functions(mode):
         if kind == "forward":
             once = int((np.arange(n) % 97 < 9).sum())
             assert operator.balance.gained + n == operator.added + operator.filtered and operator.added == 2 * once
-            assert np.ptp(operator.bucket_load) <= 1
+            assert np.ptp(operator.bucket_load) <= 2  # one more or less for each of the two mappings
 
 
 # -- planted mistakes --------------------------------------------------------------------------------

@@ -106,12 +106,11 @@ def spread_load(me, c, config, due):
         return
     share = due // owned
     rest = due - share * owned
-    first = c.meter[me, LOADED]
-    for i in range(BUCKETS):
-        bucket = (first + i) & (BUCKETS - 1)
+    turn = -(c.meter[me, LOADED] % owned)  # 0 at the bucket after the last one that got more than others
+    for bucket in range(BUCKETS):
         if owner[bucket] == me:
-            c.load[me, bucket] += share + (1 if rest > 0 else 0)
-            rest -= 1
+            c.load[me, bucket] += share + (1 if turn % owned < rest else 0)
+            turn += 1
     c.meter[me, LOADED] += due
 
 
