@@ -79,13 +79,23 @@ def test_example_the_plain_sums_are_what_runs_are_checked_with():
 def test_example_a_prediction_counted_by_hand(leaves):
     """1,000 values of 100 ns for a barrier, which is one, too: it waits for its leaf, and for a join and a fork a level."""
     model = dgs.Model(WINDOW, "value", "barrier", 1_000)
-    rows = {row.case: row for row in dgs.predicted(model, "a name", 10.0, 15.0, barrier_ns=200.0)}
+    rows = {row.case: row for row in dgs.predicted(model, "a name", 10.0, 15.0, joined_ns=200.0)}
     assert list(rows) == [f"a name: {each} leaves, predicted" for each in (2, 4, 8, 16)]
     height = {2: 1, 4: 2}[leaves]
     busy_ns = 1_000 / leaves * 100 + 100 + height * 200
     row = rows[f"a name: {leaves} leaves, predicted"]
     assert row.value == pytest.approx(1_001 / busy_ns * 1e3) and row.note == "predicted, not measured"
     assert (row.baseline, row.baseline_name) == ((15.0, "measured") if leaves == 2 else (None, None))
+
+
+def test_example_a_join_counted_by_hand():
+    """80 barriers more take 16 us more on one leaf; on two 40 are joined, which take 20 us: 500 ns each, less 200."""
+    few, some = dgs.Runs(1.0, 0.6, 10, 10), dgs.Runs(1.000_016, 0.600_020, 90, 50)
+    (row,) = dgs.joins({100_000: [few] * 3, 1_000: [some] * 3, 100: [few] * 3})
+    assert row.case == "1,000 values a barrier: time of a join and a fork" and row.note == "50 joins at 90 barriers"
+    assert row.value == pytest.approx(300.0) and row.goal == 200.0 and row.better == "lower"
+    barrier = Row("dgs", dgs.BARRIER, 70.0, "ns")
+    assert dgs.joined_ns([barrier, row]) == row.value and dgs.joined_ns([barrier]) == 70.0
 
 
 @pytest.mark.parametrize("name", ["page views", "frauds"])

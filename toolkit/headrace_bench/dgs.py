@@ -5,13 +5,15 @@ process do the same over events that are in one order already, and over the inpu
 runs on one leaf, and on two with two threads, mailboxes and collector and all, from encoded columns in stores (`planned`).
 A value is added, which is all, or takes 30 ns before: those rounds are a column. What is trivial is so on both sides: a
 program and a loop that have nothing else in them. Values between barriers go down to 1: then it is measured what a barrier
-costs, for which the state mostly stays joined. For more leaves than there are cores, throughput is predicted, by the
-optimizers' model with the costs measured here; so is that of two leaves, beside its measurement.
+costs, for which the state mostly stays joined. What a join and a fork cost, with the wait for the other leaf, is what frequent
+barriers take longer than rare ones on two leaves, beyond what they do on one. For more leaves than there are cores, throughput
+is predicted, by the optimizers' model with the costs measured here; so is that of two leaves, beside its measurement.
 """
 
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -31,6 +33,10 @@ LEAVES = {1: "1 leaf", 2: "2 leaves"}
 """Those that are measured, as cases call them."""
 BARRIER = "one value a stream and barrier: time of a barrier"
 """The case of what a barrier costs."""
+JOIN = "{:,} values a barrier: time of a join and a fork"
+"""The case of what these cost where barriers are so frequent."""
+OFTEN = (1_000, 100)
+"""Values between two barriers, of those; the first one's costs are what predictions are made with."""
 
 
 class Case:
@@ -82,27 +88,68 @@ def measure(full: bool, tiny: bool = False) -> list[Row]:
     repetitions = 1 if tiny else 11 if full else 7
     rows: list[Row] = []
     for cost in COSTS_NS[:1] if tiny else COSTS_NS:
-        for between in BETWEEN[:1] if tiny else BETWEEN:
+        runs: dict[int, list[Runs]] = {}
+        for between in (BETWEEN[0], *OFTEN) if tiny else BETWEEN:
             events = 40_000 if tiny else 8_000_000 if cost == 0 else 2_000_000
             case = Case(between, events // between, rounds_for(cost))
             is_goal = between == BETWEEN[0] and cost == 0
-            rows += _window(case, f"{between:,} values a barrier, {cost} ns", repetitions, is_goal)
+            found, runs[between] = _window(case, f"{between:,} values a barrier, {cost} ns", repetitions, is_goal)
+            rows += found
+        if cost == 0:
+            rows += joins(runs)
     turns = _turns(Case(STREAMS, 100 if tiny else 100_000, 0), repetitions)
     return [*rows, *turns]
 
 
-def _window(case: Case, name: str, repetitions: int, is_goal: bool) -> list[Row]:
+class Runs(NamedTuple):
+    """One turn of a case: seconds on one leaf and on two, barriers, and how often the two were joined."""
+
+    one: float
+    two: float
+    barriers: int
+    joins: int
+
+
+def joins(runs: Mapping[int, Sequence[Runs]]) -> list[Row]:
+    """Nanoseconds of a join and a fork: what barriers take on two leaves, less what they take on one.
+
+    Parameters
+    ----------
+    runs : mapping
+        Values between two barriers -> its turns, all with as many values; the one with the fewest barriers is what others are
+        held against.
+    """
+    rare, rows = runs[max(runs)], []
+    for between in OFTEN:
+        each = [
+            1e9 * ((some.two - few.two) / (some.joins - few.joins) - (some.one - few.one) / (some.barriers - few.barriers))
+            for some, few in zip(runs[between], rare, strict=True)
+            if some.joins > few.joins
+        ]
+        if each:
+            note = f"{runs[between][-1].joins:,} joins at {runs[between][-1].barriers:,} barriers"
+            row = Row("dgs", JOIN.format(between), max(0.0, median(each)), "ns", better="lower", note=note)
+            row.goal = 200.0 if between == OFTEN[0] else None
+            rows.append(row)
+    return rows
+
+
+def _window(case: Case, name: str, repetitions: int, is_goal: bool) -> tuple[list[Row], list[Runs]]:
     rates: dict[str, list[float]] = {}
+    turns = []
     for _ in range(repetitions + 1):
         seconds, expected = case.presorted()
         found = {"one loop, presorted": case.events / seconds}
         seconds, sums = case.merging()
         assert (sums == expected).all(), f"{name}: the merging loop differs"
         found["one loop that merges"] = case.events / seconds
+        runs = []
         for leaves, label in LEAVES.items():
             run, sums = case.planned(leaves)
             assert sums.tolist() == expected.tolist(), f"{name}: {label} differ"
             found[label] = run.per_second
+            runs.append(run)
+        turns.append(Runs(runs[0].seconds, runs[1].seconds, case.barriers.size, runs[1].joins))
         for label, rate in found.items():
             rates.setdefault(label, []).append(rate / 1e6)
     first, merged = (median(rates[label][1:] or rates[label]) for label in ("one loop, presorted", "one loop that merges"))
@@ -115,7 +162,7 @@ def _window(case: Case, name: str, repetitions: int, is_goal: bool) -> list[Row]
             Row("dgs", f"{name}: 2 leaves, beside the loop that merges", rows[-1].value, "M events/s", goal=10.0,
                 baseline=merged, baseline_name="merging", goal_is_ratio=True)
         )  # fmt: skip
-    return rows
+    return rows, turns[1:] or turns
 
 
 def _turns(case: Case, repetitions: int) -> list[Row]:
@@ -147,9 +194,9 @@ class Model(NamedTuple):
     between: int
 
 
-def predicted(model: Model, name: str, one_leaf: float, two_leaves: float, barrier_ns: float) -> list[Row]:
-    """M events/s by the model: of an update the cost on one leaf, of a join and a fork together that of a barrier."""
-    costs = {"update": 1e3 / one_leaf, "fork": barrier_ns / 2, "join": barrier_ns / 2}
+def predicted(model: Model, name: str, one_leaf: float, two_leaves: float, joined_ns: float) -> list[Row]:
+    """M events/s by the model: of an update the cost on one leaf, of a join and a fork together so much."""
+    costs = {"update": 1e3 / one_leaf, "fork": joined_ns / 2, "join": joined_ns / 2}
     rates = {model.often: float(model.between), model.rare: 1.0}
     rows = []
     for leaves in (2, *BEYOND):
@@ -173,8 +220,16 @@ def beyond(measured: list[Row]) -> list[Row]:
         if label == LEAVES[1]:
             between = int(name.partition(" ")[0].replace(",", ""))
             model = Model(WINDOW, "value", "barrier", between)
-            rows += predicted(model, name, alone, found[f"{name}: {LEAVES[2]}"], found[BARRIER])
+            rows += predicted(model, name, alone, found[f"{name}: {LEAVES[2]}"], joined_ns(measured))
     return rows
 
 
-__all__ = ["BARRIER", "BEYOND", "LEAVES", "Model", "beyond", "measure", "predicted"]
+def joined_ns(measured: list[Row]) -> float:
+    """What a join and a fork cost, of the rows of `measure`; of runs too short for that, what a barrier did."""
+    found = {row.case: row.value for row in measured}
+    return found.get(JOIN.format(OFTEN[0]), found[BARRIER])
+
+
+__all__ = [
+    "BARRIER", "BEYOND", "JOIN", "LEAVES", "OFTEN", "Model", "Runs", "beyond", "joined_ns", "joins", "measure", "predicted",
+]  # fmt: skip

@@ -230,15 +230,15 @@ def _rows_of(case: Case, name: str, repetitions: int, cost: int) -> list[Row]:
     return [*rows, hand]
 
 
-def beyond(measured: list[Row], barrier_ns: float) -> list[Row]:
-    """Predictions, from what `measure` gave and from what a barrier of the event window costs."""
+def beyond(measured: list[Row], joined_ns: float) -> list[Row]:
+    """Predictions, from what `measure` gave and from what a join and a fork of the event window cost."""
     found = {row.case: row.value for row in measured}
     rows = []
     for case, alone in found.items():
         name, _, label = case.rpartition(": ")
         if label == LEAVES[1]:
             program, tags = PROGRAMS[name.partition(",")[0]]
-            rows += predicted(Model(program, *tags, BETWEEN), name, alone, found[f"{name}: {LEAVES[2]}"], barrier_ns)
+            rows += predicted(Model(program, *tags, BETWEEN), name, alone, found[f"{name}: {LEAVES[2]}"], joined_ns)
     return rows
 
 
