@@ -18,15 +18,19 @@ from llvmlite import binding
 
 import headrace as hr
 import headrace_bench as bench
+from headrace.cores import usable_cores
 from headrace.elastic.join import all_pairs_kernel
 from headrace.ingress.store import CHUNK
 from headrace.kernel import JIT, kernel
+from headrace.memory.cells import padded_cells
 from headrace_bench import (
     api,
     gate,
     ingress,
     join,
     join_kernel,
+    machine,
+    machine_kernel,
     reconfigure,
     reconfigure_engines,
     resident,
@@ -54,6 +58,16 @@ GOALS = {
     "a trivial update, 2 threads over 1": (0.95, "higher"),
 }
 """Of `bench api`; no other row of it has one."""
+
+
+def test_example_a_line_goes_to_and_fro():
+    """Each thread takes the word when it is its turn; whoever waits in vain gives up when the time is over."""
+    if usable_cores() > 1:
+        low, middle, high = machine.hand_over_ns(looks=3, every_s=0.0)
+        assert 0 < low <= middle <= high or math.isnan(low)
+    words = padded_cells(3)
+    assert machine_kernel.hand_over(words, 0, 5, 0, 0) == 1 and words[machine_kernel.WORD] == 1
+    assert machine_kernel.hand_over(words, 0, 5, 1, 0) == 1 and words[machine_kernel.WORD] == 2
 
 
 @pytest.mark.slow

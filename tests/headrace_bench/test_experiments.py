@@ -136,6 +136,10 @@ def test_example_a_kept_experiment_is_read_as_it_was(tmp_path):
     assert again.experiment.paper == Paper(PAPER.source, PAPER.machine, list(PAPER.findings))
     assert str(again).startswith("small size, measured on 20") and str(again).endswith("was quiet")
     assert "NaN" not in path.read_text()
+    keep(finished, "small", 0.25, tmp_path, line_ns=(61.4, 250.0, 440.2))
+    assert str(kept("q0", tmp_path)).endswith("was quiet; a cache line took 61 to 440 ns from one core to the other")
+    keep(finished, "small", 0.25, tmp_path, line_ns=(math.nan,) * 3)  # one core only
+    assert str(kept("q0", tmp_path)).endswith("was quiet")
 
 
 @pytest.mark.parametrize(

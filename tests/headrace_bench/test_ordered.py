@@ -15,7 +15,7 @@ import pytest
 
 import headrace as hr
 from headrace.apps.app import sources
-from headrace.errors import ParameterError
+from headrace.errors import HeadraceError, ParameterError
 from headrace.ordering.control import QUEUE_KINDS, REORDERS, SCHEDULES
 from headrace.reference import ordering as reference
 from headrace.workers.worker_kernel import BUSY_NS, PARKED_NS, SINCE, STATE
@@ -97,6 +97,15 @@ def test_example_other_content_is_not_timed():
     case.content = "another"
     with pytest.raises(AssertionError, match="not what the loop written by hand made"):
         case.run(threads=2)
+
+
+@pytest.mark.logic
+def test_example_a_function_that_fails_is_named():
+    """A worker alone says what a run says: the stage, and the row."""
+    stream = hr.stream(pa.table({"ts": [1, 2, 3], "v": [1, 1 << 62, 1]}), event_time="ts").ordered()
+    stream = stream.map(lambda t, emit: emit(v=t.v * 4), emits={"v": "int64"})
+    with pytest.raises(HeadraceError, match=r"int64"):
+        Pipelined(stream, pa.table({"ts": [1, 2, 3], "v": [1, 1 << 62, 1]})).run()
 
 
 @pytest.mark.slow

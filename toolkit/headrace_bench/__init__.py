@@ -26,8 +26,8 @@ from headrace_bench.experiments.kept import kept as kept
 from headrace_bench.rows import Row, print_rows, write_json
 
 PARTS = (
-    "gate", "wordcount", "join", "reconfigure", "latency", "idle", "startup", "ingress", "crafted", "memory", "metrics", "growth",
-    "api", "state", "arrival", "passing", "gs", "sl", "ob", "tp", "speculative", "adaptive",
+    "machine", "gate", "wordcount", "join", "reconfigure", "latency", "idle", "startup", "ingress", "crafted", "memory",
+    "metrics", "growth", "api", "state", "arrival", "passing", "gs", "sl", "ob", "tp", "speculative", "adaptive",
 )  # fmt: skip
 PEERS = "peers"
 """By its name only, not with `all`: it makes environments of its own."""

@@ -27,7 +27,7 @@ from headrace.transactions.phases_kernel import ask_pause, end_pause, watch_paus
 from headrace.transactions.results import RING_MASK
 from headrace.transactions.skip_chains_kernel import LEVELS
 from headrace.workers import worker_kernel
-from headrace.workers.pool import WorkerPool
+from headrace_bench.alone import Alone
 
 MOST_EVENTS = 240_000
 """As many as the gate and the rings take without anybody emptying them."""
@@ -35,7 +35,7 @@ TIMEOUT_S = 300.0
 _NOBODY_S_TICKET = -1
 
 
-class Executed:
+class Executed(Alone):
     """One run of a transactional operator, whose events are in the gate when it starts.
 
     Parameters
@@ -68,8 +68,7 @@ class Executed:
         query = stream.plan()
         node = query.output
         self.rows = table.num_rows
-        self._errors: list[BaseException] = []
-        self._pool = WorkerPool(self._errors.append)
+        super().__init__()
         settings = TransactionOptions(None, unsafe=True, **{"max_threads": options.get("threads", 1), **options})
         self.operator = operator = node.spec.section(node, query.branches[node.name], settings)
         operator.built = built
@@ -86,15 +85,6 @@ class Executed:
         self._touch()
         operator.prepare((), self, is_last=True)
         self._fill_gate()
-
-    # -- as the run of its operator
-
-    def fail(self, error: BaseException) -> None:
-        """Keep what went wrong."""
-        self._errors.append(error)
-
-    def section_finished(self, section: Any) -> None:
-        """Who waits for the executors knows."""
 
     def _encode(self, table: pa.Table) -> np.ndarray:
         (inlet,) = self.operator.inlets

@@ -58,10 +58,11 @@ INPUTS = {
     "viewed_together": Input(headrace_datasets.clicks),
     "viewed_before": Input(headrace_datasets.clicks),
     "abandoned": Input(headrace_datasets.clicks),
-    "declining": Input(headrace_datasets.item_sales, {"rate": 0.01}),
+    "declining": Input(headrace_datasets.item_sales, {"rate": 0.02}),
     "mobility": Input(headrace_datasets.calls, {"rate": 10.0}),
 }
-"""At such rates that the rows span several of the windows or days."""
+"""At such rates that the rows span several of the windows or days, and of `declining` not so many that sums of squares of days
+times amounts leave int64."""
 
 
 @dataclass(frozen=True)

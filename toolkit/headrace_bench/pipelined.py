@@ -24,7 +24,7 @@ from headrace.ordering.options import OrderedOptions
 from headrace.ordering.pool_kernel import HANDED_OUT
 from headrace.ordering.section import OUTPUT_CAPACITY, OrderedSection
 from headrace.workers import worker_kernel
-from headrace.workers.pool import WorkerPool
+from headrace_bench.alone import Alone
 from headrace_bench.executed import hash_of
 
 GATE_RESERVE = 1 << 14
@@ -38,7 +38,7 @@ _LOOK_S = 1e-3
 """Between two looks whether the end has come; when it came, a worker has noted."""
 
 
-class Pipelined:
+class Pipelined(Alone):
     """One run of an ordered pipeline, whose rows are in the gate when it starts.
 
     Parameters
@@ -82,8 +82,7 @@ class Pipelined:
         node = query.output
         self.rows = table.num_rows
         self.samples: list[tuple[int, int]] = []
-        self._errors: list[BaseException] = []
-        self._pool = WorkerPool(self._errors.append)
+        super().__init__()
         settings = OrderedOptions(None, **{"max_threads": options.get("threads", 1), **options})
         self.room = power_of_two_at_least(results)
         branches = query.branches[node.name]
@@ -96,15 +95,6 @@ class Pipelined:
         for array in (c.arena[: c.arena[HANDED_OUT]], c.slots, c.tickets, c.queue):
             touch(array)
         self._fill_gate(ts)
-
-    # -- as the run of its operator
-
-    def fail(self, error: BaseException) -> None:
-        """Keep what went wrong."""
-        self._errors.append(error)
-
-    def section_finished(self, section: Any) -> None:
-        """Who waits for the workers knows."""
 
     def _encode(self, table: pa.Table) -> np.ndarray:
         (inlet,) = self.section.inlets

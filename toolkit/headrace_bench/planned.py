@@ -18,7 +18,7 @@ from headrace.progress import END_OF_TIME
 from headrace.synchronization import mailbox_kernel, words
 from headrace.synchronization.options import ProgramOptions
 from headrace.workers import worker_kernel
-from headrace.workers.pool import WorkerPool
+from headrace_bench.alone import Alone
 
 TIMEOUT_S = 300.0
 _LOOK_S = 0.1
@@ -41,7 +41,7 @@ class Results:
         """The last batch is there."""
 
 
-class Planned:
+class Planned(Alone):
     """One run of a program.
 
     Parameters
@@ -64,8 +64,7 @@ class Planned:
     def __init__(self, program: Any, inputs: Mapping[str, Any], **options: Any):
         query = program.over(inputs).plan()
         node = query.output
-        self._errors: list[BaseException] = []
-        self._pool = WorkerPool(self._errors.append)
+        super().__init__()
         settings = ProgramOptions(None, **{"max_threads": options.get("threads", 1), **options})
         branches = query.branches[node.name]
         self.operator = operator = node.spec.section(node, branches, settings)
@@ -77,10 +76,6 @@ class Planned:
         self._finished = threading.Event()
 
     # -- as the run of its operator
-
-    def fail(self, error: BaseException) -> None:
-        """Keep what went wrong."""
-        self._errors.append(error)
 
     def section_finished(self, section: Any) -> None:
         """The collector is through."""

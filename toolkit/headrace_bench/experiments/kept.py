@@ -12,6 +12,7 @@ import os
 import platform
 import statistics
 import time
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -40,6 +41,9 @@ class Kept:
         Processor, system, cores, versions.
     load : float
         What else the machine had to do before it began: how many threads wanted a core.
+    line_ns : tuple of float
+        Nanoseconds of a cache line from core to core before it began, percentiles of `headrace_bench.machine`; empty where
+        nobody looked.
     """
 
     experiment: Experiment
@@ -47,13 +51,19 @@ class Kept:
     date: str
     machine: str
     load: float
+    line_ns: tuple[float, ...] = ()
 
     def __str__(self) -> str:
         others = "was quiet" if self.load < 0.5 else f"had other work too, a load of {self.load:.1f} before this began"
-        return f"{self.size} size, measured on {self.date}; {self.machine}. The machine {others}"
+        line = ""
+        if self.line_ns:
+            line = f"; a cache line took {self.line_ns[0]:.0f} to {self.line_ns[-1]:.0f} ns from one core to the other"
+        return f"{self.size} size, measured on {self.date}; {self.machine}. The machine {others}{line}"
 
 
-def keep(experiment: Experiment, size: str, load: float, folder: Path = FOLDER) -> Path:
+def keep(
+    experiment: Experiment, size: str, load: float, folder: Path = FOLDER, line_ns: Sequence[float] = ()
+) -> Path:
     """Write an experiment's figures into a small file."""
     from headrace.report import about
 
@@ -61,6 +71,8 @@ def keep(experiment: Experiment, size: str, load: float, folder: Path = FOLDER) 
     del fields["markdown"]
     now = datetime.now(UTC).strftime("%Y-%m-%d")
     whole = {"size": size, "date": now, "machine": f"{_processor()}, {about()}", "load": load, "experiment": fields}
+    if line_ns and not math.isnan(line_ns[0]):
+        whole["line_ns"] = line_ns
     folder.mkdir(exist_ok=True)
     path = folder / f"{experiment.name}.json"
     path.write_text(json.dumps(_short(whole), separators=(",", ":"), allow_nan=False) + "\n")
@@ -104,6 +116,7 @@ def kept(name: str, folder: Path = FOLDER) -> Kept:
         figure["lines"] = [Line(**_with_nan(line, "x", "y")) for line in figure["lines"]]
         figure["boxes"] = [Box(**box) for box in figure.get("boxes", ())]
     fields["figures"] = [Figure(**figure) for figure in fields["figures"]]
+    whole["line_ns"] = tuple(whole.get("line_ns", ()))
     return Kept(experiment=Experiment(**fields), **whole)
 
 

@@ -1,0 +1,33 @@
+"""An operator whose workers run alone, without a run around it: what its section asks of a run."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from headrace.memory.cells import padded_cells
+from headrace.workers.pool import WorkerPool
+
+
+class Alone:
+    """Stands for the run of one operator, and has the threads that are its workers.
+
+    Attributes
+    ----------
+    stop_word : int64[...]
+        Nobody stops it from outside, so 0: what a user's function fails with is explained.
+    """
+
+    def __init__(self) -> None:
+        self._errors: list[BaseException] = []
+        self._pool = WorkerPool(self._errors.append)
+        self.stop_word = padded_cells(1)
+
+    def fail(self, error: BaseException) -> None:
+        """Keep what went wrong."""
+        self._errors.append(error)
+
+    def section_finished(self, section: Any) -> None:
+        """Who waits for the workers knows."""
+
+
+__all__ = ["Alone"]

@@ -1,0 +1,37 @@
+"""What `headrace bench machine` runs on each thread: arithmetic, and a word that goes to and fro between two cores."""
+
+import numpy as np
+
+from headrace.kernel import kernel
+from headrace.memory.atomics import CELL, load_acquire, now_ns, pause, store_release
+
+WORD = 2 * CELL
+"""In the middle of an array, with lines of its own."""
+LOOK_EVERY = 1_000
+
+
+@kernel
+def arithmetic(steps, x):
+    """A chain of shifts, each on what the one before gave, in registers alone."""
+    for _ in range(steps):
+        x = np.uint64(x) ^ (np.uint64(x) << np.uint64(13))
+        x = np.uint64(x) ^ (np.uint64(x) >> np.uint64(7))
+        x = np.uint64(x) ^ (np.uint64(x) << np.uint64(17))
+    return x
+
+
+@kernel
+def hand_over(words, first, last, me, until):
+    """Take the word when it is the turn of `me`, 0 or 1, and give it to the other thread, for turns `first` to before `last`.
+
+    How many turns there were until the time `until`, after which nobody waits any more.
+    """
+    for n in range(first, last):
+        spins = 0
+        while load_acquire(words, WORD) != 2 * n + me:
+            spins += 1
+            if spins % LOOK_EVERY == 0 and now_ns() > until:
+                return n - first
+            pause()
+        store_release(words, WORD, 2 * n + me + 1)
+    return last - first
