@@ -12,12 +12,18 @@ LOOK_EVERY = 1_000
 
 @kernel
 def arithmetic(steps, x):
-    """A chain of shifts, each on what the one before gave, in registers alone."""
-    for _ in range(steps):
-        x = np.uint64(x) ^ (np.uint64(x) << np.uint64(13))
-        x = np.uint64(x) ^ (np.uint64(x) >> np.uint64(7))
-        x = np.uint64(x) ^ (np.uint64(x) << np.uint64(17))
-    return x
+    """Four chains that do not wait for each other, in registers alone: as much as a core can do."""
+    a = b = c = d = np.uint64(x)
+    for n in range(steps):
+        a = a * np.uint64(3) + np.uint64(n)
+        b = (b * np.uint64(5)) ^ np.uint64(n)
+        c = c * np.uint64(7) + np.uint64(n)
+        d = (d * np.uint64(9)) ^ np.uint64(n)
+        a ^= a >> np.uint64(3)
+        b ^= b >> np.uint64(5)
+        c ^= c >> np.uint64(7)
+        d ^= d >> np.uint64(9)
+    return a + b + c + d
 
 
 @kernel

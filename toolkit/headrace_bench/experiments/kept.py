@@ -12,7 +12,7 @@ import os
 import platform
 import statistics
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -41,9 +41,8 @@ class Kept:
         Processor, system, cores, versions.
     load : float
         What else the machine had to do before it began: how many threads wanted a core.
-    line_ns : tuple of float
-        Nanoseconds of a cache line from core to core before it began, percentiles of `headrace_bench.machine`; empty where
-        nobody looked.
+    two_threads, line_ns : tuple of float
+        As of `headrace_bench.machine.Machine`, before it began; empty where nobody looked.
     """
 
     experiment: Experiment
@@ -51,28 +50,34 @@ class Kept:
     date: str
     machine: str
     load: float
+    two_threads: tuple[float, ...] = ()
     line_ns: tuple[float, ...] = ()
 
     def __str__(self) -> str:
         others = "was quiet" if self.load < 0.5 else f"had other work too, a load of {self.load:.1f} before this began"
-        line = ""
+        seen = ""
+        if self.two_threads:
+            seen = f"; two threads that shared nothing did {_range(self.two_threads, '.1f')} times what one did"
         if self.line_ns:
-            line = f"; a cache line took {self.line_ns[0]:.0f} to {self.line_ns[-1]:.0f} ns from one core to the other"
-        return f"{self.size} size, measured on {self.date}; {self.machine}. The machine {others}{line}"
+            seen += f", and a cache line took {_range(self.line_ns, '.0f')} ns from one core to the other"
+        return f"{self.size} size, measured on {self.date}; {self.machine}. The machine {others}{seen}"
+
+
+def _range(values: Sequence[float], form: str) -> str:
+    return f"{values[0]:{form}} to {values[-1]:{form}}"
 
 
 def keep(
-    experiment: Experiment, size: str, load: float, folder: Path = FOLDER, line_ns: Sequence[float] = ()
+    experiment: Experiment, size: str, load: float, folder: Path = FOLDER, seen: Mapping[str, Sequence[float]] | None = None
 ) -> Path:
-    """Write an experiment's figures into a small file."""
+    """Write an experiment's figures into a small file; `seen` is what a `headrace_bench.machine.Machine` has, by name."""
     from headrace.report import about
 
     fields: dict[str, Any] = asdict(experiment)
     del fields["markdown"]
     now = datetime.now(UTC).strftime("%Y-%m-%d")
     whole = {"size": size, "date": now, "machine": f"{_processor()}, {about()}", "load": load, "experiment": fields}
-    if line_ns and not math.isnan(line_ns[0]):
-        whole["line_ns"] = line_ns
+    whole |= {name: values for name, values in (seen or {}).items() if not math.isnan(values[0])}
     folder.mkdir(exist_ok=True)
     path = folder / f"{experiment.name}.json"
     path.write_text(json.dumps(_short(whole), separators=(",", ":"), allow_nan=False) + "\n")
@@ -116,7 +121,7 @@ def kept(name: str, folder: Path = FOLDER) -> Kept:
         figure["lines"] = [Line(**_with_nan(line, "x", "y")) for line in figure["lines"]]
         figure["boxes"] = [Box(**box) for box in figure.get("boxes", ())]
     fields["figures"] = [Figure(**figure) for figure in fields["figures"]]
-    whole["line_ns"] = tuple(whole.get("line_ns", ()))
+    whole |= {name: tuple(whole.get(name, ())) for name in ("two_threads", "line_ns")}
     return Kept(experiment=Experiment(**fields), **whole)
 
 
