@@ -7,7 +7,7 @@ from typing import Any
 from interleave import models
 from interleave.execution import Execution
 from interleave.kernels import Kernels
-from interleave.models import PAUSE
+from interleave.models import PAUSE, SLEEP
 
 
 def _name_arrays(value: Any, of: dict[int, list], arrays: dict[int, int]) -> None:
@@ -147,15 +147,13 @@ class Buffered(Execution):
         try:
             what = self.resume[thread]()
             while type(what) is tuple and len(what) == 3:
-                sleeping, event, index = what
+                count, event, index = what
                 commutes = False
-                if sleeping:
+                if count == SLEEP:
                     self.runnable.remove(thread)
                     self.asleep[thread] = (event, index)
                     break
-                for other in [t for t, key in self.asleep.items() if key == (event, index)]:
-                    del self.asleep[other]
-                    self.runnable.append(other)
+                self._wake(count, event, index)
                 what = self.resume[thread]()
         except StopIteration:
             self.runnable.remove(thread)

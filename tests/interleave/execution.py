@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from interleave.models import PAUSE, WRITE
+from interleave.models import PAUSE, SLEEP, WRITE
 
 
 class _Stuck(AssertionError):
@@ -61,16 +61,14 @@ class Execution:
                     self.steps += most - left + 1
                     return False
             elif what is not None and not writing:
-                sleeping, event, index = what
-                if sleeping:
+                count, event, index = what
+                if count == SLEEP:
                     self.pending[thread] = False
                     self.runnable.remove(thread)
                     self.asleep[thread] = (event, index)
                     self.steps += most - left + 1
                     return False
-                for other in [t for t, key in self.asleep.items() if key == (event, index)]:
-                    del self.asleep[other]
-                    self.runnable.append(other)
+                self._wake(count, event, index)
                 if trace is not None:
                     trace.pop()  # a wake is part of the step before it
                 continue
@@ -86,6 +84,12 @@ class Execution:
         self.runnable.remove(thread)
         self.steps += most - left + 1
         return False
+
+    def _wake(self, count: int, event: int, index: int) -> None:
+        """So many of those who sleep there go on, who has slept longest first."""
+        for other in [t for t, key in self.asleep.items() if key == (event, index)][:count]:
+            del self.asleep[other]
+            self.runnable.append(other)
 
     def _wrote(self, thread: int) -> None:
         """`thread` has written: who paused looks again."""
@@ -117,14 +121,12 @@ class Execution:
         try:
             what = self.resume[thread]()
             while type(what) is tuple:
-                sleeping, event, index = what
-                if sleeping:
+                count, event, index = what
+                if count == SLEEP:
                     self.runnable.remove(thread)
                     self.asleep[thread] = (event, index)
                     break
-                for other in [t for t, key in self.asleep.items() if key == (event, index)]:
-                    del self.asleep[other]
-                    self.runnable.append(other)
+                self._wake(count, event, index)
                 what = self.resume[thread]()
         except StopIteration:
             self.runnable.remove(thread)

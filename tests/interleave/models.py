@@ -19,6 +19,9 @@ SC, TSO = "SC", "TSO"
 WRITE, PAUSE = 1, 2
 """What a generator yields before it writes, and where it only waits; None before it reads."""
 
+SLEEP = -1
+"""What it yields before a futex's word and index, where it sleeps there; else how many of those who do it wakes."""
+
 current = SC
 """The model under which a schedule is being run."""
 running: Any = None
@@ -67,13 +70,13 @@ def _compare_exchange(_, array, index, expected, desired):
 def _futex_wait(event, index, expected, timeout_ns):
     yield None
     if event[index] == expected:  # compared and put to sleep in one step, as the kernel does
-        yield (True, id(event), index)
+        yield (SLEEP, id(event), index)
     return 0
 
 
 def _futex_wake(event, index, count):
     yield WRITE
-    yield (False, id(event), index)
+    yield (count, id(event), index)
     return 0
 
 
@@ -152,14 +155,14 @@ def _futex_wait_drained(event, index, expected, timeout_ns):
     yield WRITE
     _fence()
     if event[index] == expected:
-        yield (True, id(event), index)
+        yield (SLEEP, id(event), index)
     return 0
 
 
 def _futex_wake_drained(event, index, count):
     yield WRITE
     _fence()
-    yield (False, id(event), index)
+    yield (count, id(event), index)
     return 0
 
 
