@@ -16,12 +16,10 @@ Cannot see  memory weaker than x86's; the way in, sleeping (real threads do: tes
 
 # ruff: noqa: F821  (the names are the explored kernels')
 
-from collections import namedtuple
 from types import SimpleNamespace
 
 import pytest
 
-from headrace.ordering.control import PipelineArrays
 from headrace.ordering.words import (
     BY_PARTITION,
     FIRST_COLUMN,
@@ -34,18 +32,15 @@ from headrace.ordering.words import (
     STAGE_CELLS,
     STATEFUL,
     STATELESS,
-    WORD_COUNT,
 )
-from headrace.progress import END_OF_TIME, MIN_TIME
-from interleave import TSO, Kernels, copied, find_failure, sampled
+from headrace.progress import END_OF_TIME
+from interleave import TSO, Kernels, find_failure, sampled
 from support.campaign import rarely
+from support.pipeline_arrays import CONSTANTS, STRIDE, arrays, expected_rows, fresh, odd, once, thrice, twice
 
 WORK = "headrace.ordering.work_kernel"
 BUFFER = "headrace.ordering.buffer_kernel"
 POOL = "headrace.ordering.pool_kernel"
-NEVER = 2**63 - 1
-STRIDE = FIRST_COLUMN + 1
-Shared = namedtuple("Shared", PipelineArrays._fields)
 
 IN_TWO_STEPS = (
     WORK,
@@ -145,9 +140,7 @@ def kernels(*planted, in_place=True, alone=False):
     program = {
         "read_record": read_record, "write_record": write_record, "end_stage": lambda *_: 0,
     }  # fmt: skip
-    constants = {
-        "LEAST_CLASS": 3 if in_place else 5, "KEPT_CLASS": 3, "SPINS": 1 << 30, "bucket_of": lambda key, buckets: key % buckets,
-    }  # fmt: skip
+    constants = {**CONSTANTS, "LEAST_CLASS": 3 if in_place else 5, "KEPT_CLASS": 3}
     planted = (IN_TWO_STEPS, *([ALONE_NOW_AND_THEN] if alone else []), *planted)
     holder["k"] = Kernels(
         WORK, BUFFER, programs=[serve, feed, collect], planted=list(planted), given=program, constants=constants,
@@ -165,70 +158,14 @@ def at_once(steps):
             return ended.value
 
 
-def once(value):
-    return [value]
-
-
-def twice(value):
-    return [value, value + 1]
-
-
-def thrice(value):
-    return [value, value + 1, value + 2]
-
-
-def odd(value):
-    return [value] if value % 2 else []
-
-
-def expected_rows(values, stages):
-    for kind, outputs in stages:
-        sums, after = {}, []
-        for value in values:
-            key = value % 2 if kind == PARTITIONED else 0
-            if kind != STATELESS:
-                before = sums.get(key, 0)
-                sums[key] = before * 3 + value
-                value = value + 10 * before
-            after += outputs(value)
-        values = after
-    return values
-
-
 def case(k, values, stages, *, batch=1, queues=HYBRID, reorder=NONBLOCKING, workers=2, first=8, room=2, results=16):
     """`stages` are (kind, outputs of a value), `first` and `room` what the first ring and the others hold."""
-    form, words, slots, queue = [], 0, 0, 0  # `words`: behind the first one of the arena
-    for number, (kind, _) in enumerate(stages):
-        capacity = first if number == 0 else room
-        row = [0] * 16
-        row[k.KIND], row[k.RING], row[k.STRIDE], row[k.MASK], row[k.SLOTS] = kind, 1 + words, STRIDE, capacity - 1, slots
-        row[k.OUT_STRIDE], row[k.QUEUES], row[k.REORDER] = STRIDE, queues, reorder
-        row[k.MOST] = 1 if kind == STATEFUL else 2 if kind == PARTITIONED else workers
-        row[k.BUCKETS], row[k.BUCKET_COUNT], row[k.KEY], row[k.QUEUE] = 2 * number, 2, FIRST_COLUMN, queue
-        form.append(row)
-        words, slots, queue = words + capacity * STRIDE, slots + capacity, queue + 2 * capacity
-    control = Shared(
-        words=[0] * WORD_COUNT * 2, event=[0] * 200, meter=[[0] * 16 for _ in range(workers)], failure=[0] * 16,
-        reading=[1] * workers, stage=[0] * (STAGE_CELLS * len(stages)), form=form,
-        slots=[0] * (slots * 8), arena=[words, *[0] * 3999], arena_f=[], pool=[0] * 40, bucket=[0] * (32 * len(stages)),
-        bucket_tail=[0] * (2 * len(stages)), tickets=[0] * slots, queue=[0] * max(1, queue), bounds=[0], out=[[0] * results],
-        work=[[[0] * 8 for _ in stages] for _ in range(workers)], known=[[0] * 16 for _ in range(len(stages) + 1)],
-        tuning=[0] * 8, rows=[[workers, 0, batch]], fixed=[[-1] * workers], plan_at=[NEVER], plan_row=[0], met_at=[0],
-        done_at=[0], installed=[[0, 0]],
-    )  # fmt: skip
-    out = k.OutArrays(
-        words=[0] * 8, event=[0] * 64, head=[0], tail=[0], mark=[-1], mark_ts=[MIN_TIME],
-        primary=[[0] * results], a=[[0] * results], b=[[0] * results], c=[[0] * results], at=[[0] * results],
-        meter=control.meter, membership=[0], list_words=[[]], list_head=[], list_tail=[],
-    )  # fmt: skip
+    sizes = {"workers": workers, "first": first, "room": room, "results": results}
+    control, out = arrays(k, [kind for kind, _ in stages], batch=batch, queues=queues, reorder=reorder, **sizes)
     rows = expected_rows(values, stages)
 
     def build():
-        c, o = copied(control), copied(out)
-        c = c._replace(work=[[row[:] for row in each] for each in control.work])  # `copied` knows two dimensions
-        for stage in range(len(stages)):
-            c.stage[stage * STAGE_CELLS + k.END_AT] = NEVER
-            c.stage[stage * STAGE_CELLS + k.PROGRESS] = MIN_TIME
+        c, o = fresh(k, control, out)
         s = SimpleNamespace(ran=[], rows=[], held={}, sums={}, outputs=[outputs for _, outputs in stages])
         threads = [k.serve(me, c, o, s, [0] * 1100, batch) for me in range(workers)]
         if len(values) < first:  # the whole input is there
