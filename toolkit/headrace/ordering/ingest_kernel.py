@@ -7,6 +7,8 @@ Invariants  I1  who has INGESTING alone reads the gate (its reader 0), and write
                 downstream (D4) before it has been passed on (D5), and its function has returned before it is complete
 Ordering    exchange INGESTING 0 -> 1 and back: what one wrote, the next one reads.
             TAIL as of `buffer_kernel`, D4 and D5
+            T1 store_release TAIL, T2 store_release INPUT_OVER and PLACE: who sees that a record is in the gate no
+            more sees it in the first ring (S2 of `pipeline_kernel`)
 Checked     tests/headrace/ordering
 """
 
@@ -122,11 +124,12 @@ def ingest_held(me, g, c, x, s, l):
             install(c, c.plan_row[planned])
             planned += 1
         store_relaxed(c.words, PLANNED, planned)
-        store_relaxed(c.words, INPUT_OVER, 1)
-    store_release(c.stage, cell(0, TAIL), serial)
+    store_release(c.stage, cell(0, TAIL), serial)  # T1
     if progress > load_relaxed(c.stage, cell(0, PROGRESS)):
         store_release(c.stage, cell(0, PROGRESS), progress)
-    store_relaxed(c.words, PLACE, place)
+    if ended:
+        store_release(c.words, INPUT_OVER, 1)  # T2
+    store_release(c.words, PLACE, place)  # T2
     advance(g, 0, place)
     return True
 

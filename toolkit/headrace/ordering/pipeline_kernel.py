@@ -9,6 +9,9 @@ compiled once for all pipelines; what a pipeline's functions do it calls by addr
     end_stage(me, c, s, l, stage, position)       what it does at the end of the stream
     choose_own(me, c, s, l)                       the stage that a schedule of the user's takes
 
+Ordering    of who sleeps   S0 `prepare`; S1 look at the stages, then into the gate, S2 at the first stage again, S3 sleep.
+                            Who takes records from the gate (T1, T2 of `ingest_kernel`) wakes nobody for them: S2 sees
+                            them where S1 came too early for the stage and too late for the gate
 Progress    Nobody waits while there is something to do: who finds no stage
             schedulable drains what can be drained, and sleeps only if there is neither a
             record in the gate with room for it, nor a schedulable stage. Who makes one
@@ -72,10 +75,11 @@ def has_work(g, c):
     for stage in range(c.form.shape[0]):
         if is_schedulable(c, stage):
             return True
-    if load_relaxed(c.words, INPUT_OVER) != 0 or not has_room(c):
-        return False
-    _, ready = peek(g, 0, load_relaxed(c.words, PLACE), 1)
-    return ready > 0
+    if load_acquire(c.words, INPUT_OVER) == 0 and has_room(c):  # S1
+        _, ready = peek(g, 0, load_acquire(c.words, PLACE), 1)  # S1
+        if ready > 0:
+            return True
+    return is_schedulable(c, 0)  # S2
 
 
 @kernel
