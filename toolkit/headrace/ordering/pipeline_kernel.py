@@ -12,6 +12,9 @@ compiled once for all pipelines; what a pipeline's functions do it calls by addr
 Ordering    of who sleeps   S0 `prepare`; S1 look at the stages, then into the gate, S2 at the first stage again, S3 sleep.
                             Who takes records from the gate (T1, T2 of `ingest_kernel`) wakes nobody for them: S2 sees
                             them where S1 came too early for the stage and too late for the gate
+            of who parks    Its last step may have moved something when the others had looked already, and slept: so L1 it
+                            drains until nothing moves (the room it made nobody else saw), L2 `signal`: the others look
+                            at stages, gate and OVER again
 Progress    Nobody waits while there is something to do: who finds no stage
             schedulable drains what can be drained, and sleeps only if there is neither a
             record in the gate with room for it, nor a schedulable stage. Who makes one
@@ -126,6 +129,14 @@ def await_work(me, g, c, o):
 
 
 @kernel
+def hand_over(g, c, o):
+    """Before a worker parks: drain on as it would have, and have the others look at what else it leaves."""
+    while sweep(c, o):  # L1
+        pass
+    signal(g.words, READERS_WAITING, g.event, DATA_EVENT)  # L2
+
+
+@kernel
 def step(me, g, c, o, x, s, l):
     """One decision and what follows from it. True if something moved."""
     config = load_acquire(c.words, CONFIG)
@@ -175,6 +186,7 @@ def run_worker(me, g, c, o, x, s, l):
     x = borrowed(x)
     while not stopped(c):
         if load_acquire(c.reading, me * CELL) == 0:
+            hand_over(g, c, o)
             turn(c.meter, me, PARKED_NS)
             park(c, c.reading, me)
             if load_acquire(c.reading, me * CELL) != 0:
