@@ -35,6 +35,9 @@ Ordering    W1 outputs and the slot are written, W2 store_release DONE, W3 fence
                     needs): of W3 and the D6 of whoever drains one is first. If D6, W4
                     sees that NEXT, and goes on. If W3, that D7 sees DONE. Without the
                     fences both may miss it
+                    where the result ring is full, who makes room (the collector) drains nothing: so D7 goes on
+                    until BLOCKED says so, which who sleeps looks at (`pipeline_kernel.await_work`). It would
+                    stay 0 if the slot were complete, or the end appended, after D2 and before D7
                     a slot that W4 looked at may be in its next round: then NEXT has
                     moved on after W3, and the drainer's D7 is still to come
                     in place: E1 load_acquire NEXT is the claim's first record, so D4 of all before it
@@ -491,8 +494,12 @@ def is_complete(c, stage):
 
 @kernel
 def can_drain(c, o, stage):
-    """D7: whether it is, and there is room for what it holds."""
-    return is_complete(c, stage) and room_behind(c, o, stage) > 0
+    """D7: whether it is, and there is room for what it holds, or nobody has said that the result ring has none."""
+    if not is_complete(c, stage):
+        return False
+    if room_behind(c, o, stage) > 0:
+        return True
+    return stage + 1 == c.form.shape[0] and load_relaxed(c.words, BLOCKED) == 0
 
 
 @kernel
