@@ -166,6 +166,7 @@ def find_failure(
     count: int = 20_000,
     preemptions: int = 2,
     longest: int = 3000,
+    length: int = _LENGTH,
     memory: str = SC,
 ) -> FailingSchedule:
     """Look for a schedule that fails, as a planted bug must make happen.
@@ -179,7 +180,7 @@ def find_failure(
     # What one way of looking finds at once another one never meets: they take turns, each time for twice as long.
     left: dict[Exhaustive | Random, int] = {
         _bounded(1, memory): 1000,
-        **_draws(int(count * SCALE)),
+        **_draws(int(count * SCALE), length=length),
         _bounded(preemptions, memory): count,
     }
     turn = 25
