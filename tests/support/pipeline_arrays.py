@@ -80,8 +80,8 @@ def fresh(k, control, out):
     return c, o
 
 
-def expected_rows(values, stages):
-    """The stages one after another."""
+def expected_rows(values, stages, at_end=()):
+    """The stages one after another; `at_end` is what a stateful one gives when its input is over."""
     for kind, outputs in stages:
         sums, after = {}, []
         for value in values:
@@ -91,7 +91,7 @@ def expected_rows(values, stages):
                 sums[key] = before * 3 + value
                 value = value + 10 * before
             after += outputs(value)
-        values = after
+        values = after + (list(at_end) if kind == STATEFUL else [])
     return values
 
 

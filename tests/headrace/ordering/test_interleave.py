@@ -2,14 +2,16 @@
 
 Property    results are those of one worker, in its order; each record is run once, those of
             a bucket or of a stateful stage one after another; everything that is done leaves:
-            nobody waits for ever with outputs in a slot
+            nobody waits for ever with outputs in a slot. Of a run that is stopped somewhere, what
+            has come out is the beginning of that
 Oracle      the stages one after another, in this file
 Schedules   of `work_kernel`, `buffer_kernel` and all they import, as they are (`interleave`): two
             or three workers and a collector, a first ring that holds the whole input, rings and
             result ring of two records behind it. A fifth of the sampled schedules run with store
             buffers. Workers drain only what they have done themselves: nothing that is
             stranded is swept up. All schedules of the buffer's model, with store buffers:
-            tests/headrace/memory/test_reorder_buffer.py
+            tests/headrace/memory/test_reorder_buffer.py. A stop comes before any step: the functions
+            here, as generated ones do, begin nothing after it, and leave their outputs half
 Planted     each names the failure it must cause
 Cannot see  memory weaker than x86's; the way in, sleeping (real threads do: test_oracle.py)
 """
@@ -41,12 +43,14 @@ from support.pipeline_arrays import CONSTANTS, STRIDE, arrays, expected_rows, fr
 WORK = "headrace.ordering.work_kernel"
 BUFFER = "headrace.ordering.buffer_kernel"
 POOL = "headrace.ordering.pool_kernel"
+AT_END = [4, 9]
+"""What a stateful stage gives when its input is over."""
 
 IN_TWO_STEPS = (
     WORK,
     "    run_stage(me, c, s, l)\n",
-    "    for serial in range(first, first + count):\n        read_record(me, c, s, stage, serial)\n        cut()\n"
-    "        write_record(me, c, s, l, stage, serial)\n",
+    "    for serial in range(first, first + count):\n        if c.words[STOP] != 0:\n            return\n"
+    "        read_record(me, c, s, stage, serial)\n        cut()\n        write_record(me, c, s, l, stage, serial)\n",
 )
 """Another worker may run between what a record reads of its state and what it writes."""
 
@@ -61,7 +65,7 @@ ALONE_NOW_AND_THEN = (
 def serve(me, c, o, s, l, batch):
     """A worker that takes whatever there is, the last stage first."""
     last = len(c.form) - 1
-    while load_acquire(c.words, OVER) == 0:
+    while load_acquire(c.words, OVER) == 0 and c.words[STOP] == 0:
         moved = False
         for stage in range(last, -1, -1):
             if is_schedulable(c, stage):
@@ -93,11 +97,18 @@ def feed(c, values):
         store_release(c.stage, cell(0, TAIL), serial + 1)
 
 
+def stop(c, steps):
+    """Whoever stops the run, at some time."""
+    for _ in range(steps):
+        cut()
+    store_release(c.words, STOP, 1)
+
+
 def collect(c, o, s):
     """The collector: takes rows in their order, and makes room."""
     tail = 0
     while True:
-        over = load_acquire(c.words, OVER)
+        over = load_acquire(c.words, OVER) + load_acquire(c.words, STOP)
         head = load_acquire(o.head, 0)
         if tail < head:
             at = tail & (len(o.primary[0]) - 1)
@@ -129,21 +140,27 @@ def kernels(*planted, in_place=True, alone=False):
         if c.form[stage][holder["k"].KIND] != STATELESS:
             s.sums[key] = before * 3 + value
             value = value + 10 * before
+        write_outputs(c, l, s.outputs[stage](value))
+
+    def write_outputs(c, l, outputs):
         k = holder["k"]
-        for output in s.outputs[stage](value):
+        if c.words[k.STOP] != 0:
+            outputs = outputs[:-1]  # the function saw it
+        for output in outputs:
             at = l[OUT_AT]
             if at + STRIDE > l[k.OUT_LIMIT]:
                 at = at_once(k.grow_output(c, l, STRIDE))
             c.arena[at : at + STRIDE] = [0] * FIRST_COLUMN + [output]
             l[OUT_AT] = at + STRIDE
 
-    program = {
-        "read_record": read_record, "write_record": write_record, "end_stage": lambda *_: 0,
-    }  # fmt: skip
+    def end_stage(me, c, s, l, stage, serial):
+        write_outputs(c, l, AT_END)
+
+    program = {"read_record": read_record, "write_record": write_record, "end_stage": end_stage}
     constants = {**CONSTANTS, "LEAST_CLASS": 3 if in_place else 5, "KEPT_CLASS": 3}
     planted = (IN_TWO_STEPS, *([ALONE_NOW_AND_THEN] if alone else []), *planted)
     holder["k"] = Kernels(
-        WORK, BUFFER, programs=[serve, feed, collect], planted=list(planted), given=program, constants=constants,
+        WORK, BUFFER, programs=[serve, feed, stop, collect], planted=list(planted), given=program, constants=constants,
         shared=("queue", "slots", "tickets", "arena"),
     )  # fmt: skip
     return holder["k"]
@@ -158,11 +175,16 @@ def at_once(steps):
             return ended.value
 
 
-def case(k, values, stages, *, batch=1, queues=HYBRID, reorder=NONBLOCKING, workers=2, first=8, room=2, results=16):
-    """`stages` are (kind, outputs of a value), `first` and `room` what the first ring and the others hold."""
+def case(
+    k, values, stages, *, batch=1, queues=HYBRID, reorder=NONBLOCKING, workers=2, first=8, room=2, results=16, stop_after=None
+):  # fmt: skip
+    """`stages` are (kind, outputs of a value), `first` and `room` what the first ring and the others hold.
+
+    `stop_after`: the run is stopped, after so many steps of who does it,.
+    """
     sizes = {"workers": workers, "first": first, "room": room, "results": results}
     control, out = arrays(k, [kind for kind, _ in stages], batch=batch, queues=queues, reorder=reorder, **sizes)
-    rows = expected_rows(values, stages)
+    rows = expected_rows(values, stages, AT_END)
 
     def build():
         c, o = fresh(k, control, out)
@@ -174,8 +196,15 @@ def case(k, values, stages, *, batch=1, queues=HYBRID, reorder=NONBLOCKING, work
         else:
             threads.append(k.feed(c, values))
         threads.append(k.collect(c, o, s))
+        if stop_after is not None:
+            threads.append(k.stop(c, stop_after))
 
         def check():
+            if c.words[k.STOP] != 0:
+                left = [c.out[0][at & (results - 1)] for at in range(len(s.rows), o.head[0])]
+                wanted = rows if o.mark == [END_OF_TIME] else rows[: o.head[0]]
+                assert s.rows + left == wanted, f"rows {s.rows + left} of a stopped run, wanted first {rows}"
+                return
             assert s.rows == rows, f"rows {s.rows}, wanted {rows}"
             assert len(set(s.ran)) == len(s.ran), f"run twice: {sorted(s.ran)}"
             assert o.mark == [END_OF_TIME]
@@ -228,6 +257,21 @@ def test_interleave_three_workers_and_a_full_result_ring():
     for chain in (ALL, PS):
         build = case(kernels(), [1, 3, 2, 5], chain, workers=3, results=2, batch=2)
         sampled("pipeline", build, 200, longest=40_000)
+
+
+@pytest.mark.parametrize("count", [100, *rarely(500)])
+@pytest.mark.parametrize("stop_after", [10, 40, 100, 200])
+def test_interleave_a_stop(stop_after, count):
+    for chain, queues, reorder in STOPPED:
+        build = case(kernels(), [1, 3, 2, 5, 7], chain, batch=2, queues=queues, reorder=reorder, stop_after=stop_after)
+        sampled("pipeline", build, count, longest=20_000)
+
+
+STOPPED = [
+    ([(STATELESS, thrice)], HYBRID, NONBLOCKING), (PAIRS, HYBRID, NONBLOCKING), (PAIRS, SHARED, LOCKED),
+    ([(PARTITIONED, twice)], HYBRID, NONBLOCKING), ([(PARTITIONED, twice)], BY_PARTITION, LOCKED),
+    ([(PARTITIONED, twice)], SHARED, NONBLOCKING), ([(STATEFUL, twice)], HYBRID, NONBLOCKING),
+]  # fmt: skip
 
 
 # -- planted mistakes ----------------------------------------------------------------------------------
@@ -295,7 +339,7 @@ PLANTED = {
     ),
     "who writes in place does not keep others from draining": (
         (BUFFER, "    if exchange(c.stage, cell(stage, DRAINING), 1) != 0:  # E2\n        return False\n", ""),
-        SL, HYBRID, "rows|deadlock|Error", "SC",
+        MANY, HYBRID, "rows|deadlock|Error", "SC",
     ),
     "nobody looks upstream after outputs were written in place": (
         (BUFFER, " and not has_passed:\n", ":\n"), [(STATELESS, once)] * 3, HYBRID, ASLEEP, "SC",
@@ -378,3 +422,21 @@ def test_interleave_planted_mistake_is_found(mistake):
     k = kernels(*edits, in_place=mistake not in IN_BLOCKS, alone=mistake in ALONE_AT_TIMES)
     build = case(k, values, chain, queues=queues, first=first, batch=2 if chain == PAIRS else 1)
     find_failure("pipeline", build, expected, count=4000, longest=20_000, memory=memory)
+
+
+HALF = {
+    "what a function left half is passed on": (
+        (WORK, "    if first >= last or stopped(c):  # S2\n", "    if first >= last:\n"), [(STATELESS, thrice)],
+    ),
+    "so is what one at the end of the stream left half, and as the last there is": (
+        (WORK, "        if not stopped(c):  # S2\n            close_output(", "        if True:\n            close_output("),
+        [(STATEFUL, once)],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("mistake", HALF)
+def test_interleave_planted_half_outputs_of_a_stopped_run_are_found(mistake):
+    planted, chain = HALF[mistake]
+    build = case(kernels(planted), [1, 3], chain, batch=2, stop_after=100)
+    find_failure("pipeline", build, WRONG + ".* of a stopped run", count=4000, longest=20_000)

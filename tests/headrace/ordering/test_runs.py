@@ -31,6 +31,7 @@ from headrace.reference import ordering as reference
 from headrace.reference.aggregates import aggregate
 from headrace.reference.keys import column
 from headrace.windows import Window
+from headrace.workers.worker_kernel import stop_workers
 from support.campaign import rarely
 from support.pipelines import (
     SHAPES,
@@ -215,6 +216,50 @@ def test_stop_answers_while_a_full_pipeline_waits():
     eventually(lambda: run.metrics().operators["running"].processed >= 100)
     run.stop()
     assert run.metrics().operators["running"].processed >= 100
+
+
+def short(x):
+    for i in range(1000):
+        x = (x * 5 + i) % 1009
+    return x
+
+
+def long_call(x):
+    """Takes a tenth of a millisecond, in which nothing looks for a stop: loops that end soon do not."""
+    x = short(short(short(short(short(x)))))
+    x = short(short(short(short(short(x)))))
+    return short(short(short(short(short(x)))))
+
+
+def slow_tuples(stream, kind):
+    emits = {"v": "int64"}
+    if kind == "stateless":
+        return stream.ordered().flat_map(lambda t, emit: emit(v=long_call(t.x)), emits=emits)
+
+    def slow_state(state, t, emit):
+        state.n += long_call(t.x)
+        emit(v=state.n)
+
+    if kind == "stateful":
+        return stream.ordered().stateful(slow_state, state={"n": 0}, emits=emits)
+    return stream.ordered().partitioned(slow_state, by="key", state={"n": 0}, emits=emits)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["stateless", "stateful", "hybrid", "partitioned", "shared"])
+def test_a_stop_is_seen_between_two_tuples_of_a_batch(kind):
+    source = Steered(pa.table({"ts": range(600), "key": [0] * 600, "x": [1] * 600}), [600])
+    queues = kind if kind in ("hybrid", "partitioned", "shared") else "auto"
+    run = slow_tuples(hr.stream(source, event_time="ts"), kind).start(threads=1, max_threads=1, queues=queues, batch=256)
+    source.let()
+    (section,) = run._execution.sections.values()
+    (private,) = section._private
+    eventually(lambda: private[words.POSITION] > 0)
+    stop_workers(section.control)
+    at_stop = private[words.POSITION]
+    run.stop()
+    assert private[words.POSITION] - at_stop <= 1, "the rest of a batch was run, or some of it"
+    source.let_all()
 
 
 # -- liveness

@@ -154,6 +154,8 @@ def run_stage_{number}(me, c, s, l, first, last):
     owner = s.owners[{number}] * {classes}
     k = {state}
     for position in range(first, last):
+        if stopped(c):  # S1 of `work_kernel`: of a batch of slow calls the rest is left out
+            return np.int64(0)
         l[POSITION] = position
         r = record_of(c, {number}, position)
         ts = c.arena[r + TS]

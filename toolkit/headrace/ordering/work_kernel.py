@@ -20,6 +20,8 @@ Invariants  I1  records are claimed once: HEAD moves by compare_exchange, or its
             I3  SERVED of a bucket is written by who runs it
             I4  a worker has one output open at a time; it closes it before it runs a record
                 that does not follow the one before it
+            I5  what comes out of a run that is stopped is the beginning of its results: an output is never
+                closed after a function, seeing STOP, may have left it half
 Ordering    H1 the tickets of the records are copied, H2 compare_exchange HEAD, H3 fetch_add
             CLAIMED + 1; the runner: H4 SERVED and the tickets are read, H5 the record is run, H6
             SERVED is written, H7 fetch_add CLAIMED - 1
@@ -37,10 +39,15 @@ Ordering    H1 the tickets of the records are copied, H2 compare_exchange HEAD, 
             of ALONE     compare_exchange WORKERS 0 -> ALONE, fetch_add WORKERS - ALONE: the same. Who is inside with others
                     leaves when its buckets' counts are 0, so CLAIMED of all of them is; A1 the record is run,
                     A2 its ticket is read and SERVED written, A3 it is complete: before, its word of `tickets` stays
+            S1 a function, or the loop that calls it (`template`), loads STOP and leaves, S2 STOP is loaded and the output is
+                    not closed: STOP is never cleared. Who runs a bucket or a stateful stage next sees STOP too, by H7 -> H3
+                    and its likes, so that nothing which a half-run function left in a state comes out
 Progress    A hybrid runner goes on past its time slice, until the count is 0: nobody else
             will. Meanwhile it drains once for every batch, so that others find room. A SHARED
             waiter waits for a record that was claimed before its own, by a worker that
-            runs or waits for an earlier one
+            runs or waits for an earlier one.
+            After STOP each worker ends the function it is in, of which each loop looks, and begins none; what it has
+            claimed it goes through without running it
 Checked     tests/headrace/ordering/test_interleave.py
 """
 
@@ -165,7 +172,7 @@ def run_opened(me, c, s, l, stage, first, count):
 @kernel
 def end_output(me, c, o, l, stage, first, last):
     """The records from `first` to before `last`, if there are any, are run. True if something was passed on."""
-    if first >= last:
+    if first >= last or stopped(c):  # S2
         return False
     c.work[me, stage, TUPLES] += last - first
     return close_output(me, c, o, l, stage, first, last - first)
@@ -208,7 +215,8 @@ def take_stateful(me, c, o, s, l, stage, batch):
         l[STAGE] = stage
         l[POSITION] = -1
         end_stage(me, c, s, l, stage, first)
-        close_output(me, c, o, l, stage, first, 1)
+        if not stopped(c):  # S2
+            close_output(me, c, o, l, stage, first, 1)
         count = 1
     if count <= 0:  # behind the end of the stream it is below 0
         return 0
