@@ -534,6 +534,11 @@ def test_stages_that_cannot_be(call, error, said):
         ({"batch": 257}, "batch=257"),
         ({"capacity": 3}, "capacity=3: give a power of two, such as 4"),
         ({"threads": 5, "max_threads": 4}, "threads=5"),
+        (
+            {"threads": {"small": 2}, "max_threads": 2},
+            "'small' is a stage of 'is_v', and not an operator: threads= is how many .* schedule={'small': 2} has some",
+        ),
+        ({"threads": {"smal": 2}, "max_threads": 2}, "threads={'smal': ...}: the operators are is_v"),
         ({"reconfigure": [(1, {"queues": "shared"})]}, "queues"),
         ({"mode": "sn"}, "mode='sn': workers of a pipeline share"),
         ({"gate": "log"}, "gate='log': a pipeline has one reader"),
@@ -541,7 +546,11 @@ def test_stages_that_cannot_be(call, error, said):
 )
 def test_options_that_cannot_be(options, said):
     with pytest.raises((ParameterError, TypeError), match=said):
-        STREAM.filter(is_v).to_arrow(**options)
+        STREAM.filter(small).filter(is_v).to_arrow(**options)
+
+
+def small(t):
+    return t.v < 10
 
 
 def is_v(t):

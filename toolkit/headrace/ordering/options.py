@@ -9,7 +9,9 @@ from headrace.arguments import whole
 from headrace.errors import ParameterError
 from headrace.names import instead
 from headrace.ordering.control import AUTO, OWN_POLICY, QUEUE_KINDS, REORDERS, SCHEDULES, Configuration
+from headrace.ordering.specification import OrderedSpec
 from headrace.ordering.words import MOST_BATCH
+from headrace.plan.nodes import Query
 from headrace.runtime.options import (
     DEFAULT_MAX_STATE,
     RunOptions,
@@ -97,6 +99,7 @@ class OrderedOptions:
         """The user's own schedule."""
         schedule = OWN_POLICY if self.policy is not None else schedule
         self._threads = threads if isinstance(threads, dict) else {None: threads}
+        self._operator_of: dict[str, str] = {}
         self.debug = run is not None and run.debug
         self._planned = read_changes(reconfigure, _PLANNED, '{"schedule": "lp"}')
         named = [*self._threads.values(), *(wish.get("threads", 1) for _, wish in self._planned)]
@@ -140,8 +143,21 @@ class OrderedOptions:
             most_behind = stages * self.capacity // 2
         return self._time_slice, self._window, most_behind, self._least_before
 
+    def look_at(self, query: Query) -> None:
+        """Note which stages there are, so that one which is named for an operator is known."""
+        for node in query.operators:
+            if isinstance(node.spec, OrderedSpec):
+                self._operator_of |= dict.fromkeys([stage.name for stage in node.spec.stages], node.name)
+
     def check_operators(self, operators: Sequence[str]) -> None:
         """Raise `ParameterError` if an option names an operator that is not there."""
+        for name, count in self._threads.items():
+            if name not in operators and name in self._operator_of:
+                raise ParameterError(
+                    f"threads={{{name!r}: ...}}: {name!r} is a stage of {self._operator_of[name]!r}, and not an operator:"
+                    f" threads= is how many workers all its stages have, and schedule={{{name!r}: {count!r}}} has some of them"
+                    f" work at this stage alone"
+                )
         check_named("threads", self._threads, operators)
 
     def check_stages(self, names: Sequence[str]) -> None:

@@ -163,9 +163,9 @@ def start(query: Query, **options: Any) -> QueryRun:
     engines = {node.name: node.spec.options for node in query.operators}
     checked, by_engine = checked_options(list(dict.fromkeys(engines.values())), options)
     for engine in by_engine.values():
-        engine.check_operators([node.name for node in query.operators])
         if hasattr(engine, "look_at"):
             engine.look_at(query)
+        engine.check_operators([node.name for node in query.operators])
     sections = {
         node.name: node.spec.section(node, query.branches[node.name], by_engine[engines[node.name]])
         for node in query.operators
