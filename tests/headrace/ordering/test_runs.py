@@ -491,6 +491,18 @@ def test_a_key_that_is_null():
         stream.to_arrow()
 
 
+SUM = {"sum": "int64", "hour": "int64", "open": "bool"}
+TIMED = hr.stream(pa.table({"at": [1], "x": [1]}), event_time="at").ordered()
+
+
+def without_time(state, emit):
+    emit(sum=state.sum)
+
+
+def with_column(t, emit):
+    emit(at=t.at, sum=t.x)
+
+
 STREAM = hr.stream(pa.table({"ts": [1], "x": [1.5], "v": [1], "key": [1]}), event_time="ts").ordered()
 
 
@@ -507,6 +519,16 @@ STREAM = hr.stream(pa.table({"ts": [1], "x": [1.5], "v": [1], "key": [1]}), even
         (lambda: STREAM.partitioned(gap, by="x", state={}, emits=PAIR), SchemaError, "a key is an integer"),
         (lambda: STREAM.partitioned(gap, by="key", state={}, emits=PAIR, buckets=0), ParameterError, "buckets=0"),
         (lambda: STREAM.stateful(running, state={}, emits=PAIR, end=3), ParameterError, "end=3"),
+        (
+            lambda: TIMED.stateful(hour_over, state=SUM, emits={"sum": "int64"}, end=without_time),
+            FunctionError,
+            r"ts is missing; .* its column 'at', is given as ts, as in emit\(ts=..., sum=...\): when the input .*without_time",
+        ),
+        (
+            lambda: TIMED.flat_map(with_column, emits={"sum": "int64"}),
+            FunctionError,
+            r"emit\(at=...\): the event time of an output, its column 'at', is given as ts, .*\"with_column\"",
+        ),
         (lambda: STREAM.filter(is_large), FunctionError, "gap"),
         (lambda: STREAM.filter(is_v, end=last_hour), ParameterError, r"filter\(end=.*the arguments are condition=, name="),
         (lambda: STREAM.flat_map(twice, emits=PAIR, end=last_hour), ParameterError, r"flat_map\(end="),

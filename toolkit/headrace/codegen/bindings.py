@@ -289,6 +289,8 @@ class Plan:
     emit: str
     left_out: Mapping[str, str]
     """The last fields of an emission, given by name only -> what stands for one that is not given."""
+    hints: Mapping[str, str]
+    """Fields of an emission that are there or not -> what to say where one is missing, or given."""
     parameters: tuple[str, ...]
     poll: str | None
     returns: str | None

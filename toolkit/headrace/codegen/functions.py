@@ -84,6 +84,7 @@ def specialise(
     emits: Mapping[str, Any] | Iterable[str] | None = None,
     emit: str = "emit({values})",
     left_out: Mapping[str, str] | None = None,
+    hints: Mapping[str, str] | None = None,
     poll: str | None = None,
     returns: str | None = None,
     decorator: str = "compiled_user",
@@ -125,6 +126,8 @@ def specialise(
         order, ``{0}`` for the first one, ``{chars}`` for that of the field chars.
     left_out : dict, optional
         The last of these fields, which are given by name only -> expression that stands for one that is left out.
+    hints : dict, optional
+        Output field, one that is there or is not -> what to say where it is missing, or given.
     poll : str or None
         Condition, tested in each turn of loops that may be long; where it
         holds, the function returns, or raises RuntimeError if it owes a value.
@@ -185,6 +188,7 @@ def specialise(
         emits=emits,
         emit=emit,
         left_out=dict(left_out or {}),
+        hints=dict(hints or {}),
         parameters=tuple(parameters),
         poll=poll,
         returns=returns,

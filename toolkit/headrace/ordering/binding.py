@@ -154,7 +154,7 @@ def bind(stages: Sequence[Stage], schema: pa.Schema, event_time: str, debug: boo
     """
     texts, memory = texts_in("s"), memory_of_workers(f"(s.owners[{len(stages)}] + me) * {CLASSES}")
     # An integer that leaves its range ends the run, with or without `debug`: no result is silently wrong.
-    writing = _Writing({"poll": "stopped(c)", "debug": True, "texts": texts, "memory": memory})
+    writing = _Writing(event_time, {"poll": "stopped(c)", "debug": True, "texts": texts, "memory": memory})
     readable, fields = _input_fields(schema, event_time)
     # The stages that see the input's columns: all up to the first that emits. They share one layout.
     first = next((i for i, stage in enumerate(stages) if stage.kind != "filter"), len(stages) - 1)
@@ -255,8 +255,8 @@ def bind_policy(function: Callable, debug: bool = False) -> GeneratedFunction:
 class _Writing:
     """Rewrites the functions of one pipeline."""
 
-    def __init__(self, options: Mapping[str, Any]):
-        self._options = options
+    def __init__(self, event_time: str, options: Mapping[str, Any]):
+        self._event_time, self._options = event_time, options
 
     def function(
         self, number: int, stage: Stage, columns: Sequence[Column], fields: Mapping[str, Binding]
@@ -268,7 +268,7 @@ class _Writing:
         if stage.kind == "filter":
             emits["returns"] = "truth"
         else:
-            emits |= _emission(number, stage)
+            emits |= _emission(number, stage, self._event_time)
         return specialise(
             stage.function,
             name=f"user_{number}",
@@ -289,14 +289,21 @@ class _Writing:
             arguments=("state", "emit"),
             bindings={"state": placed.bindings(stage.state)},
             parameters=KERNEL_WORDS,
-            **_emission(number, stage, is_end=True),
+            **_emission(number, stage, self._event_time, is_end=True),
             **self._options,
         )
 
 
-def _emission(number: int, stage: Stage, is_end: bool = False) -> dict[str, Any]:
+def _emission(number: int, stage: Stage, event_time: str, is_end: bool = False) -> dict[str, Any]:
     """What ``emit`` becomes: fields by their place, the time last; that of the tuple unless it is given, but at the end."""
     emits: dict[str, Any] = dict(stage.emits) | {OWN_TIME: "int64"}
     places = "".join(f", {{{place}}}" for place in range(len(stage.emits)))
-    left_out = {} if is_end else {OWN_TIME: "ts"}
-    return {"emits": emits, "emit": f"give_{number}(c, l, r, {{{len(stage.emits)}}}{places})", "left_out": left_out}
+    example = ", ".join(f"{name}=..." for name in (OWN_TIME, *stage.emits))
+    given = f"the event time of an output, its column {event_time!r}, is given as {OWN_TIME}, as in emit({example})"
+    hints = {} if event_time == OWN_TIME else {event_time: given}
+    if is_end:
+        hints[OWN_TIME] = f"{given}: when the input has ended, there is no tuple whose time it could have"
+    return {
+        "emits": emits, "emit": f"give_{number}(c, l, r, {{{len(stage.emits)}}}{places})",
+        "left_out": {} if is_end else {OWN_TIME: "ts"}, "hints": hints,
+    }  # fmt: skip

@@ -183,18 +183,17 @@ class Calls(Fields):
         given: dict[str, ast.expr] = dict(zip(fields, node.args, strict=False))
         for keyword in node.keywords:
             if keyword.arg not in fields:
-                raise self._error(
-                    f"{name}({keyword.arg}=...): there is no such output field;"
-                    f" {instead(keyword.arg, fields, 'the output fields', '{}')}",
-                    keyword.value,
-                )
+                known = instead(keyword.arg, fields, "the output fields", "{}")
+                hint = self.plan.hints.get(keyword.arg, f"there is no such output field; {known}")
+                raise self._error(f"{name}({keyword.arg}=...): {hint}", keyword.value)
             if keyword.arg in given:
                 raise self._error(f"{name}({keyword.arg}=...): the field is given twice", keyword.value)
             given[keyword.arg] = keyword.value
         missing = [field_ for field_ in in_place if field_ not in given]
         if missing:
             absent = ", ".join(missing)
-            raise self._error(f"{name}(...): {absent} is missing; the output fields are {names}", node)
+            hint = "".join(f"; {self.plan.hints[field_]}" for field_ in missing if field_ in self.plan.hints)
+            raise self._error(f"{name}(...): {absent} is missing; the output fields are {names}{hint}", node)
         statements: list[ast.stmt] = []
         values: dict[str, str] = {}
         # In the order written, as Python evaluates them.
