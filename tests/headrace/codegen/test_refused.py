@@ -6,6 +6,7 @@ Errors      Each case, with a part of its text. Expected lines are found by a co
 from __future__ import annotations
 
 import os
+import pdb  # noqa: T100
 import time
 
 import numpy as np
@@ -70,6 +71,23 @@ def refuse_time(state, t):
 
 def refuse_open(state, t):
     open("/etc/passwd")  # here  # noqa: SIM115
+
+
+def refuse_breakpoint(state, t):
+    breakpoint()  # here  # noqa: T100
+
+
+def refuse_debugger(state, t):
+    pdb.set_trace()  # here  # noqa: T100
+
+
+def refuse_input(state, t):
+    state.chars = input()  # here
+
+
+def refuse_with_open(state, t):
+    with open("/etc/passwd"):  # here
+        pass
 
 
 def refuse_eval(state, t):
@@ -203,7 +221,11 @@ REFUSED = [
     (refuse_array, "'no_kernel_array' is a ndarray"),
     (refuse_module, "'os' is the module os"),
     (refuse_time, "'time' is the module time"),
-    (refuse_open, "'open' is a"),
+    (refuse_open, r"open\(...\) cannot be compiled: read the file before, .*hr.stream takes Parquet and Arrow files"),
+    (refuse_breakpoint, r"breakpoint\(...\) cannot be compiled: print\(...\) shows numbers .* call the function yourself"),
+    (refuse_debugger, "'pdb' is the debugger pdb: print.* call the function yourself"),
+    (refuse_input, r"input\(...\) cannot be compiled: a run waits for nobody; ask before"),
+    (refuse_with_open, "uses with: it cannot be compiled; read files before"),
     (refuse_eval, "'eval' is a"),
     (refuse_next, r"next\(...\) cannot be compiled: give it a comprehension and a default"),
     (refuse_power, r"pow\(t.chars, 3, 7\) cannot be compiled: write t.chars \*\* 3 % 7 where"),

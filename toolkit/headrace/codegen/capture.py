@@ -47,7 +47,17 @@ _INSTEAD = dict.fromkeys(("filter", "iter", "map"), "write a loop")
 _INSTEAD |= dict.fromkeys(ALWAYS, "write a loop, or a comprehension that reads no table, as in any(x > 1 for x in state.items)")
 _INSTEAD |= {"next": "give it a comprehension and a default, as in next((x for x in state.items if x > 1), 0), or write a loop"}
 _INSTEAD |= dict.fromkeys(("bytes", "chr", "format", "ord", "repr", "str"), "do it before, in Spark or in an expression")
+_INSTEAD |= {
+    "breakpoint": "print(...) shows numbers while it runs; to stop in a debugger call the function yourself, which is plain"
+    " Python if it uses no hr.table(...), with a types.SimpleNamespace(...) for a tuple; help(hr.program) says how a whole"
+    " program runs so",
+    "input": "a run waits for nobody; ask before, and give the answer as a constant or in a column",
+    "open": "read the file before, and give what is in it as a constant or as a source (hr.stream takes Parquet and Arrow files);"
+    " results go into files by sink=",
+}
 """What to do in place of builtins that cannot be compiled."""
+
+_DEBUGGERS = ("pdb", "ipdb", "pudb")
 
 _REFUSED: dict[type[ast.AST], str] = {
     ast.FunctionDef: "defines a function inside: define it outside",
@@ -55,7 +65,7 @@ _REFUSED: dict[type[ast.AST], str] = {
     ast.Lambda: "has a lambda inside: define a function outside",
     ast.ClassDef: "defines a class inside: it cannot be compiled",
     ast.Try: "uses try: test for the case before it fails",
-    ast.With: "uses with: it cannot be compiled",
+    ast.With: "uses with: it cannot be compiled; read files before, and give what is in them as a constant or as a source",
     ast.AsyncWith: "uses async with: it cannot be compiled",
     ast.AsyncFor: "uses async for: it cannot be compiled",
     ast.Await: "uses await: it cannot be compiled",
@@ -454,6 +464,8 @@ def _resolve(
     elif frozen is not None:
         captured.constants[name] = frozen
     elif isinstance(value, types.ModuleType):
+        if value.__name__ in _DEBUGGERS:
+            raise captured.error(f"{name!r} is the debugger {value.__name__}: {_INSTEAD['breakpoint']}", node)
         if value not in _MODULES:
             raise captured.error(
                 f"{name!r} is the module {value.__name__}: of modules only math, numpy and random can be compiled; do what"
