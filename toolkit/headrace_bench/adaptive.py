@@ -25,8 +25,8 @@ GOAL = 0.9
 SCHEMES = ("serial", "chains", "lock", "mvlk", "partition", "speculative")
 EVENTS = 50_000
 """That come again and again, each time later."""
-_SETTLED = "to try them cost"
-"""In the reason of the decision that ends the trials."""
+_SETTLED = "regret"
+"""A figure of the decision that ends the trials."""
 _LONGEST_S = 60.0
 
 
@@ -81,7 +81,7 @@ def _of_scheme(build: Callable, table: pa.Table, scheme: str, seconds: float) ->
     with build(hr.stream(without_end(table), event_time="ts")).start(sink=hr.discard(), threads=2, scheme=scheme) as run:
         _await(lambda: run.metrics().tuples_out > 0)
         if scheme == "adaptive":
-            _await(lambda: any(_SETTLED in str(decision.reason) for decision in run.decisions))
+            _await(lambda: any(_SETTLED in decision.figures for decision in run.decisions))
         time.sleep(seconds / 4)
         rate = _rate(run, seconds)
         (name,) = run.metrics().operators

@@ -81,6 +81,7 @@ def test_example_the_reason_names_what_was_measured():
     assert "chains 500 1.00 M" in reason and "lock 500 2.00 M" in reason and "serial 500 700 k" in reason
     # Each was tried for 0.4 s, the second best twice: 1, 1.15, 1.1, 1.4, 1.3 and 1 M events/s fewer than there might have been.
     assert reason.endswith("to try them cost 2.78 M events")
+    assert operator.said.figures == {"regret": pytest.approx(2.78e6)}
     assert operator.said.predicted == {"speed": 2e6} and operator.said.controls["scheme"] == "lock"
 
 
@@ -354,7 +355,8 @@ def test_agree_a_run_that_tries_schemes():
         assert run["move"].control_loop.name == "AdaptiveScheme, then AdaptiveScheme"
         schemes = lambda: {change.after["scheme"] for change in run.changes if change.is_settled}  # noqa: E731
         eventually(lambda: schemes() >= {"lock", "mvlk", "partition", "speculative", "serial"}, 120)
-        eventually(lambda: any("to try them cost" in decision.reason for decision in run.decisions), 120)
+        eventually(lambda: any(decision.figures for decision in run.decisions), 120)
+        assert run.decisions.to_pandas().figure_regret.max() >= 0
         run.rate = None
         assert run.wait(300)
         got = run.to_arrow()
@@ -389,5 +391,6 @@ def test_example_the_verdict_is_written_down_though_nothing_changes():
     log = DecisionLog()
     loop = ControlLoop("ledger", lambda observation: None, lambda: None, lambda *_, **__: None, log)
     seen = Observation(1.0, 0.2, 2, 8, 0.5, configuration={"scheme": "lock"})
-    loop._make(Request(controls={"scheme": "lock"}, reason="it is the fastest"), "AdaptiveScheme", seen)
+    loop._make(Request(controls={"scheme": "lock"}, reason="it is the fastest", figures={"regret": 7.0}), "AdaptiveScheme", seen)
     assert [decision.reason for decision in log] == ["nothing to change: it is the fastest"]
+    assert log.to_pandas().figure_regret.to_list() == [7.0]

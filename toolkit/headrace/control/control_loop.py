@@ -273,6 +273,7 @@ class ControlLoop:
             value=request.value,
             threshold=request.threshold,
             predicted=dict(request.predicted),
+            figures=dict(request.figures),
             change=change,
             **_in_words(change),
         )
@@ -285,7 +286,7 @@ class ControlLoop:
         before, self._refused = self._refused, request
         if before is None or _wish(before) != _wish(request):
             now = observation.threads
-            self._write("held", reason, name, from_threads=now, to_threads=now)
+            self._write("held", reason, name, from_threads=now, to_threads=now, figures=dict(request.figures))
 
     def _realise(self, observation: Observation) -> None:
         """Collect intervals after a change, and note what came of it when they are long enough."""

@@ -46,6 +46,8 @@ class Decision:
     change : Change or None
         The reconfiguration; its `outcome` and `ms`.
     error : BaseException or None
+    figures : dict of str to float
+        What else the controller has worked out, by its own names, such as the "regret" of `AdaptiveScheme`.
     """
 
     kind: str
@@ -65,6 +67,7 @@ class Decision:
     realised: dict[str, float] = field(default_factory=dict)
     change: Change | None = None
     error: BaseException | None = None
+    figures: dict[str, float] = field(default_factory=dict)
 
     @property
     def outcome(self) -> str:
@@ -147,8 +150,9 @@ class DecisionLog(Sequence[Decision]):
         -------
         DataFrame
             at_s, kind, operator, controller, reason, metric, value, threshold, what, from_threads,
-            to_threads, buckets_moved, outcome, ms; and predicted_* and realised_* for each
-            metric that was predicted, NaN where it was not.
+            to_threads, buckets_moved, outcome, ms; predicted_* and realised_* for each metric
+            that was predicted, NaN where it was not; and figure_* for each of `Decision.figures`,
+            such as figure_regret.
         """
         import pandas as pd
 
@@ -161,6 +165,7 @@ class DecisionLog(Sequence[Decision]):
             | {"ms": math.nan if entry.change is None else entry.change.ms}
             | {f"predicted_{name}": value for name, value in entry.predicted.items()}
             | {f"realised_{name}": value for name, value in entry.realised.items()}
+            | {f"figure_{name}": value for name, value in entry.figures.items()}
             for entry in self
         ]
         return pd.DataFrame(rows, columns=None if rows else [*columns, "ms"])

@@ -32,6 +32,8 @@ class Request:
     predicted : dict of str to float
         What is expected of it, as attributes of a later observation or names of what its engine measures:
         ``{"load": 0.6}``, ``{"imbalance_cv": 0.02}``. The log puts what came of it beside.
+    figures : dict of str to float
+        What else was worked out, for the decision log: name -> number.
 
     Examples
     --------
@@ -47,6 +49,7 @@ class Request:
     threshold: float = math.nan
     predicted: Dictionary[str, float] = field(default_factory=dict)
     controls: Dictionary[str, Any] = field(default_factory=dict)
+    figures: Dictionary[str, float] = field(default_factory=dict)
 
     def __post_init__(self):
         if self.threads is None and self.mapping is None and not self.controls:

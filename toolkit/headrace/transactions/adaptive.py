@@ -87,6 +87,8 @@ class AdaptiveScheme(Policy):
     A scheme's speed is the number of events it executes in a second in which there is input, so that it can be told while
     input comes slowly. It is tried again when the speed has changed, when the threads have, and every `again_s` seconds.
     A trial goes on until two successive measures agree, since the first batches after a change cost more than later ones.
+    What the trials cost, in events that the best would have executed meanwhile, beyond those that were, is the decision's
+    ``figures["regret"]``, in ``run.decisions.to_pandas()`` the column ``figure_regret``.
     With one thread there is nothing to choose: one executor runs events in their order, whatever the scheme.
     ``start(scheme="adaptive")`` attaches one that knows which schemes can run the functions: where keys depend on what is read,
     it tries "speculative" and "serial".
@@ -216,15 +218,16 @@ class AdaptiveScheme(Policy):
         trials += newer
         self._kept, self._now, self._odd, self._round = best, None, 0, None
         self._until_s = self._observed().at_s + self.again_s
-        lost = sum(best.speed * trial.seconds - trial.events for trial in trials)
+        regret = max(0.0, sum(best.speed * trial.seconds - trial.events for trial in trials))
         yield Request(
             controls=best.controls,
             metric="speed",
             value=best.speed,
             threshold=trials[0].speed,
             reason=f"events/s of {self._threads} threads: {'; '.join(map(str, trials))}; to try them cost"
-            f" {_spoken(max(0.0, lost))} events",
+            f" {_spoken(regret)} events",
             predicted={"speed": best.speed},
+            figures={"regret": regret},
         )
 
     def _once_more(
