@@ -180,7 +180,7 @@ def case(
 ):  # fmt: skip
     """`stages` are (kind, outputs of a value), `first` and `room` what the first ring and the others hold.
 
-    `stop_after`: the run is stopped, after so many steps of who does it,.
+    `stop_after`: the run is stopped, after so many steps of who does it.
     """
     sizes = {"workers": workers, "first": first, "room": room, "results": results}
     control, out = arrays(k, [kind for kind, _ in stages], batch=batch, queues=queues, reorder=reorder, **sizes)
@@ -259,19 +259,20 @@ def test_interleave_three_workers_and_a_full_result_ring():
         sampled("pipeline", build, 200, longest=40_000)
 
 
+STOPPED = [
+    ([(STATELESS, thrice)], HYBRID, NONBLOCKING), (PAIRS, HYBRID, NONBLOCKING), (PAIRS, SHARED, LOCKED),
+    ([(PARTITIONED, twice)], HYBRID, NONBLOCKING), ([(PARTITIONED, twice)], BY_PARTITION, LOCKED),
+    ([(PARTITIONED, twice)], SHARED, NONBLOCKING), ([(STATEFUL, twice)], HYBRID, NONBLOCKING),
+]  # fmt: skip
+"""What half an output shows in: its stage is the last one, and gives several."""
+
+
 @pytest.mark.parametrize("count", [100, *rarely(500)])
 @pytest.mark.parametrize("stop_after", [10, 40, 100, 200])
 def test_interleave_a_stop(stop_after, count):
     for chain, queues, reorder in STOPPED:
         build = case(kernels(), [1, 3, 2, 5, 7], chain, batch=2, queues=queues, reorder=reorder, stop_after=stop_after)
         sampled("pipeline", build, count, longest=20_000)
-
-
-STOPPED = [
-    ([(STATELESS, thrice)], HYBRID, NONBLOCKING), (PAIRS, HYBRID, NONBLOCKING), (PAIRS, SHARED, LOCKED),
-    ([(PARTITIONED, twice)], HYBRID, NONBLOCKING), ([(PARTITIONED, twice)], BY_PARTITION, LOCKED),
-    ([(PARTITIONED, twice)], SHARED, NONBLOCKING), ([(STATEFUL, twice)], HYBRID, NONBLOCKING),
-]  # fmt: skip
 
 
 # -- planted mistakes ----------------------------------------------------------------------------------

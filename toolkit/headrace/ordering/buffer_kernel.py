@@ -461,7 +461,7 @@ def drain_held(c, o, stage, passed, made):
     if is_last:
         store_relaxed(c.words, GIVEN, tail)
         store_relaxed(c.words, BLOCKED, 1 if is_full else 0)
-        if is_over and load_acquire(c.words, FAILED) == 0:  # what failed was closed like all others
+        if is_over and load_acquire(c.words, FAILED) == 0:  # a record found to be out of order was passed on like all others
             publish(o, 0, tail, END_OF_TIME, END_OF_TIME)
             store_release(c.words, OVER, 1)
         else:
