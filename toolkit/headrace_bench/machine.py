@@ -78,7 +78,7 @@ def _percentiles(values: list[float]) -> tuple[float, ...]:
 
 
 def _seconds(threads: int, steps: int) -> float:
-    workers = [threading.Thread(target=arithmetic, args=(steps, np.uint64(7))) for _ in range(threads)]
+    workers = [threading.Thread(target=arithmetic, args=(steps, np.uint64(7)), daemon=True) for _ in range(threads)]
     begin = time.perf_counter()
     for worker in workers:
         worker.start()
