@@ -23,7 +23,7 @@ from headrace.errors import NotSupportedError, ParameterError
 from headrace.transactions import adaptive
 from planted_mistakes import planted
 from support import nasty_shapes
-from support.workloads import eventually
+from support.workloads import HANG_S, eventually
 
 LOOK_S = 0.2
 SPEEDS = {"chains": 1e6, "lock": 8e5, "mvlk": 8.5e5, "partition": 9e5, "speculative": 6e5, "serial": 7e5}
@@ -351,11 +351,11 @@ def test_agree_a_run_that_tries_schemes():
     n = np.arange(800_000)
     quick = AdaptiveScheme(trial_s=0.02, again_s=1_000, punctuations=False)
     query = ledger(nasty_shapes.move, n * 7 % 100, n * 13 % 100, n % 300)
-    with query.start(threads=2, max_threads=2, scheme="adaptive", rate=12_000, controller=quick, control_every=0.01) as run:
+    with query.start(threads=2, max_threads=2, scheme="adaptive", rate=4_000, controller=quick, control_every=0.01) as run:
         assert run["move"].control_loop.name == "AdaptiveScheme, then AdaptiveScheme"
         schemes = lambda: {change.after["scheme"] for change in run.changes if change.is_settled}  # noqa: E731
-        eventually(lambda: schemes() >= {"lock", "mvlk", "partition", "speculative", "serial"}, 120)
-        eventually(lambda: any(decision.figures for decision in run.decisions), 120)
+        eventually(lambda: schemes() >= {"lock", "mvlk", "partition", "speculative", "serial"}, HANG_S)
+        eventually(lambda: any(decision.figures for decision in run.decisions), HANG_S)
         assert run.decisions.to_pandas().figure_regret.max() >= 0
         run.rate = None
         assert run.wait(300)
