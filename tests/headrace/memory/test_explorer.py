@@ -338,3 +338,28 @@ def test_example_an_error_of_another_kind_is_named():
 def test_example_a_bug_that_is_not_found_is_said():
     with pytest.raises(AssertionError, match="the planted bug survived"):
         find_failure("litmus", disagreeing(), "both old", count=100)
+
+
+def sleep_until_changed(event):
+    futex_wait(event, 0, 0, 0)
+
+
+def change(event, woken):
+    fetch_add(event, 0, 1)
+    futex_wake(event, 0, woken)
+
+
+@pytest.mark.parametrize("memory", [SC, TSO])
+def test_example_a_wake_reaches_as_many_as_it_says(memory):
+    k = Kernels(programs=[sleep_until_changed, change])
+
+    def waking(count):
+        def build():
+            event = [0]
+            return [k.sleep_until_changed(event), k.sleep_until_changed(event), k.change(event, count)], lambda: None
+
+        return build
+
+    assert exhaustive("litmus", waking(2), memory=memory) > 1
+    with pytest.raises(FailingSchedule, match=r"deadlock: threads \[\] wait, \[[01]\] sleep for ever"):
+        exhaustive("litmus", waking(1), memory=memory)

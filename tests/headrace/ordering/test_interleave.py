@@ -4,16 +4,16 @@ Property    results are those of one worker, in its order; each record is run on
             a bucket or of a stateful stage one after another; everything that is done leaves:
             nobody waits for ever with outputs in a slot. Of a run that is stopped somewhere, what
             has come out is the beginning of that
-Oracle      the stages one after another, in this file
+Oracle      the stages one after another (`support.pipeline_arrays`)
 Schedules   of `work_kernel`, `buffer_kernel` and all they import, as they are (`interleave`): two
             or three workers and a collector, a first ring that holds the whole input, rings and
             result ring of two records behind it. A fifth of the sampled schedules run with store
             buffers. Workers drain only what they have done themselves: nothing that is
-            stranded is swept up. All schedules of the buffer's model, with store buffers:
-            tests/headrace/memory/test_reorder_buffer.py. A stop comes before any step: the functions
-            here, as generated ones do, begin nothing after it, and leave their outputs half
+            stranded is swept up. All schedules of the buffer's smallest cases: test_interleave_buffer.py;
+            of its model: tests/headrace/memory/test_reorder_buffer.py. A stop comes before any step: the
+            functions here, as generated ones do, begin nothing after it, and leave their outputs half
 Planted     each names the failure it must cause
-Cannot see  memory weaker than x86's; the way in, sleeping (real threads do: test_oracle.py)
+Cannot see  memory weaker than x86's; the way in, sleeping: test_interleave_sleeping.py
 """
 
 # ruff: noqa: F821  (the names are the explored kernels')

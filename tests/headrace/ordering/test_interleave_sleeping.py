@@ -2,15 +2,17 @@
 
 Property    whatever is put into the gate comes out, in order, without a time-out: none ends a sleep here, so a lost
             wake-up is a deadlock, which names who sleeps. Who is needed beside one who is at work is woken as well. At the
-            end all active workers wait for STOP; at any time STOP ends everybody
+            end all active workers wait for STOP; at any time STOP ends everybody. What strings states hold is looked at
+            while nobody is at work
 Oracle      the stages one after another (`support.pipeline_arrays`)
 Schedules   of `pipeline_kernel`, `ingest_kernel` and all they call, as they are (`interleave`): one to three workers, one or
             two sources at a gate of a few records (`source_kernel`, `merged_log_kernel`), a collector (`egress.rings`), rings
             of two records, a result ring of one or two; workers that become fewer or more meanwhile. All with one preemption
             of one worker, under both memory models; else sampled, a fifth with store buffers
-Planted     each is found as a deadlock; all that `event_count` itself may do wrong: tests/headrace/memory/test_event_count.py
+Planted     each is found, nearly all as a deadlock; what `event_count` itself may do wrong:
+            tests/headrace/memory/test_event_count.py
 Cannot see  that a worker is woken late, or for nothing; looks before it sleeps (WORK_YIELDS, SPIN are 0); memory weaker
-            than x86's; strings that states hold (`tell_texts`), schedules other than LP: no choice of a stage lets anybody sleep
+            than x86's; schedules other than LP: no choice of a stage lets anybody sleep; what a function raises
 """
 
 # ruff: noqa: F821  (the names are the explored kernels')
@@ -70,7 +72,7 @@ LOOK_AGAIN = (
     "        m = c.meter[me]\n        m[15] = m[15] + 1 if m[DECISIONS] == m[14] + 1 else 0\n        m[14] = m[DECISIONS]\n"
     "        cut()\n        if m[15] > 8:\n            pause()\n",
 )
-"""Who finds that there is work after all goes on by itself, but for one who finds none of it time and again: it waits for others."""
+"""Who finds that there is work after all goes on; who finds none of it time and again waits until others have written."""
 
 
 def feed(g, c, source, times, first_row, begun):
@@ -110,7 +112,12 @@ def stop_all(g, c, o):
     signal(g.words, SOURCES_WAITING, g.event, SPACE_EVENT)
 
 
-def kernels(*planted, in_place=True):
+def ask(c):
+    """Somebody asks what strings the states hold."""
+    store_release(c.words, TEXTS_ASKED, 1)
+
+
+def kernels(*planted):
     holder = {}
 
     def read_record(me, c, s, stage, serial):
@@ -122,6 +129,7 @@ def kernels(*planted, in_place=True):
             s.sums[key] = before * 3 + value
             value = value + 10 * before
         s.held[me] = value
+        s.at_work.append(me)
 
     def write_record(me, c, s, l, stage, serial):
         for output in s.outputs[stage](s.held[me]):
@@ -129,6 +137,11 @@ def kernels(*planted, in_place=True):
             assert at + STRIDE <= l[holder["k"].OUT_LIMIT]
             c.arena[at : at + STRIDE] = [0] * FIRST_COLUMN + [output]
             l[OUT_AT] = at + STRIDE
+        s.at_work.remove(me)
+
+    def hold_texts(c, s, l, ts):
+        assert not s.at_work, f"states are looked at, and {s.at_work} are at work"
+        s.told.append(ts)
 
     def fill_rows(me, c, x, s, l, first, last):
         for serial in range(first, last):
@@ -137,10 +150,11 @@ def kernels(*planted, in_place=True):
 
     given = {
         "read_record": read_record, "write_record": write_record, "fill_rows": fill_rows, "end_stage": lambda *_: 0,
-        "hold_texts": lambda *_: 0, "choose_own": lambda *_: -1,
+        "hold_texts": hold_texts, "choose_own": lambda *_: -1,
     }  # fmt: skip
     holder["k"] = Kernels(
-        INGEST, WORK, PIPELINE, SOURCE, RINGS, programs=[feed, stop_all, collect], planted=[ONE_BY_ONE, LOOK_AGAIN, *planted], given=given,
+        INGEST, WORK, PIPELINE, SOURCE, RINGS, programs=[feed, stop_all, collect, ask],
+        planted=[ONE_BY_ONE, LOOK_AGAIN, *planted], given=given,
         constants={**CONSTANTS, "LEAST_CLASS": 5, "KEPT_CLASS": 5, "WORK_YIELDS": 0},
         shared=("queue", "slots", "tickets", "arena", "ring_ts", "ring_ref", "out_ts", "out_ref"),
     )  # fmt: skip
@@ -149,7 +163,7 @@ def kernels(*planted, in_place=True):
 
 def case(
     k, values, stages, *, sources=1, workers=2, first=2, room=2, results=2, batch=1, queues=HYBRID, reorder=NONBLOCKING,
-    log=8, bound=4, plan=(), together=(0, 0), fed=False, at_rest=True, stop=False,
+    log=8, bound=4, plan=(), together=(0, 0), fed=False, asks=False, at_rest=True, stop=False,
 ):  # fmt: skip
     """Workers, sources, the collector.
 
@@ -161,6 +175,8 @@ def case(
         None of the first so many records at that stage is done before all of them are begun.
     fed : bool
         The whole input is in the gate.
+    asks : bool
+        At any time somebody asks what strings the states hold.
     at_rest : bool
         STOP comes when all active workers wait for it; else as soon as everything is out.
     stop : bool
@@ -183,7 +199,8 @@ def case(
     def build():
         g = copied(gate)
         c, o = fresh(k, control, out)
-        s = SimpleNamespace(rows=[], held={}, sums={}, outputs=[outputs for _, outputs in stages], values=values)
+        outputs = [outputs for _, outputs in stages]
+        s = SimpleNamespace(rows=[], held={}, sums={}, at_work=[], told=[], outputs=outputs, values=values)
         times = [*range(len(values))]
         threads = [k.run_worker(me, g, c, o, [], s, [0] * 400) for me in range(workers)]
         for source in range(sources):
@@ -197,10 +214,13 @@ def case(
         threads.append(k.collect(g, c, o, s, plan[-1][1] if at_rest else 0))
         if stop:
             threads.append(k.stop_all(g, c, o))
+        if asks:
+            threads.append(k.ask(c))
 
         def check():
             assert s.rows == rows[: len(s.rows)] if stop else s.rows == rows, f"rows {s.rows}, wanted {rows}"
             assert stop or o.mark == [END_OF_TIME]
+            assert len(s.told) == c.words[k.TEXTS_TOLD]
 
         return threads, check
 
@@ -224,6 +244,7 @@ def explore(build, count):
 # -- every schedule, and many ---------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("memory", [SC, TSO])
 def test_interleave_one_worker_in_every_schedule_of_one_preemption(memory):
     k = kernels()
@@ -262,7 +283,8 @@ def test_interleave_who_is_needed_is_woken(reorder, count):
     explore(case(k, [1, 3, 2, 4], TWO, reorder=reorder, together=(1, 2), workers=3, results=1), count // 2)
 
 
-@pytest.mark.parametrize("count", [400, *rarely(4000)])
+@pytest.mark.slow
+@pytest.mark.parametrize("count", [300, *rarely(4000)])
 @pytest.mark.parametrize("plan", [FEWER, MORE], ids=["fewer", "more"])
 def test_interleave_workers_park_and_are_unparked(plan, count):
     k = kernels()
@@ -271,6 +293,15 @@ def test_interleave_workers_park_and_are_unparked(plan, count):
         explore(case(k, [1, 3, 2], LAST_ALONE, reorder=reorder, plan=plan), count)
     explore(case(k, [1, 3, 2], MANY, plan=plan, first=4), count // 2)
     explore(case(k, [1, 3, 2], MANY, workers=3, plan=[(0, 3), (1, 1), (2, 2)], results=1), count // 4)
+
+
+@pytest.mark.parametrize("count", [150, *rarely(3000)])
+@pytest.mark.parametrize("reorder", [NONBLOCKING, LOCKED], ids=["nonblocking", "lock"])
+def test_interleave_states_are_looked_at_while_nobody_is_at_work(reorder, count):
+    """Meanwhile nobody takes records in: who finds some in the gate waits for those on their way."""
+    k = kernels()
+    explore(case(k, [1, 3, 2], TWO, reorder=reorder, asks=True), count)
+    explore(case(k, [1, 3, 2], LAST_ALONE, reorder=reorder, results=1, asks=True), count)
 
 
 @pytest.mark.parametrize("count", [400, *rarely(4000)])
@@ -284,6 +315,7 @@ def test_interleave_stop_ends_everybody(count):
 # -- planted mistakes ----------------------------------------------------------------------------------
 
 ASLEEP = "deadlock"
+AT_WORK = "states are looked at"
 LOOKS = (
     "    ticket = prepare(g.words, READERS_WAITING, g.event, DATA_EVENT)\n"
     "    if has_work(g, c) or stopped(c) or load_acquire(c.reading, me * CELL) == 0 or load_acquire(c.words, OVER) != 0:\n"
@@ -292,7 +324,7 @@ ROOM = "        if room_behind(c, o, last) > 0 or stopped(c):\n"
 STEPS = "    if stage >= 0 and work(me, c, o, s, l, stage, batch) > 0:\n        c.meter[me, SLICES] += 1\n        wake(g, c)\n"
 SEEN = "    store_release(c.stage, cell(0, TAIL), serial)  # T1\n"
 PLANTED = {
-    # edits; values, chain, what else the case is given
+    # edits; values, chain, what else the case is given; "fails": what happens if it is not that nobody goes on
     "who sleeps says so after it has looked": (
         [(PIPELINE, LOOKS, LOOKS[LOOKS.index("    if ") :].replace("    if ", "    busy = ").replace(":\n", "\n")
           + LOOKS[: LOOKS.index("    if ")] + "    if busy:\n")],
@@ -375,6 +407,9 @@ PLANTED = {
         [(EVENT_COUNT, "        futex_wake(event, index, 1 << 30)\n", "        futex_wake(event, index, 1)\n")],
         [1], ONE, {"stop": True},
     ),
+    "states are looked at with records on their way": (
+        [(INGEST, "    if is_in_flight(c):\n        return False\n", "")], [1, 3, 2], TWO, {"asks": True, "fails": AT_WORK},
+    ),
     "who wakes looks for sleepers before what it has stored can be seen": (
         [(EVENT_COUNT, "    fence()  # P2\n", "")], [1, 3], ONE, {"workers": 1, "memory": TSO},
     ),
@@ -384,6 +419,7 @@ PLANTED = {
 @pytest.mark.parametrize("mistake", PLANTED)
 def test_interleave_planted_mistake_is_found(mistake):
     planted, values, chain, given = PLANTED[mistake]
-    build = case(kernels(*planted), values, chain, **{name: value for name, value in given.items() if name != "memory"})
-    memory = given.get("memory", SC)
-    find_failure("pipeline asleep", build, ASLEEP, count=8000, preemptions=1, longest=20_000, length=400, memory=memory)
+    looked_for = {"fails": ASLEEP, "memory": SC} | given
+    expected, memory = looked_for.pop("fails"), looked_for.pop("memory")
+    build = case(kernels(*planted), values, chain, **looked_for)
+    find_failure("pipeline asleep", build, expected, count=8000, preemptions=1, longest=20_000, length=400, memory=memory)

@@ -54,7 +54,9 @@ Progress    A stage whose next ring is full is drained again by whoever makes ro
             With `reorder="lock"` a worker with outputs waits for its turn to drain.
 Source      Prasaad, Ramalingam and Rajan, section 3 and figure 4, which assumes sequential
             consistency
-Checked     tests/headrace/ordering/test_interleave.py
+Checked     tests/headrace/ordering/test_interleave_buffer.py (every schedule of few preemptions of the smallest cases),
+            test_interleave.py beside it (chains of stages, sampled), test_interleave_sleeping.py (a full result ring);
+            tests/headrace/memory/test_reorder_buffer.py (a model of it, every schedule)
 """
 
 from headrace.egress.rings import publish

@@ -9,7 +9,7 @@ Ordering    exchange INGESTING 0 -> 1 and back: what one wrote, the next one rea
             TAIL as of `buffer_kernel`, D4 and D5
             T1 store_release TAIL, T2 store_release INPUT_OVER and PLACE: who sees that a record is in the gate no
             more sees it in the first ring (S2 of `pipeline_kernel`)
-Checked     tests/headrace/ordering
+Checked     tests/headrace/ordering/test_interleave_sleeping.py (sampled)
 """
 
 from headrace.gates.merged_log_kernel import advance, lane, peek

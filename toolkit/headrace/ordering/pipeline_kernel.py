@@ -21,7 +21,8 @@ Progress    Nobody waits while there is something to do: who finds no stage
             schedulable wakes the others (`wake`), a source does when it adds records
             (event counts of the gate), the collector when it makes room in the result ring.
 Source      Prasaad, Ramalingam and Rajan, section 6
-Checked     tests/headrace/ordering
+Checked     tests/headrace/ordering/test_interleave_sleeping.py (one worker: every schedule of one preemption; more, sampled),
+            with threads: test_oracle.py, test_schedules.py beside it
 """
 
 from headrace.egress.rings import DRAINED_EVENT, INSTANCES_WAITING

@@ -16,7 +16,7 @@ Ordering    P1 (give) the next block's place is written, P2 compare_exchange of 
                     block in between and wrote over it; then the head was changed, its
                     count too, and T3 fails (no ABA before 2^32 changes between T1 and T3)
 Progress    Lock-free: a compare_exchange fails only because another one succeeded.
-Checked     tests/headrace/ordering
+Checked     tests/headrace/ordering/test_interleave.py (sampled)
 """
 
 from __future__ import annotations

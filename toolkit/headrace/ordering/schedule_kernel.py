@@ -23,7 +23,7 @@ OWN    the most urgent one, as a function of the user's says (`template`, choose
 =====  =================================================================================
 
 Source      Prasaad, Ramalingam and Rajan, section 6
-Checked     tests/headrace/ordering
+Checked     tests/headrace/ordering/test_schedules.py; who is alone at a stage: test_interleave.py beside it (sampled)
 """
 
 from headrace.kernel import kernel

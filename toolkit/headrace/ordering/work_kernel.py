@@ -48,7 +48,7 @@ Progress    A hybrid runner goes on past its time slice, until the count is 0: n
             runs or waits for an earlier one.
             After STOP each worker ends the function it is in, of which each loop looks, and begins none; what it has
             claimed it goes through without running it
-Checked     tests/headrace/ordering/test_interleave.py
+Checked     tests/headrace/ordering/test_interleave.py (sampled)
 """
 
 from headrace.kernel import kernel

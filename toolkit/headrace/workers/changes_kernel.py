@@ -8,7 +8,7 @@ Invariants  I1  who has CHANGING alone writes CONFIG, CHANGE, `installed`, `read
             I2  workers 0 to THREADS - 1 of the row in force are active; there is one at least
 Ordering    C1 exchange CHANGING 0 -> 1, C2 `reading` and CONFIG, C3 store_release CHANGE,
             C4 exchange CHANGING -> 0; a worker that is activated is unparked after C2
-Checked     tests/headrace/ordering, tests/headrace/synchronization
+Checked     tests/headrace/ordering (test_interleave_sleeping.py: who becomes active, or parks), tests/headrace/synchronization
 """
 
 from headrace.kernel import kernel

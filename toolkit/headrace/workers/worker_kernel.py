@@ -22,7 +22,8 @@ Ordering    F1 compare_exchange FAILED 0 -> 1 (acq_rel), F2 `failure` is written
             futex_wait compares the word. `unpark` adds to the word after what it
             announces was stored: it comes before P1, and P2 sees it, or P3 does not sleep
 Progress    Nobody sleeps longer than PARK_NS, whatever is lost.
-Checked     tests/headrace/elastic/test_barrier.py, tests/litmus
+Checked     tests/headrace/elastic/test_barrier.py, tests/headrace/ordering/test_interleave_sleeping.py (parking, STOP),
+            tests/litmus
 """
 
 from __future__ import annotations
