@@ -65,8 +65,8 @@ def test_example_a_line_goes_to_and_fro():
     assert 0 < seen.two_threads[0] <= seen.two_threads[1] <= seen.two_threads[2]
     assert len(seen.line_ns) == 3 and not any(ns <= 0 for ns in seen.line_ns)  # NaN where a core was taken away
     words = padded_cells(3)
-    assert machine_kernel.hand_over(words, 0, 5, 0, 0) == 1 and words[machine_kernel.WORD] == 1
-    assert machine_kernel.hand_over(words, 0, 5, 1, 0) == 1 and words[machine_kernel.WORD] == 2
+    assert machine_kernel.pass_word(words, 0, 5, 0, 0) == 1 and words[machine_kernel.WORD] == 1
+    assert machine_kernel.pass_word(words, 0, 5, 1, 0) == 1 and words[machine_kernel.WORD] == 2
 
 
 @pytest.mark.slow

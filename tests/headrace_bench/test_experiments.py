@@ -139,7 +139,7 @@ def test_example_a_kept_experiment_is_read_as_it_was(tmp_path):
     keep(finished, "small", 0.25, tmp_path, seen={"two_threads": (1.14, 1.9, 1.96), "line_ns": (16.4, 35.0, 240.2)})
     said = str(kept("q0", tmp_path))
     assert said.endswith(
-        "was quiet; two threads that shared nothing did 1.1 to 2.0 times what one did, and a cache line took 16 to 240 ns from"
+        "was quiet; two independent threads did 1.1 to 2.0 times what one did, and a cache line took 16 to 240 ns from"
         " one core to the other"
     )
     keep(finished, "small", 0.25, tmp_path, seen={"two_threads": (1.0, 1.0, 1.0), "line_ns": (math.nan,) * 3})  # one core only

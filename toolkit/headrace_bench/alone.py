@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from headrace.memory.cells import padded_cells
+from headrace.memory.cells import padded_cells, publish_cell
 from headrace.workers.pool import WorkerPool
 
 
@@ -14,13 +14,19 @@ class Alone:
     Attributes
     ----------
     stop_word : int64[...]
-        Nobody stops it from outside, so 0: what a user's function fails with is explained.
+        0 until `end`: what a user's function fails with is explained.
     """
 
     def __init__(self) -> None:
         self._errors: list[BaseException] = []
         self._pool = WorkerPool(self._errors.append)
         self.stop_word = padded_cells(1)
+
+    def end(self, section: Any) -> None:
+        """Stop the workers, and wait for them."""
+        publish_cell(self.stop_word, 0, 1)
+        section.stop()
+        self._pool.wait(2.0)
 
     def fail(self, error: BaseException) -> None:
         """Keep what went wrong."""

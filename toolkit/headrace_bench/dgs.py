@@ -122,7 +122,7 @@ def joins(runs: Mapping[int, Sequence[Runs]]) -> list[Row]:
     rare, rows = runs[max(runs)], []
     for between in OFTEN:
         each = [
-            1e9 * ((some.two - few.two) / (some.joins - few.joins) - (some.one - few.one) / (some.barriers - few.barriers))
+            1e9 * ((some.two - few.two) - (some.one - few.one)) / (some.joins - few.joins)
             for some, few in zip(runs[between], rare, strict=True)
             if some.joins > few.joins
         ]

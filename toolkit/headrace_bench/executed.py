@@ -140,8 +140,7 @@ class Executed(Alone):
             self._await(lambda: bool(read_cell(c.words, words.OVER)), _NOBODY_S_TICKET)
             self.seconds = time.perf_counter() - begin
         finally:
-            self.operator.stop()
-            self._pool.wait(2.0)
+            self.end(self.operator)
         self._look()
         return self
 

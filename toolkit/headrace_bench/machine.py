@@ -19,7 +19,7 @@ import numpy as np
 
 from headrace.cores import usable_cores
 from headrace.memory.cells import padded_cells
-from headrace_bench.machine_kernel import arithmetic, hand_over
+from headrace_bench.machine_kernel import arithmetic, pass_word
 from headrace_bench.rows import Row
 
 STEPS = 4_000_000
@@ -63,7 +63,7 @@ def measure(full: bool, tiny: bool = False) -> list[Row]:
 def look(looks: int = LOOKS, steps: int = STEPS, every_s: float = EVERY_S) -> Machine:
     """Look at both, so many times in turns."""
     arithmetic(1, np.uint64(1))  # compiles
-    hand_over(padded_cells(3), 0, 0, 0, 0)
+    pass_word(padded_cells(3), 0, 0, 0, 0)
     times, lines = [], []
     for _ in range(looks):
         times.append(2 * _seconds(1, steps) / _seconds(2, steps))
@@ -89,11 +89,11 @@ def _seconds(threads: int, steps: int) -> float:
 
 def _line_ns() -> float:
     words, until = padded_cells(3), time.monotonic_ns() + MOST_NS
-    other = threading.Thread(target=hand_over, args=(words, 0, WARM + HAND_OVERS, 1, until), daemon=True)
+    other = threading.Thread(target=pass_word, args=(words, 0, WARM + HAND_OVERS, 1, until), daemon=True)
     other.start()
-    hand_over(words, 0, WARM, 0, until)  # until both are there
+    pass_word(words, 0, WARM, 0, until)  # until both are there
     begin = time.perf_counter()
-    turns = hand_over(words, WARM, WARM + HAND_OVERS, 0, until)
+    turns = pass_word(words, WARM, WARM + HAND_OVERS, 0, until)
     seconds = time.perf_counter() - begin
     other.join()
     return 1e9 * seconds / (2 * turns) if turns == HAND_OVERS else math.nan

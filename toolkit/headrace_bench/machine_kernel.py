@@ -27,10 +27,11 @@ def arithmetic(steps, x):
 
 
 @kernel
-def hand_over(words, first, last, me, until):
+def pass_word(words, first, last, me, until):
     """Take the word when it is the turn of `me`, 0 or 1, and give it to the other thread, for turns `first` to before `last`.
 
-    How many turns there were until the time `until`, after which nobody waits any more.
+    How many turns there were until the time `until`, after which nobody waits any more. Who waits pauses between two looks, as
+    the engines' kernels do, which is part of what a turn takes.
     """
     for n in range(first, last):
         spins = 0

@@ -136,8 +136,7 @@ class Pipelined(Alone):
             time.sleep(_LOOK_S)  # who says that it is done says a moment later since when
             self.seconds = (min(self._ends(begin)) - begin) / 1e9
         finally:
-            section.stop()
-            self._pool.wait(2.0)
+            self.end(section)
         self._look()
         return self
 

@@ -113,8 +113,7 @@ class Planned(Alone):
             for feeder in feeders:
                 feeder.join()
         finally:
-            operator.stop()
-            self._pool.wait(2.0)
+            self.end(operator)
         self.joins = int(c.work[:, words.JOINS].sum())
         self.table = pa.Table.from_batches(self._results.batches, operator.node.schema)
         return self

@@ -318,7 +318,7 @@ ASLEEP = "deadlock"
 AT_WORK = "states are looked at"
 LOOKS = (
     "    ticket = prepare(g.words, READERS_WAITING, g.event, DATA_EVENT)\n"
-    "    if has_work(g, c) or stopped(c) or load_acquire(c.reading, me * CELL) == 0 or load_acquire(c.words, OVER) != 0:\n"
+    "    if has_work(g, c) or stopped(c) or load_acquire(c.reading, me * CELL) == 0 or is_over_or_full(c):\n"
 )
 ROOM = "        if room_behind(c, o, last) > 0 or stopped(c):\n"
 STEPS = "    if stage >= 0 and work(me, c, o, s, l, stage, batch) > 0:\n        c.meter[me, SLICES] += 1\n        wake(g, c)\n"
@@ -340,7 +340,7 @@ PLANTED = {
         [(PIPELINE, ROOM, ROOM.replace(" or stopped(c)", ""))], [1, 3, 2], ONE, {"results": 1, "stop": True},
     ),
     "the end is not looked for again": (
-        [(PIPELINE, LOOKS, LOOKS.replace(" or load_acquire(c.words, OVER) != 0", ""))], [1], ONE, {},
+        [(PIPELINE, LOOKS, LOOKS.replace(" or is_over_or_full(c)", ""))], [1], ONE, {},
     ),
     "who gives out the last row tells nobody": (
         [(PIPELINE, "            signal(g.words, READERS_WAITING, g.event, DATA_EVENT)  # who sleeps there shall see it\n", "")],
@@ -380,7 +380,7 @@ PLANTED = {
         [1, 3], ONE, {"together": (0, 2), "first": 4, "fed": True},
     ),
     "who parks drains no further": (
-        [(PIPELINE, "    while sweep(c, o):  # L1\n        pass\n", "")],
+        [(PIPELINE, "    for _ in range(c.form.shape[0] + 1):\n        if not sweep(c, o):  # L1\n            break\n", "")],
         [1, 3, 2], LAST_ALONE, {"plan": FEWER, "reorder": LOCKED},
     ),
     "who parks tells nobody": (

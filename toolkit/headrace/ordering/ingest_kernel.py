@@ -1,6 +1,6 @@
 """The way in: records of the gate become records of the first ring, by whoever finds that ring short of work.
 
-Invariants  I1  who has INGESTING alone reads the gate (its reader 0), and writes TAIL,
+Invariants  I1  who has INGESTING alone takes from the gate (its reader 0), and writes TAIL,
                 PROGRESS, END_AT and the queues of stage 0
             I2  a record's serial number is its row number in the merged input
             I3  while INGESTING is ours, and no record is in flight, nobody runs a stage: a record is appended
@@ -118,12 +118,12 @@ def ingest_held(me, g, c, x, s, l):
     fill_rows(me, c, x, s, l, first, serial)
     enqueue(c, 0, first, serial)
     if ended:
-        append_end(c, 0, serial, progress)
-        serial += 1
         while c.plan_at[planned] != NEVER:  # no row reached them: they are applied all the same
             install(c, c.plan_row[planned])
             planned += 1
         store_relaxed(c.words, PLANNED, planned)
+        append_end(c, 0, serial, progress)  # last: its slot is complete before T1, and who drains waits for that
+        serial += 1
     store_release(c.stage, cell(0, TAIL), serial)  # T1
     if progress > load_relaxed(c.stage, cell(0, PROGRESS)):
         store_release(c.stage, cell(0, PROGRESS), progress)

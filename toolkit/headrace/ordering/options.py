@@ -156,7 +156,7 @@ class OrderedOptions:
                 raise ParameterError(
                     f"threads={{{name!r}: ...}}: {name!r} is a stage of {self._operator_of[name]!r}, and not an operator:"
                     f" threads= is how many workers all its stages have, and schedule={{{name!r}: {count!r}}} has some of them"
-                    f" work at this stage alone"
+                    f" work at this stage only"
                 )
         check_named("threads", self._threads, operators)
 

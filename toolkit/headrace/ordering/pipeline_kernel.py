@@ -13,8 +13,9 @@ Ordering    of who sleeps   S0 `prepare`; S1 look at the stages, then into the g
                             Who takes records from the gate (T1, T2 of `ingest_kernel`) wakes nobody for them: S2 sees
                             them where S1 came too early for the stage and too late for the gate
             of who parks    Its last step may have moved something when the others had looked already, and slept: so L1 it
-                            drains until nothing moves (the room it made nobody else saw), L2 `signal`: the others look
-                            at stages, gate and OVER again
+                            drains what waits for the room that it made, which nobody else saw: in each sweep one stage
+                            further up; what others complete meanwhile they drain. L2 `signal`: the others look at
+                            stages, gate and OVER again
 Progress    Nobody waits while there is something to do: who finds no stage
             schedulable drains what can be drained, and sleeps only if there is neither a
             record in the gate with room for it, nor a schedulable stage. Who makes one
@@ -94,6 +95,12 @@ def wake(g, c):
 
 
 @kernel
+def is_over_or_full(c):
+    """Whether the end has come out, or somebody has said that the result ring is full: then it is room that is waited for."""
+    return load_acquire(c.words, OVER) != 0 or load_relaxed(c.words, BLOCKED) != 0
+
+
+@kernel
 def await_work(me, g, c, o):
     """Sleep until there is something to do, or a moment."""
     last = c.form.shape[0] - 1
@@ -120,7 +127,7 @@ def await_work(me, g, c, o):
         if looks >= IDLE_YIELDS and not is_in_flight(c):
             break
     ticket = prepare(g.words, READERS_WAITING, g.event, DATA_EVENT)
-    if has_work(g, c) or stopped(c) or load_acquire(c.reading, me * CELL) == 0 or load_acquire(c.words, OVER) != 0:
+    if has_work(g, c) or stopped(c) or load_acquire(c.reading, me * CELL) == 0 or is_over_or_full(c):
         cancel(g.words, READERS_WAITING)
         yield_core()  # what there is to do is in the hands of others, as all buckets with work may be
     else:
@@ -132,8 +139,9 @@ def await_work(me, g, c, o):
 @kernel
 def hand_over(g, c, o):
     """Before a worker parks: drain on as it would have, and have the others look at what else it leaves."""
-    while sweep(c, o):  # L1
-        pass
+    for _ in range(c.form.shape[0] + 1):
+        if not sweep(c, o):  # L1
+            break
     signal(g.words, READERS_WAITING, g.event, DATA_EVENT)  # L2
 
 

@@ -181,7 +181,7 @@ if nulls & {bit} != 0:
 _ONE = """
 before = l[OUT_AT] - l[OUT_BLOCK]
 {call}
-if l[OUT_AT] - l[OUT_BLOCK] - before != {stride}:
+if l[OUT_AT] - l[OUT_BLOCK] - before != {stride} and not stopped(c):
     raise ValueError({not_once!r})
 """
 NOT_ONCE = "map() takes a function that emits once for each tuple, and for this one it did not: flat_map() takes any number"

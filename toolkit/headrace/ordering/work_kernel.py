@@ -46,8 +46,8 @@ Progress    A hybrid runner goes on past its time slice, until the count is 0: n
             will. Meanwhile it drains once for every batch, so that others find room. A SHARED
             waiter waits for a record that was claimed before its own, by a worker that
             runs or waits for an earlier one.
-            After STOP each worker ends the function it is in, of which each loop looks, and begins none; what it has
-            claimed it goes through without running it
+            After STOP each worker ends the function it is in, of which each loop that may be long looks, and begins none;
+            what it has claimed it goes through without running it. Places of outputs that are not closed are nobody's then
 Checked     tests/headrace/ordering/test_interleave.py (sampled)
 """
 
@@ -125,7 +125,7 @@ from headrace.workers.worker_kernel import stopped
 
 SPINS = 200
 AHEAD = 3
-"""Records before the one at work: a record of `mobility` took 170 ns where two workers share its stage, and not 190."""
+"""Lines are fetched so many records ahead: one of `mobility` took 170 ns where two workers share its stage, and not 190."""
 COST_TUPLES = 256
 """A visit with so many tuples counts for half of what is known of a stage's cost."""
 NO_MEMORY = "outputs that wait"
@@ -214,7 +214,8 @@ def take_stateful(me, c, o, s, l, stage, batch):
             raise MemoryError(NO_MEMORY)
         l[STAGE] = stage
         l[POSITION] = -1
-        end_stage(me, c, s, l, stage, first)
+        if not stopped(c):
+            end_stage(me, c, s, l, stage, first)
         if not stopped(c):  # S2
             close_output(me, c, o, l, stage, first, 1)
         count = 1
@@ -263,7 +264,7 @@ def run_bucket(me, c, o, s, l, stage, bucket, batch, serial, step):
 
 @kernel
 def fetch_ahead(c, l, stage, first, serial):
-    """Have the lines of a record claimed from `first` on come, and of its bucket, which another worker may have written last."""
+    """Prefetch the lines of a record that was claimed from `first` on, and of its bucket, which others may have written last."""
     prefetch_for_write(c.bucket, (l[TICKETS_COPIED + serial - first] >> TICKET_BITS) * BUCKET_WORDS)
     record = record_of(c, stage, serial)
     prefetch(c.arena, record)

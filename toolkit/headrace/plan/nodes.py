@@ -79,8 +79,8 @@ class Spec(Protocol):
 
         Called with ``run``, the `headrace.runtime.options.RunOptions`, and those of its named parameters that were
         given; what it returns has ``check_operators(names)``, and is what `section` is given. An engine returns the
-        same for all of its specifications. A method ``look_at(query)``, which may be left out, is called before the first
-        section is made, where it matters who takes whose results.
+        same for all of its specifications. A method ``look_at(query)``, which may be left out, is called first of all, where
+        it matters what else is in the query.
         """
         ...
 

@@ -57,7 +57,7 @@ class Kept:
         others = "was quiet" if self.load < 0.5 else f"had other work too, a load of {self.load:.1f} before this began"
         seen = ""
         if self.two_threads:
-            seen = f"; two threads that shared nothing did {_range(self.two_threads, '.1f')} times what one did"
+            seen = f"; two independent threads did {_range(self.two_threads, '.1f')} times what one did"
         if self.line_ns:
             seen += f", and a cache line took {_range(self.line_ns, '.0f')} ns from one core to the other"
         return f"{self.size} size, measured on {self.date}; {self.machine}. The machine {others}{seen}"
