@@ -33,10 +33,9 @@ LEAVES = {1: "1 leaf", 2: "2 leaves"}
 """Those that are measured, as cases call them."""
 BARRIER = "one value a stream and barrier: time of a barrier"
 """The case of what a barrier costs."""
-JOIN = "{:,} values a barrier: time of a join and a fork"
-"""The case of what these cost where barriers are so frequent."""
-OFTEN = (1_000, 100)
-"""Values between two barriers, of those; the first one's costs are what predictions are made with."""
+OFTEN = BETWEEN[-1]
+JOIN = f"{OFTEN:,} values a barrier: time of a join and a fork"
+"""The case of what these cost: with fewer barriers they are less than the machine's own differences."""
 
 
 class Case:
@@ -89,7 +88,7 @@ def measure(full: bool, tiny: bool = False) -> list[Row]:
     rows: list[Row] = []
     for cost in COSTS_NS[:1] if tiny else COSTS_NS:
         runs: dict[int, list[Runs]] = {}
-        for between in (BETWEEN[0], *OFTEN) if tiny else BETWEEN:
+        for between in (BETWEEN[0], OFTEN) if tiny else BETWEEN:
             events = 40_000 if tiny else 8_000_000 if cost == 0 else 2_000_000
             case = Case(between, events // between, rounds_for(cost))
             is_goal = between == BETWEEN[0] and cost == 0
@@ -119,19 +118,14 @@ def joins(runs: Mapping[int, Sequence[Runs]]) -> list[Row]:
         Values between two barriers -> its turns, all with as many values; the one with the fewest barriers is what others are
         held against.
     """
-    rare, rows = runs[max(runs)], []
-    for between in OFTEN:
-        each = [
-            1e9 * ((some.two - few.two) - (some.one - few.one)) / (some.joins - few.joins)
-            for some, few in zip(runs[between], rare, strict=True)
-            if some.joins > few.joins
-        ]
-        if each:
-            note = f"{runs[between][-1].joins:,} joins at {runs[between][-1].barriers:,} barriers"
-            row = Row("dgs", JOIN.format(between), max(0.0, median(each)), "ns", better="lower", note=note)
-            row.goal = 200.0 if between == OFTEN[0] else None
-            rows.append(row)
-    return rows
+    frequent, rare = runs[OFTEN], runs[max(runs)]
+    each = [
+        1e9 * ((some.two - few.two) - (some.one - few.one)) / (some.joins - few.joins)
+        for some, few in zip(frequent, rare, strict=True)
+        if some.joins > few.joins
+    ]
+    note = f"{frequent[-1].joins:,} joins at {frequent[-1].barriers:,} barriers"
+    return [Row("dgs", JOIN, median(each), "ns", better="lower", goal=200.0, note=note)] if each else []
 
 
 def _window(case: Case, name: str, repetitions: int, is_goal: bool) -> tuple[list[Row], list[Runs]]:
@@ -227,7 +221,7 @@ def beyond(measured: list[Row]) -> list[Row]:
 def joined_ns(measured: list[Row]) -> float:
     """What a join and a fork cost, of the rows of `measure`; of runs too short for that, what a barrier did."""
     found = {row.case: row.value for row in measured}
-    return found.get(JOIN.format(OFTEN[0]), found[BARRIER])
+    return max(0.0, found.get(JOIN, found[BARRIER]))
 
 
 __all__ = [

@@ -39,7 +39,7 @@ PAPER = Paper(
 ASSUMPTIONS = (
     "There are as many cores as leaves, each as fast as one of this machine alone, and memory keeps up.",
     "An event costs on each leaf what it costs on the only one, a join and a fork together what they cost on two leaves where "
-    "there is a barrier for 1,000 values; for plan against plan, what eight leaves take longer than one, on one thread.",
+    "there is a barrier for 100 values; for plan against plan, what eight leaves take longer than one, on one thread.",
     "One thread puts results into order and makes rows of them, and keeps up: page views, each of which has a result, ask the "
     "most of it, and their prediction is too high from where it does not.",
     "One input for each leaf, each with a thread that brings its events.",
