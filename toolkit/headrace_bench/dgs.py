@@ -207,14 +207,14 @@ def predicted(model: Model, name: str, one_leaf: float, two_leaves: float, joine
 
 def beyond(measured: list[Row]) -> list[Row]:
     """Predictions for the event window, from what `measure` gave."""
-    found = {row.case: row.value for row in measured}
+    found, together = {row.case: row.value for row in measured}, joined_ns(measured)
     rows = []
     for case, alone in found.items():
         name, _, label = case.rpartition(": ")
         if label == LEAVES[1]:
             between = int(name.partition(" ")[0].replace(",", ""))
             model = Model(WINDOW, "value", "barrier", between)
-            rows += predicted(model, name, alone, found[f"{name}: {LEAVES[2]}"], joined_ns(measured))
+            rows += predicted(model, name, alone, found[f"{name}: {LEAVES[2]}"], together)
     return rows
 
 

@@ -23,7 +23,7 @@ from headrace_bench.machine_kernel import arithmetic, pass_word
 from headrace_bench.rows import Row
 
 STEPS = 4_000_000
-WARM, HAND_OVERS = 100, 10_000
+WARM, TURNS = 100, 10_000
 MOST_NS = 1_000_000_000
 """Of a look at a line: after that, some other work had one of the cores."""
 LOOKS = 40
@@ -89,14 +89,14 @@ def _seconds(threads: int, steps: int) -> float:
 
 def _line_ns() -> float:
     words, until = padded_cells(3), time.monotonic_ns() + MOST_NS
-    other = threading.Thread(target=pass_word, args=(words, 0, WARM + HAND_OVERS, 1, until), daemon=True)
+    other = threading.Thread(target=pass_word, args=(words, 0, WARM + TURNS, 1, until), daemon=True)
     other.start()
     pass_word(words, 0, WARM, 0, until)  # until both are there
     begin = time.perf_counter()
-    turns = pass_word(words, WARM, WARM + HAND_OVERS, 0, until)
+    turns = pass_word(words, WARM, WARM + TURNS, 0, until)
     seconds = time.perf_counter() - begin
     other.join()
-    return 1e9 * seconds / (2 * turns) if turns == HAND_OVERS else math.nan
+    return 1e9 * seconds / (2 * turns) if turns == TURNS else math.nan
 
 
 __all__ = ["PERCENTILES", "Machine", "look", "measure"]

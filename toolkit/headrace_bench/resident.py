@@ -27,8 +27,8 @@ from headrace.memory.wrapped import wrapped_product, wrapped_sum
 from headrace.progress import END_OF_TIME
 from headrace.runtime.changes import Changes
 from headrace.workers import worker_kernel
-from headrace.workers.pool import WorkerPool
 from headrace_bench import feeding_kernel
+from headrace_bench.alone import Alone
 from headrace_bench.rows import median
 
 TIMEOUT_S = 300.0
@@ -70,7 +70,7 @@ class _Counter:
         pass
 
 
-class Resident:
+class Resident(Alone):
     """One operator whose input is encoded and stored before it starts.
 
     Parameters
@@ -106,6 +106,7 @@ class Resident:
         collect: Any = False,
         **options: Any,
     ):
+        super().__init__()
         query = stream.plan()
         node = query.output
         self.options = ElasticOptions(None, threads=threads, max_threads=max_threads or threads, **options)
@@ -125,9 +126,6 @@ class Resident:
         operator.note_ids()
         if stored:
             operator.state.high[:, :] = stored
-        self.errors: list[BaseException] = []
-        self.pool = WorkerPool(self.errors.append)
-        self.stop_word = np.zeros(16, np.int64)
         self.enough = np.zeros(16, np.int64)
         self.results = 0
         self.digest = 0
@@ -141,26 +139,19 @@ class Resident:
         self.changes = Changes(node.name, operator.reconfiguration, self, self.workers_changed)
         self.workers_changed()
         for task in (*operator.workers(), *operator.helpers()):
-            self.pool.start(task.name, task.body)
+            self._pool.start(task.name, task.body)
         if collect:
             self.counter = _Counter() if collect is True else collect
             operator.collect_into([self.counter])
-            self.pool.start("bench-collector", self._collect)
+            self._pool.start("bench-collector", self._collect)
         else:
-            self.pool.start("bench-drain", self._drain)
+            self._pool.start("bench-drain", self._drain)
 
-    # -- as the run of its operator
-
-    def fail(self, error: BaseException) -> None:
-        """Keep what went wrong."""
-        self.errors.append(error)
-
-    def section_finished(self, section: Any) -> None:
-        """Whoever takes the results knows when they end."""
+    # -- as the run of its operator, as far as it is not `Alone`
 
     def start_thread(self, name: str, body: Callable[[], None]) -> None:
         """Start a thread of the run."""
-        self.pool.start(name, body)
+        self._pool.start(name, body)
 
     def workers_changed(self) -> None:
         """Let workers spin where there are cores for all."""
@@ -273,8 +264,8 @@ class Resident:
         limit = time.monotonic() + TIMEOUT_S
         meter = self.operator.control.meter
         while read_cells(meter, 1)[list(members), epochs.PASSED].min() < len(calls) * (self.warm - 1):
-            if self.errors or time.monotonic() > limit:
-                raise RuntimeError(f"the benchmark's operator did not take its first rows: {self.errors}")
+            if self._errors or time.monotonic() > limit:
+                raise RuntimeError(f"the benchmark's operator did not take its first rows: {self._errors}")
             time.sleep(0.005)
 
     def _feed(self, function, arguments: tuple) -> None:
@@ -286,8 +277,8 @@ class Resident:
             publish_cell(self.enough, 0, 1)
         limit = time.monotonic() + TIMEOUT_S
         while not self.drained.wait(0.05):
-            if self.errors or read_cell(self.operator.control.words, worker_kernel.FAILED):
-                raise RuntimeError(f"the benchmark's operator failed: {self.errors or 'see failure words'}")
+            if self._errors or read_cell(self.operator.control.words, worker_kernel.FAILED):
+                raise RuntimeError(f"the benchmark's operator failed: {self._errors or 'see failure words'}")
             if time.monotonic() > limit:
                 raise RuntimeError(f"the benchmark's operator gave no result within {TIMEOUT_S:.0f} s")
         for feeder in self._feeders:  # it notes its cycles a moment after the last result may be out
@@ -302,10 +293,8 @@ class Resident:
 
     def close(self) -> None:
         """End all threads."""
-        publish_cell(self.stop_word, 0, 1)
         self.changes.end("unneeded")
-        self.operator.stop()
-        self.pool.wait(2.0)
+        self.end(self.operator)
 
     def meter(self, column: int) -> int:
         """Sum of a counter over the instances."""

@@ -9,7 +9,6 @@ from headrace.arguments import whole
 from headrace.errors import ParameterError
 from headrace.names import instead
 from headrace.ordering.control import AUTO, OWN_POLICY, QUEUE_KINDS, REORDERS, SCHEDULES, Configuration
-from headrace.ordering.stages import Stage
 from headrace.ordering.words import MOST_BATCH
 from headrace.plan.nodes import Query
 from headrace.runtime.options import (
@@ -146,8 +145,9 @@ class OrderedOptions:
     def look_at(self, query: Query) -> None:
         """Note which stages there are, so that one which is named for an operator is known."""
         for node in query.operators:
-            stages = [stage.name for stage in getattr(node.spec, "stages", ()) if isinstance(stage, Stage)]
-            self._operator_of |= dict.fromkeys(stages, node.name)
+            if node.spec.options is OrderedOptions:
+                spec: Any = node.spec
+                self._operator_of |= dict.fromkeys((stage.name for stage in spec.stages), node.name)
 
     def check_operators(self, operators: Sequence[str]) -> None:
         """Raise `ParameterError` if an option names an operator that is not there."""
