@@ -21,17 +21,19 @@ from headrace.errors import (
     NotSupportedError,
     OverflowInputError,
     ParameterError,
+    RunFailedError,
     SchemaError,
     UnknownNameError,
 )
 from headrace.ordering import words
 from headrace.ordering.measuring import stage_cell
+from headrace.ordering.section import OrderedSection
 from headrace.plan.nodes import StreamType
 from headrace.reference import ordering as reference
 from headrace.reference.aggregates import aggregate
 from headrace.reference.keys import column
 from headrace.windows import Window
-from headrace.workers.worker_kernel import stop_workers
+from headrace.workers import worker_kernel
 from support.campaign import rarely
 from support.pipelines import (
     SHAPES,
@@ -255,11 +257,30 @@ def test_a_stop_is_seen_between_two_tuples_of_a_batch(kind):
     (section,) = run._execution.sections.values()
     (private,) = section._private
     eventually(lambda: private[words.POSITION] > 0)
-    stop_workers(section.control)
+    worker_kernel.stop_workers(section.control)
     at_stop = private[words.POSITION]
     run.stop()
     assert private[words.POSITION] - at_stop <= 1, "the rest of a batch was run, or some of it"
     source.let_all()
+
+
+def test_a_failure_counts_and_not_what_it_stops(monkeypatch):
+    """A function that leaves its loop because a worker has failed is out of it first: its exception is not the reason."""
+
+    def work(section, arguments):
+        worker, control = arguments[0], section.control
+        if worker == 0:
+            worker_kernel.fail(control, 99, worker, 0, 0, 0, 0)
+            (other,) = eventually(lambda: [thread for thread in threading.enumerate() if thread.name.endswith("ordered-1")])
+            other.join(60)
+        else:
+            eventually(lambda: worker_kernel.stopped(control))
+            raise ValueError("left its loop")
+
+    monkeypatch.setattr(OrderedSection, "work", work)
+    query = hr.stream(rows_of(10), event_time="ts").ordered().map(lambda t, emit: emit(x=t.x), emits={"x": "int64"})
+    with pytest.raises(RunFailedError, match="a worker failed with code 99"):
+        query.to_arrow(threads=2)
 
 
 # -- liveness

@@ -171,9 +171,9 @@ class CollectedSection(Section, Protocol):
             try:
                 self.work(arguments)
             except Exception as error:
-                if read_cell(self._run.stop_word, 0):
-                    return  # mostly a function that was stopped in its loop, which to explain takes seconds
-                raise self.explain_exception(error, worker) or error from error
+                # After a failure or a stop it is mostly a function that was stopped in its loop, which to explain takes seconds.
+                if self.failure() is None and not read_cell(self._run.stop_word, 0):
+                    raise self.explain_exception(error, worker) or error from error
             if (failure := self.failure()) is not None:
                 self._run.fail(failure)
 
