@@ -25,6 +25,9 @@ ARGS ?=
 # What `make notebooks` runs; parameters in ARGS, e.g. make notebooks NOTEBOOKS=notebooks/00_first_stream.ipynb ARGS="-p flights_read 336776"
 NOTEBOOKS ?= $(wildcard notebooks/*.ipynb)
 
+# Images of containers often set it, and then each of some hundred processes compiles all that it imports, for seconds.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: help demo tour test check campaign lab bench bench-dashboard pictures doctor fresh setup lock \
         check-lint check-types check-imports check-quick check-project check-unit check-litmus check-datasets check-widgets check-browser check-notebooks dashboard notebooks
 

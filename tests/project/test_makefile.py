@@ -106,3 +106,8 @@ def test_example_ci_is_a_sound_script():
     assert os.access(script, os.X_OK)
     assert subprocess.run(["bash", "-n", script], check=False).returncode == 0
     assert "set -euo pipefail" in script.read_text()
+
+
+def test_example_what_is_started_keeps_its_bytecode(scratch):
+    shown = make(scratch, "--eval=show: ; @echo kept=$${PYTHONDONTWRITEBYTECODE-yes}", "show", PYTHONDONTWRITEBYTECODE="1")
+    assert shown.stdout == "kept=yes\n"

@@ -77,6 +77,7 @@ def package(tmp_path):
 def child(package):
     path = os.pathsep.join([str(package), os.environ.get("PYTHONPATH", "")])
     environment = os.environ | {"XDG_CACHE_HOME": str(package / "cache"), "PYTHONPATH": path}
+    environment["PYTHONDONTWRITEBYTECODE"] = "1"  # bytecode of before is taken for an edit's of the same second and length
     done = subprocess.run([sys.executable, "-c", CHILD], capture_output=True, text=True, env=environment, timeout=120)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
@@ -130,6 +131,7 @@ def test_example_what_only_kernels_call_is_linked_from_disk(package):
 
 def identity_of(package, monkeypatch):
     """The caller's identity, with the package as it stands on disk."""
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)  # see `child`
     for cached in (identity._module, identity._file_of, identity._described, identity._registered):
         cached.cache_clear()
     identity.source_identity.cache_clear()

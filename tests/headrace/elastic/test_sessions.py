@@ -13,10 +13,10 @@ A pause that is over within one step (a minute; the window's left edge moves by 
 """
 
 import importlib.util
+import json
 from pathlib import Path
 
 import duckdb
-import nbformat
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -41,7 +41,8 @@ BY_SQL = f"""
 @pytest.fixture(scope="module")
 def recipe(tmp_path_factory):
     """The notebook's cell as a module: functions that are compiled need a file."""
-    (cell,) = [c.source for c in nbformat.read(NOTEBOOK, 4).cells if "def sessions(" in c.source]
+    sources = ["".join(cell["source"]) for cell in json.loads(NOTEBOOK.read_text())["cells"]]
+    (cell,) = [source for source in sources if "def sessions(" in source]
     path = tmp_path_factory.mktemp("recipe") / "sessions_of_the_notebook.py"
     path.write_text("import headrace as hr\n\n" + cell)
     spec = importlib.util.spec_from_file_location(path.stem, path)
