@@ -115,7 +115,7 @@ from headrace.synchronization.plans import Plan
 from headrace.synchronization.tags import every, tag
 from headrace.transactions.tables import column, table
 
-__version__ = "0.1.0"
+__version__ = "0.2.0.dev0"
 
 __all__ = [
     "HeadraceError",
