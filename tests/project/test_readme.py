@@ -35,7 +35,7 @@ def pasted(code, folder, seconds, *arguments):
 
 def test_example_the_first_example_shows_its_output(tmp_path):
     shown = re.search(r"```python\n.*?```\n\n```\n(.*?)```", README, flags=re.DOTALL)[1]
-    assert pasted(PYTHON[0], tmp_path, 120) == shown
+    assert pasted(PYTHON[0], tmp_path, 400) == shown
 
 
 SECTIONS = {}

@@ -351,7 +351,7 @@ def test_example_second_process_compiles_nothing_even_if_the_file_moved(tmp_path
             env=os.environ | {"XDG_CACHE_HOME": str(tmp_path / "cache")},
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=180,
         )
         assert done.returncode == 0, done.stderr
         return json.loads(done.stdout)
