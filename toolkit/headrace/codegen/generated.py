@@ -33,7 +33,7 @@ class GeneratedFunction:
     line_map : dict
         Line of `source`, from 1 -> (file, line) of the user.
     reads, writes : dict
-        Role -> names of the fields it reads, and assigns.
+        Role -> names of the fields it reads, and assigns; ``emit`` assigns those that are given to a call of it.
     expression : str or None
         The returned expression, where the function is nothing else: a template
         can write it in place of a call.

@@ -139,6 +139,11 @@ class Bound:
         return all(one.stage.kind == "filter" for one in self.stages)
 
     @property
+    def gives_times(self) -> bool:
+        """Whether an output may have another time than its tuple: how far the input has come says nothing of it then."""
+        return any(one.end is not None or OWN_TIME in one.function.writes.get("emit", ()) for one in self.stages)
+
+    @property
     def buckets(self) -> int:
         """Of all stages."""
         return sum(one.stage.buckets for one in self.stages)

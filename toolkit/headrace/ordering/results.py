@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from headrace.egress.collector import Records
+from headrace.egress.collector import Consumer, Records
 from headrace.egress.emitted import emitted_column
 from headrace.egress.gather import Gatherer
 from headrace.errors import EventTimeError
@@ -36,7 +36,8 @@ class OrderedResults:
         self._payload = Gatherer(stores) if bound.passes_input else None
         self.is_last = is_last
         """Nobody needs their times to rise."""
-        self._latest: int | None = None
+        self.latest: int | None = None
+        """The time of the newest result, if an operator follows."""
         self.processing = LatencyHistogram()
         """From the first stage to the exit, in nanoseconds: processing latency."""
 
@@ -64,9 +65,9 @@ class OrderedResults:
 
     def _check_times(self, times: np.ndarray) -> None:
         """Raise `EventTimeError` if an operator follows, and time goes back."""
-        before = times[0] if self._latest is None else self._latest
+        before = times[0] if self.latest is None else self.latest
         falls = np.flatnonzero(np.diff(times, prepend=before) < 0)
-        self._latest = int(times[-1])
+        self.latest = int(times[-1])
         if falls.size:
             at, kind = int(falls[0]), self.schema.field(0).type
             earlier = int(times[at - 1]) if at else int(before)
@@ -76,4 +77,31 @@ class OrderedResults:
             )
 
 
-__all__ = ["OrderedResults"]
+class InTimeOfResults:
+    """A consumer of a pipeline whose functions give times: it hears how far the results have come, not the input.
+
+    A time that is given may be before the input's, by ever so much, but not before that of the output before. Told of the
+    input's progress, windows behind would be closed before all of theirs has come, sooner or later as threads happen to run.
+
+    Parameters
+    ----------
+    consumer : Consumer
+    results : OrderedResults
+        What made the batches that it is given.
+    """
+
+    def __init__(self, consumer: Consumer, results: OrderedResults):
+        self._consumer, self._results = consumer, results
+        self.close = consumer.close
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Hand on results, and that none earlier than the last one will follow."""
+        self._consumer.write(batch)
+        assert self._results.latest is not None
+        self._consumer.progress(self._results.latest - 1)
+
+    def progress(self, watermark: int) -> None:
+        """How far the input has come."""
+
+
+__all__ = ["InTimeOfResults", "OrderedResults"]

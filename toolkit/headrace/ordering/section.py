@@ -23,7 +23,7 @@ from headrace.ordering.measuring import measure, records_at
 from headrace.ordering.options import OrderedOptions, known_schedules
 from headrace.ordering.program import Program
 from headrace.ordering.reconfiguration import Reconfiguration
-from headrace.ordering.results import OrderedResults
+from headrace.ordering.results import InTimeOfResults, OrderedResults
 from headrace.ordering.template import generate
 from headrace.ordering.work_kernel import NO_MEMORY
 from headrace.plan.nodes import Branch, OperatorNode
@@ -106,6 +106,8 @@ class OrderedSection(GatedSection):
 
     def collect_into(self, consumers: Sequence[Consumer], is_last: bool = True) -> None:
         self.finisher.is_last = is_last
+        if not is_last and self.program.bound.gives_times:
+            consumers = [InTimeOfResults(each, self.finisher) for each in consumers]
         super().collect_into(consumers, is_last)
 
     def work(self, arguments: tuple) -> None:

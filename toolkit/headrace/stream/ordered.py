@@ -96,7 +96,8 @@ class Staged:
             Fields of the state of one key, as of `hr.operator`.
         emits : dict
             Columns of the results beside the event time; any number for each tuple. ``emit(ts=...)`` gives another event
-            time than the tuple's.
+            time than the tuple's. In a pipeline with such a stage, or an `end`, an operator behind goes by the times of its
+            results, which must not go back, and not by how far the input has come: windows close when a later result comes.
         buckets : int
             Keys are hashed into so many, 100 by default; as many workers may be at the stage.
         ranges : sequence of int, optional

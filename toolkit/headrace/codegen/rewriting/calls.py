@@ -194,6 +194,7 @@ class Calls(Fields):
             absent = ", ".join(missing)
             hint = "".join(f"; {self.plan.hints[field_]}" for field_ in missing if field_ in self.plan.hints)
             raise self._error(f"{name}(...): {absent} is missing; the output fields are {names}{hint}", node)
+        self.written.writes.setdefault("emit", set()).update(given)
         statements: list[ast.stmt] = []
         values: dict[str, str] = {}
         # In the order written, as Python evaluates them.
