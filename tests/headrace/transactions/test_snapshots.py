@@ -2,21 +2,25 @@
 
 Property    by count: of exactly n, 2n, ... events, and equal to what the serial definition makes of those, for any scheme,
             threads, punctuation and changes; by the clock: equal to what it makes of their positions. The newest ones are
-            there after a run has failed
+            there after a run has failed; tables of a run that is over are there, whatever follows the transactions
 Oracle      `headrace.reference.transactions` on the first events
 Cannot see  how long a copy takes; schedules that real threads do not meet: test_interleave.py
 """
 
 import random
+import threading
 
 import pyarrow as pa
 import pytest
 
 import headrace as hr
 from headrace.errors import FunctionError, MissingAttributeError, ParameterError, RunStoppedError
+from headrace.runtime.run import Execution
+from headrace.transactions.section import TransactionSection
 from headrace.transactions.snapshots import KEPT
 from support.campaign import rarely
 from support.transacted import SCHEMES, in_python, plain
+from support.workloads import HANG_S
 
 HOLD = hr.table("hold", columns={"n": "int64", "x": "int64"}, rows=6, first={"n": 9})
 NAMED = hr.table("named", key="name", data=pa.table({"name": ["a", "b"], "n": [0, 0]}), unknown="insert")
@@ -110,6 +114,34 @@ def test_example_no_snapshots_are_taken_unless_asked_for():
     with ledger(drawn(random.Random(8), 20)).start() as run:
         run.wait()
     assert run.snapshots == ()
+
+@pytest.mark.logic
+def test_tables_are_there_when_what_follows_has_ended_first(monkeypatch):
+    """The run is not over before its transactions are: what follows them may give its last result before that."""
+    section_finished, close_results = Execution.section_finished, TransactionSection._close_results
+    has_ended, states = threading.Event(), []
+
+    def noted(run, section):
+        section_finished(run, section)
+        if "counts" in section.operators:
+            has_ended.set()
+
+    def late(section):
+        assert has_ended.wait(HANG_S)
+        states.append(section._run.state)
+        close_results(section)
+
+    monkeypatch.setattr(Execution, "section_finished", noted)
+    monkeypatch.setattr(TransactionSection, "_close_results", late)
+    events = drawn(random.Random(8), 150)
+    counts = ledger(events).window(50).aggregate("counts", n=hr.count())
+    with counts.start(scheme="serial") as run:
+        assert run.wait(HANG_S)
+        assert states == ["running"]
+        _, tables = in_python([moves], events)
+        assert {name: plain(run.tables[name].to_arrow().to_pylist()) for name in tables} == {
+            name: plain(rows) for name, rows in tables.items()
+        }
 
 
 @pytest.mark.parametrize("wrong", [0, -1, 1.5, True, "soon", "0s", "10", [3], 2**63], ids=str)

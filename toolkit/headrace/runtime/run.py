@@ -107,8 +107,8 @@ class Execution:
             check_controller(next(iter(self.operators.values())) if name is None else self.operators[name], controller)
         options.check_step_threads(itertools.chain.from_iterable(query.branches.values()))
         options.check_results([output.name for output in query.outputs])
-        self._unfinished = {output.node.name for output in query.outputs}
-        """Sections that have results of the query to give."""
+        self._unfinished = set(sections)
+        """Sections that have results to give, or have given the last one and not seen to what that is the end of."""
         self.sinks: dict[str, Sink] = {output.name: _sink_of(output, options.sink) for output in query.outputs}
         _check_sinks(self.sinks, query)
         self.checkpointing: Checkpointing | None = None
