@@ -52,17 +52,20 @@ from headrace.workers.changes_kernel import CONFIG
 from headrace.workers.worker_kernel import (
     BUSY_NS,
     IDLE_NS,
-    IDLE_YIELDS,
     PARKED_NS,
     ROOM_NS,
     SPIN,
-    WORK_YIELDS,
     await_stop,
     park,
     stopped,
     turn,
 )
 
+WORK_YIELDS = 1000
+"""Looks of a worker without work, between which the core is given away, before it sleeps while there are records that another
+one works on: to sleep and to be woken takes longer than it mostly takes until one of these is there."""
+IDLE_YIELDS = 50
+"""Where there are none."""
 IDLE_WAIT_NS = 20_000_000
 FLIGHT_WAIT_NS = 1_000_000
 """While records are in flight: somebody else works on them, and will wake us."""

@@ -70,7 +70,6 @@ from headrace.workers.changes_kernel import install
 from headrace.workers.worker_kernel import (
     BUSY_NS,
     IDLE_NS,
-    LEAF_LOOKS,
     PARKED_NS,
     SPIN,
     await_stop,
@@ -80,8 +79,10 @@ from headrace.workers.worker_kernel import (
 )
 
 IDLE_WAIT_NS = 20_000_000
+LEAF_LOOKS = 40
+"""Of a worker before it sleeps, some 20 us in all: a leaf at rest mostly waits for one that is almost there."""
 PAUSES = 20
-"""Between two of the looks of a worker before it sleeps."""
+"""Between two of these looks."""
 
 
 @kernel

@@ -71,7 +71,6 @@ from headrace.workers.worker_kernel import (
     BARRIER_WAITING,
     BUSY_NS,
     IDLE_NS,
-    PHASE_YIELDS,
     SINCE,
     SPIN,
     STATE,
@@ -85,6 +84,14 @@ from headrace.workers.worker_kernel import (
 
 LEAST_SPINS = 8
 """Pauses before a core is given away for the first time: what that costs."""
+PHASE_YIELDS = 1000
+"""Looks after these pauses, between which the core is given away, before an executor that waits for the others sleeps: as long
+as what is missing is mostly in the hands of another one, to sleep and to be woken takes longer.
+
+Half a millisecond, where nobody wants the core: longer than one executor works at a usual batch when another one is through.
+With 50, two executors did 1.1 times what one does of independent transactions of 0.8 us, without any locks, since each in turn
+came late from its sleep; now 1.9 times.
+"""
 LONG = 1000
 """Times that a core is given away for a lock before the wait becomes a doze."""
 DOZE_NS = 50_000

@@ -45,21 +45,6 @@ from headrace.memory.event_count import cancel, prepare, signal, sleep
 SPINS = 40
 """Pauses of a worker that finds no input, before it sleeps."""
 
-# Looks after these pauses, between which the core is given away, before a worker sleeps: as long as what is missing is
-# mostly in the hands of another worker, to sleep and to be woken takes longer. Of an engine each, by its own measurement.
-PHASE_YIELDS = 1000
-"""Of an executor of transactions that waits for the others: half a millisecond, where nobody wants the core.
-
-Longer than one executor works at a usual batch when another one is through. With 50, two executors did 1.1 times what one
-does of independent transactions of 0.8 us, without any locks, since each in turn came late from its sleep; now 1.9 times.
-"""
-WORK_YIELDS = 1000
-"""Of a worker of an ordered pipeline without work, while there are records that another one works on."""
-IDLE_YIELDS = 50
-"""Of one where there are none."""
-LEAF_LOOKS = 40
-"""Of a worker of a plan, with pauses between, some 20 us in all: a leaf at rest mostly waits for one that is almost there."""
-
 # Cells of `words`; an engine's own follow.
 STOP = 0 * CELL
 FAILED = 1 * CELL
