@@ -11,8 +11,8 @@ from types import ModuleType, SimpleNamespace
 import numpy as np
 from numba import njit
 
-from headrace.gates import gate_modules
-from headrace.gates.variants import reader_kernels, source_kernels
+from headrace.gates import gate_modules, reader_kernel
+from headrace.gates.variants import put_on, source_kernels
 from headrace.memory.atomics import CELL, fetch_add, load_acquire, nanosleep, pause, store_release
 from headrace.progress import END_OF_TIME
 
@@ -174,7 +174,7 @@ def threads_of(gate: str) -> SimpleNamespace:
     """The compiled threads of a gate, and its `allocate`; compiled at the first call."""
     if gate not in _compiled:
         handle, kernels = gate_modules(gate)
-        _compiled[gate] = compile_threads(kernels, source_kernels(gate), reader_kernels(gate))
+        _compiled[gate] = compile_threads(kernels, source_kernels(gate), put_on(reader_kernel, gate))
         _compiled[gate].allocate = handle.allocate
     return _compiled[gate]
 

@@ -72,12 +72,6 @@ def source_kernels(gate: str) -> ModuleType:
     return _put_on(source_kernel, GATES[gate])
 
 
-def reader_kernels(gate: str) -> ModuleType:
-    """Return `reader_kernel` for a gate, with `await_records`."""
-    check_gate(gate)
-    return _put_on(reader_kernel, GATES[gate])
-
-
 def _put_on(shared: ModuleType, kernels: str) -> ModuleType:
     if kernels == WRITTEN_FOR:
         return shared
@@ -96,6 +90,5 @@ __all__ = [
     "gate_kernels",
     "instead_of",
     "put_on",
-    "reader_kernels",
     "source_kernels",
 ]

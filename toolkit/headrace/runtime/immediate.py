@@ -1,4 +1,8 @@
-"""Controls that take effect at once, since nothing in the stream has to be waited for: a batch size, a schedule."""
+"""Controls that take effect at once, since nothing in the stream has to be waited for: a batch size, a schedule.
+
+For a section of your own: those of the engines here all change at a boundary of the stream. `tests/support/two_stages.py`
+shows the use.
+"""
 
 from __future__ import annotations
 

@@ -110,4 +110,5 @@ PIECE_WORDS, PIECES = 3, 256
 PRIVATE_WORDS = PIECE + PIECE_WORDS * (PIECES + 1)
 """From PIECE on, for each piece of events that a call of an update is for: first row, the one behind the last, and when it was
 published; behind PIECES of them there is room for one."""
-NO_FUNCTION, UPDATE, FORK, JOIN = range(4)
+UPDATE, FORK, JOIN = range(1, 4)
+"""What KIND says; 0 while no function is called."""

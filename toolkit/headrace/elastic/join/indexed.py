@@ -31,7 +31,7 @@ from headrace.elastic.join.index_kernel import (
 from headrace.elastic.join.join_kernel import GROUP
 from headrace.elastic.join.shape import Band, JoinShape, Side, Term
 from headrace.memory.atomics import CELL
-from headrace.memory.cells import CACHE_LINE, padded_cells, read_cell, reserved
+from headrace.memory.cells import CACHE_LINE, padded_cells, reserved
 from headrace.memory.seeded import draw_seed
 from headrace.references import BUCKETS
 
@@ -353,11 +353,6 @@ def allocate_index(shape: JoinShape, instances: int) -> dict[str, np.ndarray]:
     return dict(zip(STATE, arrays, strict=True))
 
 
-def blocks_taken(state) -> int:
-    """How many blocks the tuples of both sides ever took, beside those that were given back."""
-    return read_cell(state.taken, LEFT * CELL) + read_cell(state.taken, RIGHT * CELL)
-
-
 class _Layout:
     """Where things are in a block, in bytes: header and compared columns first, then (reference, event time)s."""
 
@@ -490,4 +485,4 @@ def _lines(lines: list[str], levels: int) -> str:
     return indent("\n".join(lines), levels).rstrip("\n")
 
 
-__all__ = ["STATE", "allocate_index", "blocks_taken", "choose_terms", "index_scratch", "pieces"]
+__all__ = ["STATE", "allocate_index", "choose_terms", "index_scratch", "pieces"]
