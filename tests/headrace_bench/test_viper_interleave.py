@@ -20,7 +20,7 @@ READERS = "headrace_bench.experiments.viper_readers_kernel"
 QUEUES = "headrace.gates.channels_kernel"
 CHANNEL = "headrace_bench.experiments.viper_channel_kernel"
 BATCH = 2
-SMALL = {"EVENT": 1, "READ": 2, "_A": 1, "_B": 1}  # a hash that fits 64 bits without wrapping
+SMALL = {"EVENT_CELL": 1, "READ": 2, "_A": 1, "_B": 1}  # a hash that fits 64 bits without wrapping
 
 
 def kernels(*planted, side=OPERATORS):

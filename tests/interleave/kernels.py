@@ -98,6 +98,7 @@ class _Loaded:
         self.space: dict[str, Any] = {
             "np": _NUMPY,
             "CELL": 1,
+            "EVENT_CELL": 32,
             "kernel": lambda function: function,
             "by_reference": lambda fields: fields,
             "borrowed": lambda array: array,

@@ -397,7 +397,7 @@ PLANTED = {
         [(CHANGES, "            if is_active:\n                unpark(c, worker)\n", "")], [1, 3], ONE, {"plan": MORE},
     ),
     "unparking changes nothing that who parks compares": (
-        [(WORKER, "    fetch_add(c.event, PARK_EVENT + worker * 32, 1)\n", "")], [1, 3], ONE, {"plan": MORE},
+        [(WORKER, "    fetch_add(c.event, PARK_EVENT + worker * EVENT_CELL, 1)\n", "")], [1, 3], ONE, {"plan": MORE},
     ),
     "STOP unparks one only": (
         [(WORKER, "    for r in range(c.meter.shape[0]):\n        unpark(c, r)\n", "    unpark(c, 0)\n")],

@@ -86,8 +86,8 @@ def test_example_turning_books_times_and_spans_alike():
 @pytest.mark.parametrize(
     ("text", "mistake"),
     [
-        ("words[last + 2] = end\n        return", "return"),
-        ("if count > 0 and words[last] == state and", "if count > 0 and"),
+        ("words[last + SPAN_END] = end\n        return", "return"),
+        ("if count > 0 and words[last + SPAN_STATE] == state and", "if count > 0 and"),
         ("at = _COUNTERS + count % SPANS_KEPT", "at = _COUNTERS + count % (SPANS_KEPT - 1)"),
     ],
 )

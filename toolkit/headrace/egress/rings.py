@@ -56,7 +56,16 @@ import numpy as np
 
 from headrace.codegen.called import call
 from headrace.kernel import kernel
-from headrace.memory.atomics import CELL, fence, fetch_add, load_acquire, load_relaxed, pause, store_release
+from headrace.memory.atomics import (
+    CELL,
+    EVENT_CELL,
+    fence,
+    fetch_add,
+    load_acquire,
+    load_relaxed,
+    pause,
+    store_release,
+)
 from headrace.memory.bundle import by_reference
 from headrace.memory.cells import aligned, padded_cells, reserved
 from headrace.memory.event_count import LOST_NS, cancel, doze, prepare, signal, sleep
@@ -79,7 +88,7 @@ FOR_ROOM, FOR_ROWS, FOR_MARK, FOR_SWITCH = range(4)
 """What it is called for: to wait until a row fits (1, or 0 when stopped), `publish`, `start_mark`, `switch_behind`."""
 
 RELEASE_EVENT = 0
-DRAINED_EVENT = 32
+DRAINED_EVENT = EVENT_CELL
 WAIT_NS = 20_000_000
 
 
@@ -134,7 +143,7 @@ def allocate(
 
     return OutArrays(
         words=words,
-        event=aligned(64, np.int32),
+        event=aligned(2 * EVENT_CELL, np.int32),
         head=padded_cells(instances),
         tail=padded_cells(instances),
         mark=mark,

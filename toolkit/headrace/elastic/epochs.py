@@ -34,14 +34,25 @@ from typing import NamedTuple
 import numpy as np
 
 from headrace.kernel import kernel
-from headrace.memory.atomics import CELL, fetch_add, load_acquire, now_ns, pause, store_relaxed, store_release
+from headrace.memory.atomics import (
+    CELL,
+    EVENT_CELL,
+    fetch_add,
+    load_acquire,
+    now_ns,
+    pause,
+    store_relaxed,
+    store_release,
+)
 from headrace.memory.bundle import by_reference
 from headrace.memory.cells import aligned, padded_cells
 from headrace.memory.event_count import cancel, prepare, signal, sleep
 from headrace.references import BUCKETS
 from headrace.workers.worker_kernel import (
+    AFTER,
     BARRIER_EVENT,
     BARRIER_WAITING,
+    BEFORE,
     FIRST_COUNTER,
     METER_WORDS,
     PARK_EVENT,
@@ -127,7 +138,7 @@ def allocate(
     ring = EPOCH_RING + planned  # all planned ones may be over before anybody takes note of the first
     return ControlArrays(
         words=words,
-        event=aligned(PARK_EVENT + 32 * workers, np.int32),
+        event=aligned(PARK_EVENT + EVENT_CELL * workers, np.int32),
         member=np.zeros((configurations, workers), np.uint8),
         low=np.zeros((configurations, workers), np.int64),
         width=np.zeros((configurations, workers), np.int64),
@@ -173,8 +184,8 @@ def install(c, config, next_config, epoch):
             concerned += 1
     cell = (epoch % c.met_at.size) * CELL
     c.reached_at[epoch % c.met_at.size] = now_ns()
-    c.installed[epoch % c.met_at.size, 0] = config
-    c.installed[epoch % c.met_at.size, 1] = next_config
+    c.installed[epoch % c.met_at.size, BEFORE] = config
+    c.installed[epoch % c.met_at.size, AFTER] = next_config
     store_relaxed(c.done_at, cell, 0)
     store_release(c.pending, cell, concerned)
 

@@ -27,6 +27,7 @@ from headrace.memory.atomics import CELL
 from headrace.memory.cells import read_cell
 from headrace.runtime.configuration_rows import ConfigurationRows
 from headrace.runtime.sections import Capabilities, Control
+from headrace.workers.worker_kernel import BEFORE
 
 
 class Reconfiguration(ConfigurationRows):
@@ -135,5 +136,5 @@ class Reconfiguration(ConfigurationRows):
             while read_cell(control.words, epochs.EPOCH) > self._loads_seen:
                 self._loads_seen += 1
                 ring = self._loads_seen % control.met_at.size
-                members = np.flatnonzero(control.member[int(control.installed[ring, 0])])
+                members = np.flatnonzero(control.member[int(control.installed[ring, BEFORE])])
                 self._spread.close(control.load_at[ring].copy(), members)

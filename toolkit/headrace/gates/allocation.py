@@ -8,7 +8,7 @@ import numpy as np
 
 from headrace.errors import ParameterError
 from headrace.gates import membership_kernel
-from headrace.memory.atomics import CELL
+from headrace.memory.atomics import CELL, EVENT_CELL
 from headrace.memory.cells import aligned, padded_cells
 from headrace.progress import MIN_TIME
 
@@ -39,7 +39,7 @@ def allocate_common(sources: int, readers: int, capacity: int, bound: int | None
     feeding[::CELL] = 1
     return {
         "words": words,
-        "event": aligned(64, np.int32),
+        "event": aligned(2 * EVENT_CELL, np.int32),
         "mark": mark,
         "feeding": feeding,
         "cursor": padded_cells(readers),

@@ -13,7 +13,7 @@ from headrace.gates.channels_kernel import Merged, Queues
 from headrace.gates.membership_kernel import NOTHING
 from headrace.gates.merged_log import power_of_two_at_least
 from headrace.gates.tuple_buffer import Record, check_order, whole_number
-from headrace.memory.atomics import CELL
+from headrace.memory.atomics import CELL, EVENT_CELL
 from headrace.memory.cells import aligned, padded_cells, read_cell
 from headrace.progress import MIN_TIME
 from headrace.references import tuple_reference
@@ -30,7 +30,7 @@ def allocate(queues: int, threads: int, capacity: int) -> Queues:
     marks[:] = MIN_TIME
     return Queues(
         padded_cells(queues), padded_cells(queues), marks, *columns, np.zeros(queues, np.int64), np.zeros(queues, np.int64),
-        padded_cells(threads), aligned(threads * channels_kernel.EVENT, np.int32),
+        padded_cells(threads), aligned(threads * EVENT_CELL, np.int32),
     )  # fmt: skip
 
 

@@ -37,14 +37,12 @@ import numpy as np
 from headrace.gates.membership_kernel import NOTHING
 from headrace.gates.merging_kernel import fetch_lines, move_many, move_two
 from headrace.kernel import kernel
-from headrace.memory.atomics import CELL, load_acquire, load_relaxed, store_release
+from headrace.memory.atomics import CELL, EVENT_CELL, load_acquire, load_relaxed, store_release
 from headrace.memory.bundle import by_reference
 from headrace.memory.event_count import prepare, signal, sleep
 
 WAIT_NS = 1_000_000
 """A sleeper looks around at least that often."""
-EVENT = 32
-"""int32 words between two events: a pair of cache lines."""
 
 # What a step of a stage returns.
 NOTHING_DONE, PROGRESS, OVER = range(3)
@@ -81,17 +79,17 @@ class Merged(NamedTuple):
 
 @kernel
 def wake(q, thread):
-    signal(q.sleepers, thread * CELL, q.event, thread * EVENT)
+    signal(q.sleepers, thread * CELL, q.event, thread * EVENT_CELL)
 
 
 @kernel
 def ticket(q, thread):
-    return prepare(q.sleepers, thread * CELL, q.event, thread * EVENT)
+    return prepare(q.sleepers, thread * CELL, q.event, thread * EVENT_CELL)
 
 
 @kernel
 def await_wake(q, thread, number):
-    sleep(q.sleepers, thread * CELL, q.event, thread * EVENT, number, WAIT_NS)
+    sleep(q.sleepers, thread * CELL, q.event, thread * EVENT_CELL, number, WAIT_NS)
 
 
 @kernel

@@ -18,7 +18,7 @@ Checked     tests/headrace/gates (both gates), tests/litmus
 import numpy as np
 
 from headrace.kernel import kernel
-from headrace.memory.atomics import CELL, load_acquire, load_relaxed
+from headrace.memory.atomics import CELL, EVENT_CELL, load_acquire, load_relaxed
 from headrace.memory.event_count import signal
 from headrace.memory.seqlock import begin_change, begin_scan, end_change, is_whole
 
@@ -33,7 +33,7 @@ WORD_COUNT = 16  # the last three: see `log_words`
 
 # Indices into `event` (int32), a cache line apart.
 DATA_EVENT = 0
-SPACE_EVENT = 32
+SPACE_EVENT = EVENT_CELL
 
 LEAST_BOUND = 16
 LEAST_BOUND_NS = 16_000_000  # so many take no longer, though they be fewer then

@@ -41,6 +41,8 @@ from headrace.kernel import JIT
 CELL = 16
 """int64 words in a padded cell: 128 bytes, so that neither false sharing nor
 the adjacent-line prefetcher couples two cells."""
+EVENT_CELL = 32
+"""The same of futex words, which are int32."""
 
 _I8, _I32, _I64 = ir.IntType(8), ir.IntType(32), ir.IntType(64)
 _VOID_PTR = _I8.as_pointer()

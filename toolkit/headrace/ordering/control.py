@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from headrace.egress import rings
-from headrace.memory.atomics import CELL
+from headrace.memory.atomics import CELL, EVENT_CELL
 from headrace.memory.bundle import by_reference
 from headrace.memory.cells import aligned, padded_cells, publish_cell, reserved, reserved_or_less
 from headrace.ordering import pool_kernel
@@ -199,7 +199,7 @@ def allocate(
     columns = len(stages[-1].emitted)
     return PipelineArrays(
         words=padded_cells(WORD_COUNT),
-        event=aligned(PARK_EVENT + 32 * max_threads, np.int32),
+        event=aligned(PARK_EVENT + EVENT_CELL * max_threads, np.int32),
         meter=aligned(max_threads * METER_WORDS, np.int64).reshape(max_threads, METER_WORDS),
         failure=np.zeros(16, np.int64),
         reading=padded_cells(max_threads),

@@ -12,6 +12,7 @@ from typing import Any
 
 from headrace.memory.cells import read_cell
 from headrace.runtime.sections import Completion
+from headrace.workers.worker_kernel import AFTER, BEFORE
 
 SPARE_CONFIGURATIONS = 8
 """Rows for configurations that were not planned; they come round, one being in flight and one pending at most."""
@@ -75,7 +76,7 @@ class ConfigurationRows(ABC):
         if done == 0:
             return None
         self._changes_seen = change
-        before, after = (int(row) for row in control.installed[at, :2])
+        before, after = (int(control.installed[at, column]) for column in (BEFORE, AFTER))
         is_planned = 0 < after < self._first_spare
         if is_planned:
             self.planned_left -= 1

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from headrace.egress import rings
-from headrace.memory.atomics import CELL
+from headrace.memory.atomics import CELL, EVENT_CELL
 from headrace.memory.bundle import by_reference
 from headrace.memory.cells import aligned, padded_cells, publish_cell, reserved
 from headrace.progress import END_OF_TIME, MIN_TIME
@@ -110,8 +110,8 @@ def allocate(
     configurations, changes = 1 + planned + SPARE_CONFIGURATIONS, CHANGES_KEPT + planned
     return PlanArrays(
         words=padded_cells(words.WORD_COUNT),
-        event=aligned(PARK_EVENT + 32 * max_threads, np.int32),
-        signals=aligned(64, np.int32),
+        event=aligned(PARK_EVENT + EVENT_CELL * max_threads, np.int32),
+        signals=aligned(2 * EVENT_CELL, np.int32),
         meter=aligned(max_threads * METER_WORDS, np.int64).reshape(max_threads, METER_WORDS),
         failure=np.zeros(16, np.int64),
         reading=padded_cells(max_threads),

@@ -27,6 +27,7 @@ from headrace.memory.arena import CLASSES, HEAD
 from headrace.synchronization.binding import Bound, BoundTag
 from headrace.synchronization.entries import IMPORTS, entries_text, run_entry_text
 from headrace.synchronization.pieces import columns_text, rows_text
+from headrace.synchronization.words import FIRST_RESULT_VALUE
 
 _IMPORTS = """
 from headrace.codegen.modules import compiled as kernel
@@ -41,6 +42,7 @@ from headrace.references import SOURCE_SHIFT
 from headrace.synchronization.parts_kernel import part_of_text, part_of_word
 from headrace.memory.arena import COUNT as ENTRIES
 from headrace.synchronization.words import COPIED, SPARED
+from headrace.synchronization.words import RESULT_ARRIVED, RESULT_NUMBER, RESULT_PLACE, RESULT_TS
 from headrace.synchronization.words import ARRIVED, COUNT, OUT_HEAD, POSITION, SOURCE, PIECE, PIECE_WORDS, WIDTH
 from headrace.workers.worker_kernel import stopped
 
@@ -64,10 +66,10 @@ def give(me, o, l, out, i, row, ts{parameters}):
     slot = reserve_slot(o, me, l[OUT_HEAD])
     if slot < 0:
         return
-    out[0][slot] = ts
-    out[1][slot] = (i << SOURCE_SHIFT) | row
-    out[2][slot] = l[COUNT]
-    out[3][slot] = l[ARRIVED]
+    out[RESULT_TS][slot] = ts
+    out[RESULT_PLACE][slot] = (i << SOURCE_SHIFT) | row
+    out[RESULT_NUMBER][slot] = l[COUNT]
+    out[RESULT_ARRIVED][slot] = l[ARRIVED]
 {values}
     l[OUT_HEAD] += 1
     l[COUNT] += 1
@@ -331,7 +333,7 @@ def _bytes_text(fields: Mapping[str, StateField]) -> str:
 def _stored(kind: str, at: int) -> str:
     """Write a value into the result at `slot`; see `_rings_text`."""
     value = f"np.float64(np.float32(e_{at}))" if kind == "float32" else f"1 if e_{at} else 0" if kind == "bool" else f"e_{at}"
-    return f"out[{4 + at}][slot] = {value}"
+    return f"out[{FIRST_RESULT_VALUE + at}][slot] = {value}"
 
 
 __all__ = ["STATE_FULL", "generate"]

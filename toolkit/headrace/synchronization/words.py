@@ -1,6 +1,6 @@
 """What the cells and columns that workers of a plan share mean: of `control.PlanArrays`, and of private words."""
 
-from headrace.memory.atomics import CELL
+from headrace.memory.atomics import CELL, EVENT_CELL
 from headrace.workers.changes_kernel import CHANGE_WORDS
 from headrace.workers.worker_kernel import FIRST_COUNTER, PROGRAM_ENTRIES, THREADS
 
@@ -24,7 +24,7 @@ CLOSED = (CHANGE_WORDS + 13) * CELL  # inputs are to come out, and give nothing:
 WORD_COUNT = CHANGE_WORDS + 14
 
 # Indices into `signals`.
-DATA_EVENT, SPACE_EVENT = 0, 32
+DATA_EVENT, SPACE_EVENT = 0, EVENT_CELL
 
 # Cells of `input`, of each input.
 FRONTIER, ADMITTED = 0, 1
@@ -112,3 +112,8 @@ PRIVATE_WORDS = PIECE + PIECE_WORDS * (PIECES + 1)
 published; behind PIECES of them there is room for one."""
 UPDATE, FORK, JOIN = range(1, 4)
 """What KIND says; 0 while no function is called."""
+
+# Columns of a result, as `give` writes it: those of the ring (`egress.rings`), then its values.
+RESULT_TS, RESULT_PLACE, RESULT_NUMBER, RESULT_ARRIVED, FIRST_RESULT_VALUE = range(5)
+"""RESULT_PLACE: source and row of the event. RESULT_NUMBER: of the event's results, from 0. RESULT_ARRIVED: when it was
+published."""

@@ -18,7 +18,7 @@ import numpy as np
 
 from headrace.control.mapping import Mapping
 from headrace.egress import rings
-from headrace.memory.atomics import CELL
+from headrace.memory.atomics import CELL, EVENT_CELL
 from headrace.memory.bundle import by_reference
 from headrace.memory.cells import aligned, padded_cells, publish_cell, read_cell, reserved
 from headrace.progress import MIN_TIME
@@ -259,7 +259,7 @@ def allocate(
     words[COPIES_FROM], words[COPIES_TO] = copies.start, copies.stop
     return ControlArrays(
         words=words,
-        event=aligned(PARK_EVENT + 32 * max_threads, np.int32),
+        event=aligned(PARK_EVENT + EVENT_CELL * max_threads, np.int32),
         meter=aligned(max_threads * METER_WORDS, np.int64).reshape(max_threads, METER_WORDS),
         failure=np.zeros(16, np.int64),
         reading=padded_cells(max_threads),

@@ -66,11 +66,14 @@ from headrace.transactions.words import (
     THREADS,
 )
 from headrace.workers.worker_kernel import (
+    AFTER,
     BARRIER_EVENT,
     BARRIER_NS,
     BARRIER_WAITING,
+    BEFORE,
     BUSY_NS,
     IDLE_NS,
+    SEEN_AT,
     SINCE,
     SPIN,
     STATE,
@@ -219,9 +222,9 @@ def install(c, o, l, config, ts):
     old, new = c.rows[before, THREADS], c.rows[config, THREADS]
     at = change % c.met_at.size
     c.met_at[at] = now_ns()
-    c.installed[at, 0] = before
-    c.installed[at, 1] = config
-    c.installed[at, 2] = load_relaxed(c.words, SEEN)
+    c.installed[at, BEFORE] = before
+    c.installed[at, AFTER] = config
+    c.installed[at, SEEN_AT] = load_relaxed(c.words, SEEN)
     store_relaxed(c.done_at, at * CELL, 0)
     store_release(c.unsettled, at * CELL, max(old, new))
     if old != new:

@@ -13,7 +13,7 @@ Checked     tests/headrace/ordering (test_interleave_sleeping.py: who becomes ac
 
 from headrace.kernel import kernel
 from headrace.memory.atomics import CELL, exchange, load_relaxed, now_ns, pause, store_release, yield_core
-from headrace.workers.worker_kernel import THREADS, WORKER_WORDS, unpark
+from headrace.workers.worker_kernel import AFTER, BEFORE, THREADS, WORKER_WORDS, unpark
 
 # Cells of `words`; an engine's own follow.
 CONFIG = (WORKER_WORDS + 0) * CELL  # row in force
@@ -33,8 +33,8 @@ def install(c, row):
         pause()
     change = load_relaxed(c.words, CHANGE) + 1
     at = change % c.met_at.size
-    c.installed[at, 0] = load_relaxed(c.words, CONFIG)
-    c.installed[at, 1] = row
+    c.installed[at, BEFORE] = load_relaxed(c.words, CONFIG)
+    c.installed[at, AFTER] = row
     c.met_at[at] = now_ns()
     store_release(c.words, CONFIG, row)
     for worker in range(c.meter.shape[0]):

@@ -11,7 +11,7 @@ from headrace.kernel import kernel
 from headrace.memory.atomics import load_acquire
 from headrace.memory.cells import read_cell
 from headrace.workers import worker_kernel
-from headrace.workers.worker_kernel import SINCE, SPAN_WORDS, SPANS, SPANS_KEPT, STATE
+from headrace.workers.worker_kernel import SINCE, SPAN_END, SPAN_WORDS, SPANS, SPANS_KEPT, STATE
 
 STATES = ("parked", "process", "wait", "room", "barrier")
 """By the number that a worker's kernel gives them: it is not active; it processes tuples; waits for input, for room for
@@ -79,6 +79,6 @@ def spans(meter: np.ndarray, since_ns: int = 0, until_ns: int = 0) -> list[Span]
         first = max(0, after + 1 - SPANS_KEPT)
         kept = [ring[number % SPANS_KEPT].tolist() for number in range(first, before)]
         found += [Span(worker, STATES[s], b, e) for s, b, e in kept if e > since_ns]
-        if begin > 0 and (not kept or begin >= kept[-1][2]):
+        if begin > 0 and (not kept or begin >= kept[-1][SPAN_END]):
             found.append(Span(worker, STATES[state], begin, max(begin, until_ns or time.monotonic_ns())))
     return found

@@ -4,7 +4,7 @@ The kernels take the arrays that the workers of one engine share, whatever else
 these hold, as a named tuple with the fields
 
     words    int64 cells, of which the first `WORKER_WORDS` are these
-    event    int32[PARK_EVENT + 32 * workers]: futex words, a cache line apart
+    event    int32[PARK_EVENT + EVENT_CELL * workers]: futex words, a cache line apart
     meter    int64[workers, METER_WORDS]: counters that only their worker writes, and its latest spans
     failure  int64[16]: what went wrong first
 
@@ -32,6 +32,7 @@ from headrace.cores import usable_cores
 from headrace.kernel import kernel
 from headrace.memory.atomics import (
     CELL,
+    EVENT_CELL,
     compare_exchange,
     fetch_add,
     futex_wait,
@@ -61,14 +62,18 @@ THREADS = 0
 """Workers 0 to THREADS - 1 are active."""
 ROW_WORDS = 8
 
+# Columns of `installed`, of each change: configurations before and after it, and, of some engines, the events before it.
+BEFORE, AFTER, SEEN_AT = range(3)
+
 # Indices into `event`.
 BARRIER_EVENT = 0
-WATCH_EVENT = 32
-PARK_EVENT = 64  # worker r parks at PARK_EVENT + r * 32
+WATCH_EVENT = 1 * EVENT_CELL
+PARK_EVENT = 2 * EVENT_CELL  # worker r parks at PARK_EVENT + r * EVENT_CELL
 
 SPANS_KEPT = 1024
 """Of each worker: a ring of its latest spans."""
-SPAN_WORDS = 3  # state, begin, end
+SPAN_STATE, SPAN_BEGIN, SPAN_END = range(3)
+SPAN_WORDS = 3
 _COUNTERS = 16
 METER_WORDS = _COUNTERS + SPANS_KEPT * SPAN_WORDS
 """Of each worker, a multiple of a cache line: its counters, then its latest spans."""
@@ -114,13 +119,13 @@ def _keep_span(words, state, begin, end):
     """T1: the worker was in a state, from one time to another."""
     count = words[SPANS]
     last = _COUNTERS + (count - 1) % SPANS_KEPT * SPAN_WORDS
-    if count > 0 and words[last] == state and begin - words[last + 2] < LEAST_SPAN_NS:
-        words[last + 2] = end
+    if count > 0 and words[last + SPAN_STATE] == state and begin - words[last + SPAN_END] < LEAST_SPAN_NS:
+        words[last + SPAN_END] = end
         return
     at = _COUNTERS + count % SPANS_KEPT * SPAN_WORDS
-    words[at] = state
-    words[at + 1] = begin
-    words[at + 2] = end
+    words[at + SPAN_STATE] = state
+    words[at + SPAN_BEGIN] = begin
+    words[at + SPAN_END] = end
     store_release(words, SPANS, count + 1)  # T2
 
 
@@ -132,7 +137,7 @@ def stopped(c):
 @kernel
 def park(c, reading, me):
     """Sleep on the worker's own futex word until it is active or the run stops."""
-    word = PARK_EVENT + me * 32
+    word = PARK_EVENT + me * EVENT_CELL
     ticket = load_acquire(c.event, word)
     if load_acquire(reading, me * CELL) == 0 and not stopped(c):
         futex_wait(c.event, word, ticket, PARK_NS)
@@ -152,8 +157,8 @@ def await_stop(me, c):
 
 @kernel
 def unpark(c, worker):
-    fetch_add(c.event, PARK_EVENT + worker * 32, 1)
-    futex_wake(c.event, PARK_EVENT + worker * 32, 1)
+    fetch_add(c.event, PARK_EVENT + worker * EVENT_CELL, 1)
+    futex_wake(c.event, PARK_EVENT + worker * EVENT_CELL, 1)
 
 
 @kernel

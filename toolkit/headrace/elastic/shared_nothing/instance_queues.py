@@ -65,7 +65,7 @@ from headrace.gates.membership_kernel import (
     WORD_COUNT,
 )
 from headrace.kernel import kernel
-from headrace.memory.atomics import CELL, fence, load_acquire, load_relaxed, store_release
+from headrace.memory.atomics import CELL, EVENT_CELL, fence, load_acquire, load_relaxed, store_release
 from headrace.memory.bundle import by_reference
 from headrace.memory.cells import aligned, padded_cells, reserved
 from headrace.memory.event_count import signal
@@ -123,7 +123,7 @@ def allocate(routers: int, instances: int, bound: int, bound_ns: int, gate) -> Q
     merges = routers > 1
     return QueueArrays(
         words,
-        aligned(64, np.int32),
+        aligned(2 * EVENT_CELL, np.int32),
         gate.words,
         gate.event,
         end,
