@@ -26,7 +26,7 @@ ROOMS = [
 FILES = [
     "__main__",
     "cli", "demo", "doctor", "lab", "lesson", "tour", "counterfactual", "controllers", "prometheus", "report", "kernel",
-    "arguments", "changes", "cores", "errors", "linkable", "loopback", "names", "progress", "rates", "references",
+    "arguments", "callers", "changes", "cores", "errors", "linkable", "loopback", "names", "progress", "rates", "references",
     "remembering", "summary", "windows",
 ]  # fmt: skip
 

@@ -25,7 +25,7 @@ from headrace.memory.atomics import CELL
 from headrace.memory.bundle import named
 from headrace.memory.cells import read_cell, reserved
 from headrace.memory.event_count import signal
-from headrace.progress import END_OF_TIME
+from headrace.progress import END_OF_TIME, NEVER
 from headrace.transactions import control, words
 from headrace.transactions.build import Built
 from headrace.transactions.control import Configuration
@@ -249,7 +249,7 @@ class Executors:
         merged_log_kernel.join_reader(self.gate, 0, 0, 1)
         records, operations = len(self.events.values), control.operations_of(self.capacity, self.operations)
         rows = reserved(records + 2 + 2 * operations, np.int64)
-        rows[:records], rows[records] = self.events.values, words.NEVER
+        rows[:records], rows[records] = self.events.values, NEVER
         self.c = control.allocate(
             threads, records, self.capacity, operations, len(self.planned), max_delay_ns=self.max_delay_ns,
             table_rows=rows, table_places=np.array([[0, 0, 1], [records, records + 2, 2]]),

@@ -56,8 +56,8 @@ The packages and modules of the source. Each imports only from those below it::
     kernel                     how every kernel is compiled
     reference                  what every operator means, in plain Python: specification and oracle
 
-    arguments caches changes cores errors linkable loopback names progress rates references remembering summary windows
-                               leaves, open to all
+    arguments caches callers changes cores errors linkable loopback names progress rates references remembering summary
+    windows                    leaves, open to all
 
 Two more packages see this one: `headrace_widgets`, the dashboard, and `headrace_bench`, benchmarks and the
 papers' experiments, which is part of the source tree only. `headrace_datasets` makes input and sees nothing.

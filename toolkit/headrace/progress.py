@@ -15,6 +15,9 @@ MIN_TIME = -(2**62)
 END_OF_TIME = 2**62
 """Watermark after the last tuple: above every event time and window boundary."""
 
+NEVER = 2**63 - 1
+"""What is still to come at such a place, time or count does not come."""
+
 DELTA = 1
 """The smallest step of event time, the papers' delta: one unit of the column."""
 

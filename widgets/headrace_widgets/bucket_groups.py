@@ -7,7 +7,8 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-BUCKETS = 1024
+from headrace.references import BUCKETS
+
 GROUP = 16
 """Buckets in a cell's column."""
 GROUPS = BUCKETS // GROUP

@@ -10,6 +10,7 @@ import ipywidgets as w
 import numpy as np
 from bokeh.models import ColumnDataSource, FixedTicker, HoverTool, LinearColorMapper, Range1d
 
+from headrace.metrics.by_worker import STATES
 from headrace_widgets import palette
 from headrace_widgets.controls.shown import Shown
 from headrace_widgets.live_plot import LiveFigure, LivePlot
@@ -20,8 +21,6 @@ from headrace_widgets.target import Target
 SECONDS = 1.0
 EVERY_S = 2.0
 """It costs as much as several updates of all the rest: thousands of spans are read."""
-STATES = ("parked", "process", "wait", "room", "barrier")
-"""As `spans` calls them; their places are their numbers on the page."""
 _WORDS = ("not active", "processes", "waits for input", "waits for room", "waits for other threads")
 _NUMBER = {state: number for number, state in enumerate(STATES)}
 COLUMNS = ["thread", "state", "begin", "end", "ms"]

@@ -20,10 +20,10 @@ import traceback
 import warnings
 from collections import deque
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 from headrace.arguments import check_seconds, is_whole_number
+from headrace.callers import HOUSE
 from headrace.changes import Change
 from headrace.control.cost_model import CostModel, Prediction
 from headrace.control.decisions import Decision, DecisionLog
@@ -34,7 +34,6 @@ from headrace.control.requests import Request
 from headrace.errors import ControllerWarning, HeadraceError, ParameterError, RunStoppedError
 from headrace.names import closest
 
-_HOUSE = str(Path(__file__).resolve().parents[1])
 POLICIES = (
     "Threshold", "ProactiveJoin", "ProactiveOperations", "LoadBalancer", "Schedule", "AdaptiveScheme", "AdaptivePlan",
 )  # fmt: skip
@@ -331,7 +330,7 @@ def _wish(request: Request) -> tuple[Any, ...]:
 def _warn(text: str, error: BaseException) -> None:
     """Warn at the user's line that failed; without a registry, since another run's warning is another one."""
     frames = traceback.extract_tb(error.__traceback__)
-    users = [frame for frame in frames if not frame.filename.startswith((_HOUSE, "<string>"))]
+    users = [frame for frame in frames if not frame.filename.startswith((HOUSE, "<string>"))]
     place = (users or frames)[-1]
     warnings.warn_explicit(text, ControllerWarning, place.filename, place.lineno or 0)
 

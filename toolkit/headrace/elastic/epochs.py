@@ -47,6 +47,7 @@ from headrace.memory.atomics import (
 from headrace.memory.bundle import by_reference
 from headrace.memory.cells import aligned, padded_cells
 from headrace.memory.event_count import cancel, prepare, signal, sleep
+from headrace.progress import NEVER
 from headrace.references import BUCKETS
 from headrace.workers.worker_kernel import (
     AFTER,
@@ -134,7 +135,7 @@ def allocate(
     """Allocate with configuration 0 in force and nobody active."""
     words = padded_cells(WORD_COUNT)
     words[BATCH] = batch_ns
-    plan_at = np.full(planned + 1, np.iinfo(np.int64).max)
+    plan_at = np.full(planned + 1, NEVER)
     ring = EPOCH_RING + planned  # all planned ones may be over before anybody takes note of the first
     return ControlArrays(
         words=words,

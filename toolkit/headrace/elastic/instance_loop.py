@@ -25,7 +25,6 @@ Source      STRETCH, Algorithms 2 and 4, with the corrections named in
             `epochs`.
 """
 
-import numpy as np
 from headrace.gates.merged_log_kernel import (
     advance,
     close_membership,
@@ -87,7 +86,7 @@ from headrace.workers.worker_kernel import (
     unpark,
 )
 from headrace.egress.rings import publish, start_mark, switch_behind
-from headrace.progress import END_OF_TIME
+from headrace.progress import END_OF_TIME, NEVER
 from headrace.references import HEARTBEAT
 
 # What an instance keeps for itself: words of `l`.
@@ -110,8 +109,6 @@ FREE = PROGRAM + PROGRAM_ENTRIES  # the operator's own words begin here
 
 PRIVATE_WORDS = 64
 """Of an instance, at least: no other one shares a cache line of them."""
-
-NEVER = np.iinfo(np.int64).max
 
 
 @kernel

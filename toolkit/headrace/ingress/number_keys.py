@@ -8,8 +8,7 @@ import pyarrow as pa
 from headrace.ingress import columns, keys_kernel
 from headrace.ingress.key_tables import KeyTable
 from headrace.ingress.sorting import argsort
-
-_NAN_BITS = np.int64(0x7FF8000000000000)
+from headrace.memory.words import NAN_BITS
 
 
 class IntTable(KeyTable):
@@ -58,7 +57,7 @@ class FloatTable(KeyTable):
         values = columns.floats(array).astype(np.float64) + 0.0  # -0.0 + 0.0 is 0.0
         bits = values.view(np.int64)
         return self.run(
-            len(array), keys_kernel.encode_words, np.where(np.isnan(values), _NAN_BITS, bits).view(np.uint64)
+            len(array), keys_kernel.encode_words, np.where(np.isnan(values), NAN_BITS, bits).view(np.uint64)
         )
 
     def decode(self, ids: np.ndarray, kind: pa.DataType) -> pa.Array:

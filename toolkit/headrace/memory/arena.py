@@ -35,7 +35,7 @@ import numpy as np
 from headrace.kernel import kernel
 from headrace.memory.atomics import CELL, fetch_add
 from headrace.memory.cells import read_cell, read_cells, reserved, reserved_or_less
-from headrace.memory.seeded import Seed, draw_seed
+from headrace.memory.seeded import draw_seed, seed_at
 from headrace.memory.words import clear_words
 
 CLASSES = 48
@@ -69,9 +69,7 @@ def used_bytes(free: np.ndarray, arena: np.ndarray) -> int:
 @kernel(borrows=True)
 def seed_of(arena):
     """Return the seed of the hashes of what lies in the arena."""
-    return Seed(
-        np.uint64(arena[SEED]), np.uint64(arena[SEED + 1]), np.uint64(arena[SEED + 2]), np.uint64(arena[SEED + 3])
-    )
+    return seed_at(arena, SEED)
 
 
 @kernel(borrows=True)

@@ -72,6 +72,12 @@ else:
         return np.uint64((product >> 64) ^ (product & 0xFFFFFFFFFFFFFFFF))
 
 
+@kernel(borrows=True)
+def seed_at(words, at):
+    """Return the seed that lies in four words from `at` on."""
+    return Seed(np.uint64(words[at]), np.uint64(words[at + 1]), np.uint64(words[at + 2]), np.uint64(words[at + 3]))
+
+
 @kernel
 def seeded(word, seed):
     """Hash one uint64; see the module's definition."""

@@ -20,17 +20,17 @@ from numba.extending import intrinsic
 
 from headrace.kernel import JIT, kernel
 
-_NAN_BITS = 0x7FF8000000000000
+NAN_BITS = 0x7FF8000000000000
 _INFINITY_BITS = 0x7FF0000000000000
-_ALL_BUT_SIGN = 0x7FFFFFFFFFFFFFFF
-NAN_RANK = _ALL_BUT_SIGN
+ALL_BUT_SIGN = 0x7FFFFFFFFFFFFFFF
+NAN_RANK = ALL_BUT_SIGN
 
 
 @kernel(borrows=True)
 def float_bits(value, bits):
     """Bits that are equal for equal values: NaN equals NaN, -0.0 equals 0.0."""
     if value != value:
-        return np.int64(_NAN_BITS)
+        return np.int64(NAN_BITS)
     if value == 0.0:
         return np.int64(0)
     return bits
@@ -39,12 +39,12 @@ def float_bits(value, bits):
 @kernel(borrows=True)
 def float_rank(word):
     """Integer that orders as the float of these bits does: -0.0 with 0.0, NaN last."""
-    magnitude = word & _ALL_BUT_SIGN
+    magnitude = word & ALL_BUT_SIGN
     if magnitude > _INFINITY_BITS:
         return np.int64(NAN_RANK)
     if magnitude == 0:
         return np.int64(0)
-    return word ^ ((word >> 63) & _ALL_BUT_SIGN)
+    return word ^ ((word >> 63) & ALL_BUT_SIGN)
 
 
 def _is_row(dtype, array, *integers) -> bool:

@@ -8,6 +8,10 @@ from typing import Any
 
 import numpy as np
 
+STATES = ("parked", "process", "wait", "room", "barrier")
+"""Of a worker, by the number that its kernel gives them: it is not active; it processes tuples; waits for input, for room for
+results, for other workers."""
+
 # Of a handful of workers, several times a second: plain Python, where NumPy spends most of its time on being called.
 
 

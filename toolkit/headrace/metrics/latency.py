@@ -9,7 +9,8 @@ import numpy as np
 from headrace.kernel import kernel
 
 _PARTS = 16
-_BINS = 64 * _PARTS
+BINS = 64 * _PARTS
+"""Of a histogram: `LatencyHistogram.counts` has so many."""
 
 
 @kernel
@@ -46,7 +47,7 @@ class LatencyHistogram:
     """
 
     def __init__(self, counts: np.ndarray | None = None, largest_ns: int = 0):
-        self._counts = np.zeros(_BINS, np.int64) if counts is None else np.array(counts, np.int64)
+        self._counts = np.zeros(BINS, np.int64) if counts is None else np.array(counts, np.int64)
         self._max = largest_ns
         if not largest_ns and counts is not None and self._counts.any():
             self._max = int(2 ** ((np.flatnonzero(self._counts)[-1] + 1) / _PARTS))
@@ -77,7 +78,7 @@ class LatencyHistogram:
     @property
     def mean_ms(self) -> float:
         """Each duration taken as the middle of its bin; NaN without observations."""
-        middles = 2 ** ((np.arange(_BINS) + 0.5) / _PARTS) / 1e6
+        middles = 2 ** ((np.arange(BINS) + 0.5) / _PARTS) / 1e6
         return float(self._counts @ middles / self.count) if self.count else float("nan")
 
     @property

@@ -41,7 +41,6 @@ from headrace.ordering.words import (
     MAY_BE_ALONE,
     MOST,
     NEEDS_TIME,
-    NEVER,
     NONBLOCKING,
     OUT_STRIDE,
     OWN,
@@ -65,7 +64,7 @@ from headrace.ordering.words import (
     WORD_COUNT,
     WORK_WORDS,
 )
-from headrace.progress import MIN_TIME
+from headrace.progress import MIN_TIME, NEVER
 from headrace.runtime.configuration_rows import CHANGES_KEPT, SPARE_CONFIGURATIONS
 from headrace.workers.worker_kernel import METER_WORDS, PARK_EVENT, ROW_WORDS, THREADS
 

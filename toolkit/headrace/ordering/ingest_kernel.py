@@ -22,7 +22,6 @@ from headrace.ordering.words import (
     INGESTING,
     INPUT_OVER,
     MASK,
-    NEVER,
     NEXT,
     NULLS,
     ORIGIN,
@@ -36,7 +35,7 @@ from headrace.ordering.words import (
     TEXTS_TOLD,
     TS,
 )
-from headrace.progress import END_OF_TIME
+from headrace.progress import END_OF_TIME, NEVER
 from headrace.references import HEARTBEAT
 from headrace.workers.changes_kernel import install
 

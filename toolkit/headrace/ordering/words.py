@@ -4,8 +4,6 @@ from headrace.memory.atomics import CELL
 from headrace.workers.changes_kernel import CHANGE_WORDS
 from headrace.workers.worker_kernel import FIRST_COUNTER, PROGRAM_ENTRIES, THREADS
 
-NEVER = 2**63 - 1
-
 # Cells of `words`, after the workers' own and those of changes.
 PLANNED = (CHANGE_WORDS + 0) * CELL  # planned changes so far
 INGESTING = (CHANGE_WORDS + 1) * CELL  # somebody takes records from the gate

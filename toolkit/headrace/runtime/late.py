@@ -1,17 +1,14 @@
-"""The warning about rows that were dropped as late: its text, and the user's line that it points to."""
+"""The warning about rows that were dropped as late."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
-from pathlib import Path
 
 from headrace.ingress.readers import display_name
 from headrace.names import listed
 from headrace.runtime.sources import Source
 from headrace.summary import duration_text
 
-_HOUSE = str(Path(__file__).resolve().parents[1])
 _MOST = 4
 """Sources that are named; of more it is said how many there are."""
 
@@ -39,11 +36,3 @@ def late_rows_text(sources: Sequence[Source]) -> str:
 def _described(source: Source) -> str:
     name, node = display_name(source.feed.inlet.branch.source), source.node
     return name if node.lateness is None else f"{name} with lateness={duration_text(node.lateness, node.unit)}"
-
-
-def depth_of_caller() -> int:
-    """Return the `stacklevel` with which the caller's warning points to the line outside the package that led to it."""
-    depth, frame = 1, sys._getframe(1)
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(_HOUSE):
-        depth, frame = depth + 1, frame.f_back
-    return depth

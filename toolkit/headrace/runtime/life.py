@@ -6,9 +6,10 @@ import time
 import warnings
 from typing import Self
 
+from headrace.callers import depth_of_caller
 from headrace.errors import HeadraceError, LateRowsWarning, RunFailedError, RunStoppedError
 from headrace.runtime import registry
-from headrace.runtime.late import depth_of_caller, late_rows_text
+from headrace.runtime.late import late_rows_text
 from headrace.runtime.run import STOPPED, Execution, told_beside
 from headrace.runtime.sources import with_most_late
 from headrace.summary import Summarised

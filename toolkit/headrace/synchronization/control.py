@@ -12,7 +12,7 @@ from headrace.egress import rings
 from headrace.memory.atomics import CELL, EVENT_CELL
 from headrace.memory.bundle import by_reference
 from headrace.memory.cells import aligned, padded_cells, publish_cell, reserved
-from headrace.progress import END_OF_TIME, MIN_TIME
+from headrace.progress import END_OF_TIME, MIN_TIME, NEVER
 from headrace.runtime.configuration_rows import CHANGES_KEPT, SPARE_CONFIGURATIONS
 from headrace.synchronization import words
 from headrace.synchronization.layout import Layout
@@ -130,7 +130,7 @@ def allocate(
         dependents=np.zeros(queues * queues, np.int64),
         owned=np.zeros(queues, np.int64),
         rows=np.zeros((configurations, ROW_WORDS), np.int64),
-        plan_at=np.full(planned + 1, words.NEVER),
+        plan_at=np.full(planned + 1, NEVER),
         plan_row=np.zeros(planned + 1, np.int64),
         met_at=np.zeros(changes, np.int64),
         done_at=np.zeros(changes, np.int64),
@@ -173,7 +173,7 @@ def write_plan(
         at += len(dependents)
         cell = number * words.QUEUE_CELLS * CELL
         c.queue[cell : cell + words.QUEUE_CELLS * CELL] = 0
-        c.queue[cell + words.DONE_TS], c.queue[cell + words.WAKE_AT] = MIN_TIME, words.NEVER
+        c.queue[cell + words.DONE_TS], c.queue[cell + words.WAKE_AT] = MIN_TIME, NEVER
     for number in range(len(c.given)):
         own = layout.queues_from(number)
         c.given[number, [words.FIRST_QUEUE, words.END_QUEUE]] = own[0], own[-1] + 1
@@ -201,4 +201,4 @@ def activate(c: PlanArrays, out: Any, is_ordered: bool = True) -> None:
         publish_cell(c.reading, worker * CELL, 1)
     rings.start_mark(out, len(c.reading) // CELL, MIN_TIME if is_ordered else END_OF_TIME - 1, MIN_TIME)
     if not is_ordered:
-        publish_cell(c.words, words.RELEASED, words.NEVER)
+        publish_cell(c.words, words.RELEASED, NEVER)

@@ -76,7 +76,7 @@ from headrace.memory.atomics import (
     view_i64,
 )
 from headrace.memory.event_count import LOST_NS, cancel, doze, prepare, signal
-from headrace.progress import END_OF_TIME
+from headrace.progress import END_OF_TIME, NEVER
 from headrace.references import SOURCE_SHIFT
 from headrace.synchronization.words import (
     ADMITTED,
@@ -100,7 +100,6 @@ from headrace.synchronization.words import (
     INPUT_CELLS,
     LOST_WAKEUPS,
     MERGED,
-    NEVER,
     PASSED,
     PENDING,
     PLANNED,

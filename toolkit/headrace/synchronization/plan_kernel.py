@@ -40,7 +40,7 @@ from headrace.memory.atomics import (
     yield_core,
 )
 from headrace.memory.event_count import cancel, prepare, signal, sleep
-from headrace.progress import END_OF_TIME
+from headrace.progress import END_OF_TIME, NEVER
 from headrace.synchronization.mailbox_kernel import earliest, merged_rows
 from headrace.synchronization.tree_kernel import fork_below, node_cell, rest, run_node, wanted_above
 from headrace.synchronization.words import (
@@ -48,7 +48,6 @@ from headrace.synchronization.words import (
     DATA_WAITING,
     DUE,
     LEAVES,
-    NEVER,
     NEXT_LEAF,
     OVER,
     PLANNED,

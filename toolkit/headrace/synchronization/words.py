@@ -4,8 +4,6 @@ from headrace.memory.atomics import CELL, EVENT_CELL
 from headrace.workers.changes_kernel import CHANGE_WORDS
 from headrace.workers.worker_kernel import FIRST_COUNTER, PROGRAM_ENTRIES, THREADS
 
-NEVER = 2**63 - 1
-
 # Cells of `words`, after the workers' own and those of changes.
 STARTED = (CHANGE_WORDS + 0) * CELL  # somebody gives the first state to the leaves
 PLANNED = (CHANGE_WORDS + 1) * CELL  # planned changes so far

@@ -40,7 +40,7 @@ from headrace.memory.event_count import (
     signal,
     sleep,
 )
-from headrace.progress import END_OF_TIME, MIN_TIME
+from headrace.progress import END_OF_TIME, MIN_TIME, NEVER
 from headrace.references import HEARTBEAT
 from headrace.transactions.phases_kernel import hold, install, is_asked
 from headrace.transactions.words import (
@@ -57,7 +57,6 @@ from headrace.transactions.words import (
     HUNGRY,
     MAX_DELAY,
     NARROW,
-    NEVER,
     OVER,
     PLACE,
     PLANNED,

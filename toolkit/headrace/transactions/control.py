@@ -21,7 +21,7 @@ from headrace.egress import rings
 from headrace.memory.atomics import CELL, EVENT_CELL
 from headrace.memory.bundle import by_reference
 from headrace.memory.cells import aligned, padded_cells, publish_cell, read_cell, reserved
-from headrace.progress import MIN_TIME
+from headrace.progress import MIN_TIME, NEVER
 from headrace.references import BUCKETS
 from headrace.runtime.configuration_rows import CHANGES_KEPT, SPARE_CONFIGURATIONS
 from headrace.transactions.skip_chains_kernel import FINGER_WORDS, LEVELS
@@ -39,7 +39,6 @@ from headrace.transactions.words import (
     LOCK,
     MAX_DELAY,
     MVLK,
-    NEVER,
     NONE,
     OPERATIONS,
     PARTITION,

@@ -49,7 +49,7 @@ from headrace.memory.atomics import (
     store_release,
 )
 from headrace.memory.cells import reserved
-from headrace.memory.seeded import SEED_WORDS, Seed, draw_seed, seeded
+from headrace.memory.seeded import SEED_WORDS, draw_seed, seed_at, seeded
 
 MASK, ROOM, SEED, USED = 0, 1, 4, CELL
 PLACES = 2 * CELL
@@ -86,10 +86,7 @@ def find_direct(key, least, last):
 @kernel(borrows=True)
 def home_of(index, key):
     """The number of the place where to look for a key first."""
-    seed = Seed(
-        np.uint64(index[SEED]), np.uint64(index[SEED + 1]), np.uint64(index[SEED + 2]), np.uint64(index[SEED + 3])
-    )
-    return np.int64(seeded(np.uint64(np.int64(key)), seed) & np.uint64(index[MASK]))
+    return np.int64(seeded(np.uint64(np.int64(key)), seed_at(index, SEED)) & np.uint64(index[MASK]))
 
 
 @kernel(borrows=True)

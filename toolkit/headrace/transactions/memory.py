@@ -45,11 +45,11 @@ from headrace.ingress.ordered_texts import OrderedTexts
 from headrace.memory.arena import ARENA_WORDS, COUNT, FIRST, allocate_arena, used_bytes
 from headrace.memory.atomics import CELL
 from headrace.memory.cells import reserved
+from headrace.progress import NEVER
 from headrace.reference.containers import first_value
 from headrace.transactions import index_kernel, layout
 from headrace.transactions.content import Held, HeldTable, TablesAt, exact_sum
 from headrace.transactions.tables import Table
-from headrace.transactions.words import NEVER
 
 PRESENT = 0
 """Word of a row, where unknown keys are inserted."""

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from headrace.arguments import is_whole_number
+from headrace.callers import depth_of_caller
 from headrace.control.mapping import Mapping as Buckets
 from headrace.errors import ParameterError, ReconfigurationError, UnsafeResultsWarning
 from headrace.gates.membership_kernel import wake_readers
@@ -25,7 +26,6 @@ from headrace.memory.atomics import CELL
 from headrace.memory.cells import read_cell
 from headrace.references import BUCKETS
 from headrace.runtime.configuration_rows import ConfigurationRows
-from headrace.runtime.late import depth_of_caller
 from headrace.runtime.sections import Capabilities, Control
 from headrace.transactions import words
 from headrace.transactions.control import (

@@ -48,6 +48,7 @@ from headrace.memory.atomics import (
     store_release,
     yield_core,
 )
+from headrace.progress import NEVER
 from headrace.transactions.key_sets_kernel import SET_AT, SET_END
 from headrace.transactions.multiversion_kernel import (
     is_valid,
@@ -66,7 +67,6 @@ from headrace.transactions.words import (
     EXECUTE_AT,
     LAST,
     LOWERED,
-    NEVER,
     NEXT,
     NODE_AT,
     NODE_END,

@@ -3,8 +3,6 @@
 from headrace.memory.atomics import CELL
 from headrace.workers.worker_kernel import FIRST_COUNTER, PROGRAM_ENTRIES, THREADS, WORKER_WORDS
 
-NEVER = 2**63 - 1
-
 # Cells of `words`, after the workers' own.
 CONFIG = (WORKER_WORDS + 0) * CELL  # row in force
 PHASE = (WORKER_WORDS + 1) * CELL  # barriers that were passed

@@ -10,12 +10,10 @@ import numpy as np
 from headrace.kernel import kernel
 from headrace.memory.atomics import load_acquire
 from headrace.memory.cells import read_cell
+from headrace.metrics.by_worker import STATES
 from headrace.workers import worker_kernel
 from headrace.workers.worker_kernel import SINCE, SPAN_END, SPAN_WORDS, SPANS, SPANS_KEPT, STATE
 
-STATES = ("parked", "process", "wait", "room", "barrier")
-"""By the number that a worker's kernel gives them: it is not active; it processes tuples; waits for input, for room for
-results, for other workers."""
 _FIRST_SPAN = worker_kernel.METER_WORDS - SPANS_KEPT * SPAN_WORDS
 
 

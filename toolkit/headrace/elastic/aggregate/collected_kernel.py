@@ -18,10 +18,9 @@ import numpy as np
 from headrace.kernel import kernel
 from headrace.memory.arena import COUNT, FIRST, SEED
 from headrace.memory.lists_kernel import list_append, word_less
-from headrace.memory.words import NAN_RANK, float_rank
+from headrace.memory.words import ALL_BUT_SIGN, NAN_RANK, float_rank
 
 _SIGN = -(2**63)
-_ALL_BUT_SIGN = 2**63 - 1
 _FEW = 12
 """Words that are sorted rather than divided."""
 
@@ -45,7 +44,7 @@ def rank_floats(arena, first, count):
 @kernel(borrows=True)
 def float_of_rank(rank):
     """The float that `rank_floats` made a rank of; 0.0 of -0.0."""
-    return np.int64(rank ^ ((rank >> 63) & _ALL_BUT_SIGN)).view(np.float64)
+    return np.int64(rank ^ ((rank >> 63) & ALL_BUT_SIGN)).view(np.float64)
 
 
 @kernel(borrows=True)

@@ -83,7 +83,7 @@ from headrace.elastic.instance_loop import IN_FORCE
 from headrace.elastic.join.join_kernel import GROUP, LEFT, NEITHER, RIGHT, SIZE, forget
 from headrace.kernel import kernel
 from headrace.memory.atomics import CELL, fetch_add, prefetch, view_i64
-from headrace.memory.seeded import Seed, seeded_pair
+from headrace.memory.seeded import seed_at, seeded_pair
 from headrace.references import BUCKET_BITS, BUCKET_MASK, ROW_MASK, SOURCE_SHIFT
 
 BLOCK_ROWS = 8
@@ -155,7 +155,7 @@ def mixed(first, second):
 @kernel
 def twist(bits, before, words):
     """A hash that nobody outside can compute, of a value that must be equal and of those `before` it."""
-    seed = Seed(words[0], words[1], words[2], words[3])
+    seed = seed_at(words, 0)
     return np.int64(seeded_pair(np.uint64(np.int64(bits)), np.uint64(np.int64(before)), seed) >> np.uint64(1))
 
 

@@ -10,13 +10,13 @@ from headrace.elastic.shared_nothing.router import (
     COPIES,
     DIRECTORY_WIDTH,
     KEYS_NEEDED,
-    NEVER,
     SOURCE,
 )
 from headrace.ingress.store import CHUNK, CHUNK_SHIFT, KEYS, OFFSETS, TS
 from headrace.ingress.store_kernel import entry_of, keys_between, place_of, validity_at, values_at
 from headrace.kernel import kernel
 from headrace.memory.atomics import view_i32, view_i64, view_u8
+from headrace.progress import NEVER
 from headrace.references import BUCKET_MASK, SOURCE_SHIFT
 
 

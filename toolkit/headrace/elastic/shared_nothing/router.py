@@ -43,7 +43,6 @@ TO_OWNERS, TO_ALL, BY_POSITION = range(3)
 
 BATCH = 1024
 """Tuples a router forwards at once, at most."""
-NEVER = np.iinfo(np.int64).max
 
 
 @by_reference

@@ -48,7 +48,6 @@ from headrace.elastic.shared_nothing.router import (
     CONFIG,
     COPIES,
     NEEDS_MEMORY,
-    NEVER,
     NEXT_CONFIG,
     OVER,
     PLANNED,
@@ -67,7 +66,7 @@ from headrace.gates.reader_kernel import await_records
 from headrace.ingress.store import CHUNK_SHIFT
 from headrace.kernel import kernel
 from headrace.memory.atomics import CELL, load_acquire, load_relaxed, now_ns, store_relaxed
-from headrace.progress import END_OF_TIME
+from headrace.progress import END_OF_TIME, NEVER
 from headrace.references import BUCKET_MASK, HEARTBEAT, ROW_MASK, SOURCE_SHIFT
 from headrace.workers.worker_kernel import SPIN, stopped
 

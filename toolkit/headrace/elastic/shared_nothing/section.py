@@ -45,6 +45,7 @@ from headrace.memory.bundle import named
 from headrace.memory.cells import read_cell
 from headrace.memory.event_count import signal
 from headrace.metrics.snapshot import OperatorMetrics
+from headrace.progress import NEVER
 from headrace.references import row_of, source_of, tuple_reference
 from headrace.runtime.sections import Moment, Task
 from headrace.workers.spans import counters
@@ -109,7 +110,7 @@ class SharedNothingSection(ElasticSection):
             sources, instances, self.options.capacity_for(sources), self.options.bound_ns, self.gate
         )
         # The instances learn of planned changes from their queues.
-        unplanned = {"plan_at": np.full(1, router.NEVER), "plan_config": np.zeros(1, np.int64)}
+        unplanned = {"plan_at": np.full(1, NEVER), "plan_config": np.zeros(1, np.int64)}
         self._instance_control = epochs.ControlArrays(**{**self.control._asdict(), **unplanned})
         self._transfers = np.zeros((ALL_EPOCHS + 1, 2), np.int64)
         self._directories = allocate_directories(instances * sources, program.value_columns).reshape(
