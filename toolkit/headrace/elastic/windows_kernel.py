@@ -1,7 +1,6 @@
 """Which windows a tuple falls into, and how many tuples in a row fall into the same ones."""
 
-from headrace.ingress.store import CHUNK_SHIFT
-from headrace.ingress.store_kernel import rest_of_chunk
+from headrace.ingress.store_kernel import chunk_of, rest_of_chunk
 from headrace.kernel import kernel
 
 
@@ -22,7 +21,7 @@ def end_of_run(ts, refs, first, turn, rows_follow):
     last = ts.size - 1
     ref = refs[first]
     if rows_follow:
-        if ts[last] < turn and refs[last] - ref == last - first and refs[last] >> CHUNK_SHIFT == ref >> CHUNK_SHIFT:
+        if ts[last] < turn and refs[last] - ref == last - first and chunk_of(refs[last]) == chunk_of(ref):
             return last + 1  # as a rule
     end = first + 1
     stop = min(last + 1, first + rest_of_chunk(ref))

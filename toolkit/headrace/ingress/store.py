@@ -45,6 +45,16 @@ DIRECTORY_CHUNKS = 1 << 16
 TS, OFFSETS, KEYS, FIRST_VALUE = 0, 1, 2, 3
 
 
+def chunk_of(row):
+    """The number of a row's chunk; of an array of rows, of each. In kernels it is `store_kernel.chunk_of`."""
+    return row >> CHUNK_SHIFT
+
+
+def place_of(row):
+    """A row's place within its chunk, likewise."""
+    return row & (CHUNK - 1)
+
+
 def directory_width(value_columns: int) -> int:
     """Directory entries per chunk: times, offsets, keys, then values and validity of each column."""
     return FIRST_VALUE + 2 * value_columns
@@ -225,7 +235,7 @@ class Store:
 
     def release(self, horizon: int) -> None:
         """Free every chunk, every payload and what addresses lead into whose last ts is below `horizon`."""
-        current = self.rows >> CHUNK_SHIFT
+        current = chunk_of(self.rows)
         while self.first_chunk < current:
             chunk = self.chunks.get(self.first_chunk)
             if chunk is not None and chunk.last_ts >= horizon:
@@ -238,7 +248,7 @@ class Store:
 
     def release_rows(self, row: int) -> None:
         """Free every chunk that has only rows before this one, of a store without payload and addresses."""
-        while self.first_chunk < row >> CHUNK_SHIFT:
+        while self.first_chunk < chunk_of(row):
             self._free_first()
 
     def _free_first(self) -> None:
@@ -259,15 +269,15 @@ class Store:
 
     def ts_of(self, row: int) -> int:
         """The event time of a live row."""
-        return int(self.chunks[row >> CHUNK_SHIFT].ts[row & (CHUNK - 1)])
+        return int(self.chunks[chunk_of(row)].ts[place_of(row)])
 
     def column(self, name: str, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
         """Gather a kernel column of live rows (with its validity)."""
         index = self.names.index(name)
         out = np.empty(len(rows), self.dtypes[index])
         valid = None
-        numbers = rows >> CHUNK_SHIFT
-        inside = rows & (CHUNK - 1)
+        numbers = chunk_of(rows)
+        inside = place_of(rows)
         for number in np.unique(numbers):
             chunk = self.chunks[int(number)]
             where = numbers == number

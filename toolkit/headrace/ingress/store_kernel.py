@@ -23,9 +23,15 @@ from headrace.references import ROW_MASK, SOURCE_SHIFT
 
 
 @kernel
+def chunk_of(row):
+    """The number of a row's chunk; of a tuple's reference, with its source. Outside of kernels it is `store.chunk_of`."""
+    return row >> CHUNK_SHIFT
+
+
+@kernel
 def entry_of(row, width):
     """Where the entry of a row's chunk begins, in a directory of `width` addresses per chunk."""
-    return ((row >> CHUNK_SHIFT) & (DIRECTORY_CHUNKS - 1)) * width
+    return (chunk_of(row) & (DIRECTORY_CHUNKS - 1)) * width
 
 
 @kernel

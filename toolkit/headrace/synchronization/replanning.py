@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from headrace.ingress.store import CHUNK_SHIFT
+from headrace.ingress.store import chunk_of
 from headrace.kernel import compile_now
 from headrace.memory.cells import read_cells
 from headrace.synchronization import control, dealing_kernel, words
@@ -129,7 +129,7 @@ class Replanning:
         c, x, column = section.control, section.directories, section.feeders[number].tag_column
         runs = waiting(c, x, number)
         first, end = runs[:, words.FIRST], runs[:, words.END]
-        most = end - first if column >= 0 else (end - 1 >> CHUNK_SHIFT) - (first >> CHUNK_SHIFT) + 1
+        most = end - first if column >= 0 else chunk_of(end - 1) - chunk_of(first) + 1
         dealt = np.empty((int(most.sum()), dealing_kernel.DEALT_WORDS), np.int64)
         count = dealing_kernel.deal(c, x, number, runs, np.array(layout.routes[number], np.int64), column, dealt)
         return dealt[:count]

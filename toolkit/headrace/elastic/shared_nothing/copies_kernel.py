@@ -12,8 +12,8 @@ from headrace.elastic.shared_nothing.router import (
     KEYS_NEEDED,
     SOURCE,
 )
-from headrace.ingress.store import CHUNK, CHUNK_SHIFT, KEYS, OFFSETS, TS
-from headrace.ingress.store_kernel import entry_of, keys_between, place_of, validity_at, values_at
+from headrace.ingress.store import CHUNK, KEYS, OFFSETS, TS
+from headrace.ingress.store_kernel import chunk_of, entry_of, keys_between, place_of, validity_at, values_at
 from headrace.kernel import kernel
 from headrace.memory.atomics import view_i32, view_i64, view_u8
 from headrace.progress import NEVER
@@ -23,7 +23,7 @@ from headrace.references import BUCKET_MASK, SOURCE_SHIFT
 @kernel
 def note_origin(t, row, r, to):
     """Remember what a private row is a copy of: a failure shows the user the tuple itself."""
-    view_i64(t.origin[r, (to >> CHUNK_SHIFT) & 1], CHUNK)[place_of(to)] = row
+    view_i64(t.origin[r, chunk_of(to) & 1], CHUNK)[place_of(to)] = row
 
 
 @kernel
@@ -71,7 +71,7 @@ def count_keys_room(c, t):
     least = NEVER
     for r in range(member.size):
         if member[r] != 0:
-            chunk = t.rows[r] >> CHUNK_SHIFT
+            chunk = chunk_of(t.rows[r])
             least = min(least, t.keys_room[r, chunk & 1] - t.used[r])
     t.words[BUDGET] = least
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from headrace.ingress.store import CHUNK, CHUNK_SHIFT, Store
+from headrace.ingress.store import CHUNK, Store, chunk_of, place_of
 
 
 class PrivateStore(Store):
@@ -30,7 +30,7 @@ class PrivateStore(Store):
 
     def origin_of(self, row: int) -> int:
         """Return the source's own number of a row."""
-        return int(self._origins[row >> CHUNK_SHIFT][row & (CHUNK - 1)])
+        return int(self._origins[chunk_of(row)][place_of(row)])
 
     def add_masks(self, masked: np.ndarray) -> None:
         """Give all chunks a validity mask for each of these columns."""
@@ -56,7 +56,7 @@ class PrivateStore(Store):
     def free(self, rows: int, horizon: int) -> None:
         """Free the full chunks among the first `rows` rows whose last ts is below `horizon`."""
         self.rows = rows
-        for number in range(self.first_chunk, rows >> CHUNK_SHIFT):
+        for number in range(self.first_chunk, chunk_of(rows)):
             chunk = self.chunks.get(number)
             if chunk is not None:
                 chunk.last_ts = int(chunk.ts[-1])
@@ -70,11 +70,11 @@ class PrivateStore(Store):
         for number in numbers:
             if number not in self.chunks:
                 self.open(number, masked)
-            if number < rows >> CHUNK_SHIFT:
+            if number < chunk_of(rows):
                 # Its last time decides when it is freed, and too old ones are not transferred.
                 self.chunks[number].ts[-1] = other.chunks[number].ts[-1]
         self.add_masks(masked)
-        self.first_chunk = numbers[0] if numbers else rows >> CHUNK_SHIFT
+        self.first_chunk = numbers[0] if numbers else chunk_of(rows)
         for number in [n for n in self.chunks if n < self.first_chunk]:
             del self.chunks[number]
         for number in [n for n in self._origins if n < self.first_chunk]:

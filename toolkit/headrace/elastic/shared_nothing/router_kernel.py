@@ -63,7 +63,7 @@ from headrace.elastic.shared_nothing.router import (
 )
 from headrace.gates.merged_log_kernel import advance, lane, peek
 from headrace.gates.reader_kernel import await_records
-from headrace.ingress.store import CHUNK_SHIFT
+from headrace.ingress.store_kernel import chunk_of
 from headrace.kernel import kernel
 from headrace.memory.atomics import CELL, load_acquire, load_relaxed, now_ns, store_relaxed
 from headrace.progress import END_OF_TIME, NEVER
@@ -90,10 +90,10 @@ def forward(g, c, q, x, p, t, lane_row, start, count):
             w[COPIES] += 1
             continue
         row = ref & ROW_MASK
-        if row >> CHUNK_SHIFT != checked:
+        if chunk_of(row) != checked:
             if masks_missing(x, t, row):
                 return i
-            checked = row >> CHUNK_SHIFT
+            checked = chunk_of(row)
         if recipients == TO_ALL:
             send_to_all(c, q, x, p, t, row, ts, ref, at, seen)
         elif w[SEVERAL_KEYS] == 0:

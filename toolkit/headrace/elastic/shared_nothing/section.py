@@ -38,7 +38,7 @@ from headrace.elastic.shared_nothing.private_store import PrivateStore
 from headrace.elastic.shared_nothing.template import build_instance, build_router, custom_text
 from headrace.elastic.shared_nothing.transfer import Containers, Field, KeyedState, Lists, Sets
 from headrace.elastic.shared_nothing.transfer_kernel import ALL_EPOCHS
-from headrace.ingress.store import CHUNK, CHUNK_SHIFT, allocate_directories
+from headrace.ingress.store import CHUNK, allocate_directories, chunk_of
 from headrace.kernel import compile_now
 from headrace.memory.atomics import CELL
 from headrace.memory.bundle import named
@@ -202,13 +202,13 @@ class SharedNothingSection(ElasticSection):
         for r in self._members(int(t.words[router.CONFIG])):
             store = self._private[r][source]
             while t.room[r] - t.rows[r] < router.BATCH:
-                number = int(t.room[r]) >> CHUNK_SHIFT
+                number = chunk_of(int(t.room[r]))
                 store.open(number, t.masked)
                 t.room[r] += CHUNK
                 t.origin[r, number & 1] = store.origin_address(number)
                 t.keys_room[r, number & 1] = store.chunks[number].keys.size
             if store.multi_key:
-                number = int(t.rows[r]) >> CHUNK_SHIFT
+                number = chunk_of(int(t.rows[r]))
                 store.grow_keys(number, int(t.used[r]), needed)
                 t.keys_room[r, number & 1] = store.chunks[number].keys.size
         for own in self._private:  # of those, too, who are no members now and may be again
