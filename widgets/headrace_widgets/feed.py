@@ -15,7 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from headrace.metrics.measures import Measure
+from headrace.metrics.measures import WATERMARK, Measure
 from headrace.metrics.snapshot import Metrics
 from headrace_widgets.columns import OperatorColumns
 from headrace_widgets.heat import Heat
@@ -116,9 +116,9 @@ class Feed:
             return
         for name, operator in metrics.operators.items():
             before = self.metrics.operators.get(name)
-            if before is None or "watermark" not in operator.values:
+            if before is None or WATERMARK.name not in operator.values:
                 continue
-            if operator.values["watermark"] < before.values["watermark"]:
+            if operator.values[WATERMARK.name] < before.values[WATERMARK.name]:
                 self.watermarks_rose = False
 
     def _before(self, at_ns: int) -> Any:

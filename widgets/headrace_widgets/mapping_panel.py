@@ -22,6 +22,7 @@ from bokeh.models import (
 )  # fmt: skip
 from bokeh.palettes import Cividis256
 
+from headrace.metrics.measures import BUCKET_LOAD
 from headrace.metrics.snapshot import OperatorMetrics
 from headrace_widgets import bucket_groups, palette
 from headrace_widgets.bucket_groups import GROUP, GROUPS, BucketLoads
@@ -43,7 +44,7 @@ class MappingPanel:
     def __init__(self, target: Target, metrics: OperatorMetrics, messages: Messages):
         self._target, self._threads, self._messages = target, metrics.max_threads, messages
         self._loads = BucketLoads()
-        self._is_measured = "bucket_load" in metrics.values
+        self._is_measured = BUCKET_LOAD.name in metrics.values
         self._members: list[int] = list(metrics.members)
         self._draft: Any = None
         self._base: Any = None
@@ -130,7 +131,7 @@ class MappingPanel:
 
     def update(self, metrics: OperatorMetrics) -> None:
         """Take the newest counters and show them."""
-        self._loads.add(time.monotonic(), metrics.values.get("bucket_load", ()))
+        self._loads.add(time.monotonic(), metrics.values.get(BUCKET_LOAD.name, ()))
         members = self._see_members(metrics)
         if self._draft is not None and (self._target.mapping != self._base or not self._is_possible(members)):
             self._forget()

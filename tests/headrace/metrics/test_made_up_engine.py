@@ -2,24 +2,33 @@
 
 Method      an engine that does not exist (`support.made_up`), with a counter, a gauge by stage, a text, a histogram and
             shares of its own; what snapshots, tables, history, Prometheus and report then say of each
-Planted     each place leaves one of them out
+            And that the rooms which do so, and that of controllers, name no measure that only engines declare.
+Planted     each place leaves one of them out; a name of an engine's
 Cannot see  the dashboard; whether the plots look well
 """
 
+import ast
 import json
 import math
 import urllib.request
+from pathlib import Path
 
 import pytest
 from bokeh.models import Label
 from bokeh.plotting import figure
 from prometheus_client.parser import text_string_to_metric_families
 
+import headrace as hr
 from headrace.changes import Change
+from headrace.elastic.measures import MEASURES as OF_ELASTIC
+from headrace.metrics import measures
 from headrace.metrics.measures import NEEDED, Measure
 from headrace.metrics.snapshot import OperatorMetrics
+from headrace.ordering.measures import MEASURES as OF_ORDERING
 from headrace.prometheus import serve
 from headrace.report import Record, _figures, _plots, write_html
+from headrace.synchronization.measures import MEASURES as OF_SYNCHRONIZATION
+from headrace.transactions.measures import MEASURES as OF_TRANSACTIONS
 from support.made_up import OWN, MadeUpRun
 
 
@@ -256,3 +265,35 @@ def test_planted_a_measure_is_left_out(place, mistake, name, run, monkeypatch):
     monkeypatch.setattr(*mistake)
     with pytest.raises(AssertionError, match=f"left out: \\['{name}'\\]"):
         look(place, run)
+
+
+SHARED = ("metrics", "control", "prometheus.py", "report.py")
+OTHER_THINGS = {"filtered", "waiting", "updates"}
+"""Names of measures that are words of the books (rows filtered, rows waiting) and a unit, too."""
+
+
+def measures_named(root):
+    """File and name of each string that is the name of a measure which only engines declare."""
+    common = {one.name for one in vars(measures).values() if isinstance(one, Measure)}
+    declared = {one.name for each in (OF_ELASTIC, OF_TRANSACTIONS, OF_ORDERING, OF_SYNCHRONIZATION) for one in each}
+    assert len(declared - common) > 30
+    files = [file for room in SHARED for file in ((root / room).rglob("*.py") if "." not in room else [root / room])]
+    return [
+        (file.name, node.value)
+        for file in files
+        for node in ast.walk(ast.parse(file.read_text()))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+        and node.value in declared - common - OTHER_THINGS
+    ]  # fmt: skip
+
+
+def test_example_no_shared_room_names_a_measure_of_an_engine():
+    assert measures_named(Path(hr.__file__).parent) == []
+
+
+def test_planted_a_name_is_found(tmp_path):
+    (tmp_path / "control").mkdir()
+    (tmp_path / "control" / "observation.py").write_text('after = new.values["depth_ms"]\n')
+    for file in ("prometheus.py", "report.py"):
+        (tmp_path / file).write_text("")
+    assert measures_named(tmp_path) == [("observation.py", "depth_ms")]

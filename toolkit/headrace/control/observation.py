@@ -25,14 +25,13 @@ from headrace.control.mapping import Mapping
 from headrace.cores import usable_cores
 from headrace.metrics.by_worker import coefficient_of_variation, max_over_mean
 from headrace.metrics.intervals import Columns, difference
+from headrace.metrics.measures import BUCKET_LOAD, SYNCHRONIZATION, WATERMARK
 from headrace.metrics.snapshot import OperatorMetrics
 from headrace.progress import MIN_TIME
 
 SATURATED = 0.7
 """Busy share of the busiest thread from which tuples that pile up are taken to wait for the threads."""
 _MUCH_S = 0.2
-_WAITS = "synchronization_ns"
-"""The measure of workers that wait for each other."""
 
 
 class Growth(Protocol):
@@ -188,7 +187,7 @@ class Observation:
     @property
     def waits(self) -> float:
         """Share of the interval the active threads waited for each other, their mean."""
-        return self.spent.get(_WAITS, 0.0)
+        return self.spent.get(SYNCHRONIZATION.name, 0.0)
 
     @property
     def occupied(self) -> float:
@@ -286,7 +285,7 @@ def observe(before: Reading, now: Reading, origin_ns: int, is_changing: bool = F
         configuration=now.configuration,
         measured=measured,
         counted={measure.name: new.values[measure.name] for measure in new.measures if measure.by in ("node", "tag")},
-        watermark=new.values.get("watermark", MIN_TIME),
+        watermark=new.values.get(WATERMARK.name, MIN_TIME),
         window_size=now.window_size,
         is_changing=is_changing,
         cores=now.cores,
@@ -311,9 +310,9 @@ def _core_share(before: Reading, now: Reading, members: list[int], busy_ns: np.n
 
 
 def _bucket_load(old: OperatorMetrics, new: OperatorMetrics) -> np.ndarray | None:
-    if not len(new.values.get("bucket_load", ())):
+    if not len(new.values.get(BUCKET_LOAD.name, ())):
         return None
-    return np.maximum(0, difference(new, old, "bucket_load")).astype(np.float64)
+    return np.maximum(0, difference(new, old, BUCKET_LOAD.name)).astype(np.float64)
 
 
 def with_cost(observation: Observation, cost: Growth) -> Observation:

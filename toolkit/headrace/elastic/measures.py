@@ -5,12 +5,14 @@ from __future__ import annotations
 from headrace.metrics.by_worker import load_peak, load_variation
 from headrace.metrics.measures import (
     ADDED,
+    BUCKET_LOAD,
     HOLDS_BACK,
     LATENCY,
     LOAD,
     LOST_WAKEUPS,
     PROCESSED,
     RESULTS,
+    WATERMARK,
     WATERMARK_GAP,
     WORKER_TIME,
     Measure,
@@ -49,11 +51,9 @@ FILTERED = Measure("filtered", "rows", "Rows that filters took out.", "counter",
 NULL_KEYS = Measure("null_keys", "keys", "Null keys ignored by policy.", "counter", shown="column")
 """Their tuples were added all the same."""
 
-BUCKET_LOAD = Measure("bucket_load", "updates", "Load of each of the mapping's 1,024 buckets.", "counter", by="bucket")
-"""By sampling (`headrace.elastic.loads`); in sum never more than `load`, and less by half a millisecond's work of each
-instance at most."""
+# BUCKET_LOAD is by sampling (`headrace.elastic.loads`); in sum never more than `load`, and less by half a millisecond's work of
+# each instance at most.
 
-WATERMARK = Measure("watermark", "units of event time", "Event time up to which results are out.", shown="snapshot")
 DUPLICATION = Measure(
     "duplication", "copies", "Copies made of each tuple, for the instances that own one of its keys.", shown="snapshot"
 )

@@ -17,6 +17,7 @@ import numpy as np
 
 from headrace.cores import usable_cores
 from headrace.metrics.intervals import difference, shares_between
+from headrace.metrics.measures import BUCKET_LOAD
 from headrace.metrics.snapshot import Metrics, OperatorMetrics
 from headrace.metrics.sources import BLOCKED, STARVED, SourceMetrics
 
@@ -31,8 +32,6 @@ UNEVEN = 1.2
 """A worker's load over the mean of all from which on it has more to do than they."""
 MOST_OF_LOAD = 0.9
 """Share of a worker's load that comes from one bucket of keys, from which on no other mapping would help."""
-_OF_KEYS = "bucket_load"
-"""Measured where workers own keys."""
 
 _OVER = {"finished": "The run has finished.", "stopped": "The run was stopped.", "failed": "The run has failed."}
 KINDS = ("none", "source", "order", "worker", "workers", "cores", "results", "over")
@@ -127,12 +126,12 @@ class _Shares:
 
     def relief(self, worker: int) -> str:
         """What would help the only worker that is busy all the time."""
-        if _OF_KEYS not in self.operator.values:
+        if BUCKET_LOAD.name not in self.operator.values:
             return "more threads will not help while they have so little to do"
         loads = difference(self.operator, self.before, "load")
         if loads[worker] <= UNEVEN * loads[self.members].mean():
             return "yet its load is not larger than theirs: its keys cost more, or its core has other work, too"
-        if difference(self.operator, self.before, _OF_KEYS).max() >= MOST_OF_LOAD * loads[worker]:
+        if difference(self.operator, self.before, BUCKET_LOAD.name).max() >= MOST_OF_LOAD * loads[worker]:
             return "nearly all of it is for one bucket of keys, which they cannot share"
         return "give some of its keys to them (Balance)"
 

@@ -1,8 +1,10 @@
 """What an operator measures, declared once by its engine.
 
 Snapshots, history, reports, Prometheus and the dashboard are made from these
-declarations: none of them knows an engine's measures by name. What operators of
-every engine have in common is declared here, so that it means the same in all.
+declarations. What operators of every engine have in common is declared here, so
+that it means the same in all; and so is what a controller, or the sentence about
+what holds a run up, looks for where there is such a thing. No shared room knows
+another measure of an engine by name; the dashboard does, to draw what only one has.
 """
 
 from __future__ import annotations
@@ -206,3 +208,13 @@ WATERMARK_GAP = Measure(
 HOLDS_BACK = Measure(
     "holds_back", "source", "The source that the others wait for, if one is behind.", "text", shown="column"
 )
+
+BUCKET_LOAD = Measure("bucket_load", "updates", "Load of each of the mapping's 1,024 buckets.", "counter", by="bucket")
+"""Of an engine whose workers own keys."""
+WATERMARK = Measure("watermark", "units of event time", "Event time up to which results are out.", shown="snapshot")
+"""Of one whose results are of windows."""
+SYNCHRONIZATION = Measure(
+    "synchronization_ns", "ns", "Waiting for other executors, between the phases of a batch.", "counter", by="worker",
+    part_of="breakdown", label="synchronization", shown="plot",
+)  # fmt: skip
+"""Of one whose workers wait for each other: a thread that does takes no tuple either."""

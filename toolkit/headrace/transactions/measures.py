@@ -10,6 +10,7 @@ from headrace.metrics.measures import (
     LOST_WAKEUPS,
     PROCESSED,
     RESULTS,
+    SYNCHRONIZATION,
     WATERMARK_GAP,
     WORKER_TIME,
     Measure,
@@ -79,10 +80,6 @@ STATE_BYTES = Measure("state_bytes", "bytes", "Memory of the tables' rows.", sho
 USEFUL = Measure(
     "useful_ns", "ns", "Running transactions.", "counter", by="worker", part_of="breakdown", label="useful", shown="plot"
 )
-SYNCHRONIZATION = Measure(
-    "synchronization_ns", "ns", "Waiting for other executors, between the phases of a batch.", "counter", by="worker",
-    part_of="breakdown", label="synchronization", shown="plot",
-)  # fmt: skip
 LOCK = Measure(
     "lock_ns", "ns", "Waiting for other transactions: for a lock, a turn, a version.", "counter", by="worker",
     part_of="breakdown", label="lock", shown="plot",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from headrace.metrics.measures import Measure
+from headrace.metrics.measures import BUCKET_LOAD, WATERMARK, Measure
 from headrace_widgets.panels.backlog import Backlog
 from headrace_widgets.panels.depth import Depth
 from headrace_widgets.panels.imbalance import Imbalance
@@ -21,7 +21,7 @@ from headrace_widgets.panels.watermarks import Watermarks
 
 KNOWN = (Throughput, Lag, Latency, Threads, Load, Shares, Imbalance, Backlog, Depth, Watermarks)
 """In the order shown. Of each there are as many panels as its `made_for` makes for an operator."""
-SHOWN_ELSEWHERE = ("watermark", "bucket_load")
+SHOWN_ELSEWHERE = (WATERMARK.name, BUCKET_LOAD.name)
 """Measures that the badge and the key mapping show."""
 
 
