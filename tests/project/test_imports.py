@@ -9,6 +9,7 @@ import os
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 from types import ModuleType
 
@@ -197,6 +198,36 @@ def test_example_the_map_of_the_house_shows_every_room():
     _, _, after = hr.__doc__.partition("The packages and modules of the source")
     drawn = set(re.findall(r"\w+", after.partition("Two more packages")[0]))
     assert members(HOUSE) - drawn == set()
+
+
+def drawn_levels(page):
+    """The levels of the house that CONTRIBUTING draws, from above, as the contracts spell them."""
+    drawing = page.partition("\nThe house, ")[2].split("```")[1]
+    names = [re.split(" {3,}", line)[0] for line in drawing.strip().splitlines()]
+    return [" ".join(level.split()) for line in names for level in line.split(">")]
+
+
+def contract_levels():
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+    (layers,) = [contract["layers"] for contract in contracts if contract["name"] == ROOM_ORDER]
+    return [" ".join(layer.replace(":", " ").split()) for layer in layers]
+
+
+def test_example_the_drawing_of_the_house_is_that_of_the_contracts():
+    *drawn, leaves = drawn_levels((ROOT / "CONTRIBUTING.md").read_text())
+    main, *above, all_leaves = contract_levels()
+    assert main == "__main__"
+    assert drawn == above
+    assert set(leaves.removesuffix(" ...").split()) < set(all_leaves.split())
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong"), [("runtime > control", "control > runtime"), ("elastic |", "elastic"), ("plan > ", "")]
+)
+def test_planted_another_drawing_is_seen(right, wrong):
+    page = (ROOT / "CONTRIBUTING.md").read_text()
+    assert page.count(right) == 1
+    assert drawn_levels(page.replace(right, wrong))[:-1] != contract_levels()[1:-1]
 
 
 ROOMS_WITH_TABLE = [init.parent for init in sorted(HOUSE.rglob("__init__.py")) if init.parent.name not in ("headrace", "apps")]
