@@ -1,6 +1,6 @@
 """Dependency-guided synchronization: a plan of workers that gives what one event after another gives (Flumina, DGS).
 
-A program says which events depend on each other, and how its state is forked and joined; a plan says who works where;
+A program says which events depend on each other, and how its state is forked and joined; a plan says which worker works where;
 the result does not depend on the plan (Kallas et al., "Stream Processing with Dependency-Guided Synchronization").
 
 ====================  ======================================================================
@@ -53,7 +53,7 @@ Running:
 ``inlet``             from the rows of an input into mailboxes
 ``ticks``             events that event time makes, in mailboxes of their own
 ``mailbox_kernel``    mailboxes, and the rule of which event may be processed next (section 3.4)
-``tree_kernel``       who runs a node; rest, joins and forks
+``tree_kernel``       which thread runs a node; rest, joins and forks
 ``plan_kernel``       what every worker does
 ``control``           what workers share, and configurations; ``words`` names its cells
 ``reconfiguration``   how a configuration is asked for

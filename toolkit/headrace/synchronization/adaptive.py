@@ -46,7 +46,7 @@ class AdaptivePlan(Policy):
     after_s : float
         Seconds for which the other plan must have been better.
     cooldown_s : float
-        Rest after a change, whoever made it.
+        Rest after a change, whatever asked for it.
 
     Raises
     ------

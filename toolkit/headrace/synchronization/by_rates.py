@@ -209,7 +209,7 @@ def _of_part(node: PlanNode, part: int) -> PlanNode:
 
 
 def _best_of_each(trees: list[Tree]) -> list[Tree]:
-    """Keep of each number of leaves the least busy, and of these, by rising number, who is less busy than those before."""
+    """Keep the least busy tree of each number of leaves; of these, by rising number, those less busy than all before."""
     best: list[Tree] = []
     for tree in sorted(trees, key=lambda tree: (tree.load.forks, tree.load.busy, tree.load.height, tree.load.work)):
         if not best or tree.load.busy < best[-1].load.busy:

@@ -1,8 +1,8 @@
 """Where an input goes in to give rows: one at a time, and nobody while it is closed.
 
-A lock alone would do, but not soon: whoever gives rows takes it again at once, and the one who waits for it to change the plan
-is seldom the next. So it closes the entrances first, wakes those who sleep inside for room (CLOSED, of `mailbox_kernel`), and
-then takes the locks.
+A lock alone would do, but not soon: a thread that gives rows takes it again at once, and the one that waits for it to change
+the plan is seldom the next. So that one closes the entrances first, wakes the threads that sleep inside for room (CLOSED, of
+`mailbox_kernel`), and then takes the locks.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Entrance:
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
-        """For whoever closed the door: whoever has it is alone inside."""
+        """Taken by the thread that closed the entrance, which is alone inside while it holds it."""
         self._open = threading.Event()
         self._open.set()
 

@@ -14,9 +14,9 @@ It moves by exchange of heads, so blocks of memory are used again by the next ev
 those of `template`::
 
     entry_places    by node, the first word of its second state
-    roles           by node, what it is to the node above that is run: written, and read, by who runs that one
+    roles           by node, what it is to the node above that is run: written, and read, by the thread that runs it
 
-Ordering    Nothing here is shared: who runs a node has all below it alone (`tree_kernel`, I1 and I4).
+Ordering    Nothing here is shared: the thread that runs a node has all below it alone (`tree_kernel`, I1 and I4).
 """
 
 from __future__ import annotations

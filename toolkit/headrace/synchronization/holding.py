@@ -1,14 +1,15 @@
 """Everything at rest, joined at the root: what a change of the plan begins with, and a checkpoint.
 
-Order       R1 RESTS := 1: leaves come to rest whatever they may process (`tree_kernel`), and who brings the last one
-            to rest joins everything and says HELD; R2 no input gives rows (its `entrance` is closed, and nobody is inside), and
-            nobody promises results (PROMISING); R3 is what it is for; R4 PROMISING and the entrances are given back;
-            R5 `let_go`, and who holds forks
+Order       R1 RESTS := 1: leaves come to rest whatever they may process (`tree_kernel`), and the thread that brings the
+            last one to rest joins everything and says HELD; R2 no input gives rows (its `entrance` is closed, with no thread
+            inside), and no thread promises results (PROMISING); R3 the caller's work; R4 PROMISING and the entrances are
+            given back;
+            R5 `let_go`, and the thread that holds forks
                     between R1 and R5 no leaf is READY: no worker processes an event, and none reads what is constant
                     while a plan is in force
-Soon        Whoever gives the interpreter up for a call may wait a time slice of 5 ms to get it back, while all stand still: what
-            takes microseconds keeps it.
-Alone       One at a time asks for it, and has it from the first time that it asks until it lets go.
+Soon        A thread that releases the GIL for a call may wait a time slice of 5 ms to get it back, while all stand still: a call
+            that takes microseconds keeps it.
+Alone       One caller at a time asks for it, and has it from the first time that it asks until it lets go.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from headrace.synchronization.mailbox_kernel import call_out
 from headrace.synchronization.tree_kernel import await_hold, let_go
 
 ASK_NS = 1_000_000
-"""How long it is waited for, without the interpreter, before whoever asks hears that it has to ask again."""
+"""How long a call waits for it, without the GIL, before the caller is told to ask again."""
 
 
 @kernel(keep_gil=True)
@@ -92,7 +93,7 @@ class Holding:
 
     @contextmanager
     def at_rest(self, inlets: Sequence[Any]) -> Iterator[None]:
-        """While it lasts, inputs are at rest as well; for who has asked successfully."""
+        """While it lasts, inputs are at rest as well; for a caller that has asked successfully."""
         with ExitStack() as held:  # R2
             self.close(inlets)
             held.callback(self.open, inlets)
@@ -106,7 +107,7 @@ class Holding:
                 publish_cell(self._control.words, words.PROMISING, 0)  # R4
 
     def let_go(self, who: object) -> None:
-        """Go on, if it was this one who asked."""
+        """Go on, if it was this caller that asked."""
         if self._who is who:
             go_on(self._control)  # R5
             self._who = None

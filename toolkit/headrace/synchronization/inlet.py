@@ -65,7 +65,7 @@ class MailboxInlet(GateInlet):
         self._control, self._router, self._heartbeat, self._stop_word = control, router, heartbeat, stop_word
         self._ticker = ticker
         self.entrance = Entrance()
-        """Gone through to give rows; whoever changes the plan closes it."""
+        """Rows are given inside it; a change of the plan closes it."""
         self.queues = np.zeros(0, np.int32)
         """int32[k]: queue of each of the input's implementation tags."""
         self.came = np.zeros(router.tags, np.int64)
@@ -114,7 +114,7 @@ class MailboxInlet(GateInlet):
         allowed = self.allowance.take(self.number, wanted, ALLOWANCE_WAIT_S if patient else 0.0)
         if allowed < wanted:
             stop = start + (allowed if processed is None else int(np.flatnonzero(~processed)[allowed]))
-        # Who waits for room keeps nothing that another input could give.
+        # While it waits for room it keeps no part of the allowance that another input could use.
         is_limited = self.allowance.is_limited
         taken = self._add(ts, start, stop, patient and not is_limited) if stop > start else 0
         passed_over = 0 if processed is None else int(np.count_nonzero(processed[:taken]))

@@ -11,9 +11,9 @@ Rule        An event may be processed once no dependent queue has, or may get, a
             next event of its input, whose ts is not below FRONTIER, and whose row is not below ADMITTED.
 Invariants  I1  the runs of a queue are in the order of rows, and so of ranks
             I2  only the input's feeder writes PENDING, WAKE_AT, TAIL, ADMITTED, FRONTIER, and runs from TAIL
-                on; only who runs the queue's node writes HEAD, AT, DONE_TS, PASSED
-            I3  who runs a node reads queues of the node, of nodes above it, which run only when it is
-                at rest (`tree_kernel`), and of nodes below, which are at rest: nobody else moves their HEAD
+                on; only the thread that runs the queue's node writes HEAD, AT, DONE_TS, PASSED
+            I3  the thread that runs a node reads queues of the node, of nodes above it, which run only when
+                it is at rest (`tree_kernel`), and of nodes below, which are at rest: no other moves their HEAD
             I4  the event of smallest rank of all that are in queues may be processed, as soon as every
                 FRONTIER is beyond it: progress needs no more than that the inputs go on
             I5  rows of an input are numbered from 0 in the order they are given: those published are below ADMITTED
@@ -21,7 +21,7 @@ Invariants  I1  the runs of a queue are in the order of rows, and so of ranks
                 among all inputs a planned change still asks for (`first_kept`): nobody reads earlier ones
 Ordering    F1 runs are written, F2 store_release TAIL of every queue written to, then ADMITTED, F3 store_release
             FRONTIER; L0 load_acquire ADMITTED, L1 load_acquire FRONTIER, L2 load_acquire TAIL
-                    who sees a frontier sees all events before it in the queues: an empty queue has none. Tails
+                    a thread that sees a frontier sees all events before it in the queues: an empty queue has none. Tails
                     are published one after the other, so of two queues of one input the later event may be seen
                     before the earlier one: ADMITTED says that it is not its turn, where ts is the same
             M1 results are written, M2 the ring's head is published (`rings`), M3 store_release HEAD or
@@ -34,12 +34,12 @@ Ordering    F1 runs are written, F2 store_release TAIL of every queue written to
             a FRONTIER, RELEASED or MERGED moves, or CLOSED is set, G2 fence, G3 SPACE_WAITING is read (`signal`); where it
             was PASSED, only if that is at WAKE_AT or beyond; where FRONTIER or RELEASED, only if results held back were too
             many
-                    of the two fences one is first: S2 sees the room, or G3 sees who waits, and from when on. S2 reads
+                    of the two fences one is first: S2 sees the room, or G3 sees the waiting input, and its WAKE_AT. S2 reads
                     RESULTS before what may move: if it misses the move, G3 reads as many results, or more
             K1 load_acquire HEAD of an input's queues, K2 rows before the first run's are freed, by the feeder,
-            who alone writes runs                   M3 -> K1: who read a row is done with it
-            K3 load_acquire PLANNED, K4 MERGED      who counts reads rows from MERGED on, which only grows, and
-                                                    none once PLANNED says that nothing is left
+            which alone writes runs                 M3 -> K1: the reader of a row is done with it
+            K3 load_acquire PLANNED, K4 MERGED      the counting thread reads rows from MERGED on, which only
+                                                    grows, and none once PLANNED says that nothing is left
             B1 fetch_add RESULTS, before M3; B2 RELEASED
                     what is processed has its results counted, so those held back are no more than counted
 Bounded     What waits, by `CAPACITY` events of each input and `RUNS` runs of each queue. What is kept: by `SPAN` rows of
@@ -129,7 +129,8 @@ BLOCK = 64
 NEAR = 2
 """Rows that are looked at one by one before it is searched among the others."""
 SAID = 16
-"""Publications of which one wakes who waits for events, and the last: each may wake a thread, which finds them all."""
+"""One publication in so many wakes the workers that wait for events, and the last does: each may wake a thread, which finds
+them all."""
 ROOM_WAIT_NS = 2_000_000
 
 
@@ -156,7 +157,7 @@ def run_of(q, number):
 def publish_events(c, i, ts, count):
     """F2, F3: what was written, `count` events, is there for all to see, and no later event has a smaller ts or row.
 
-    True if that says more than before: whoever waits for events is to hear of it.
+    True if that says more than before: workers that wait for events are to be woken.
     """
     for q in range(c.given[i, FIRST_QUEUE], c.given[i, END_QUEUE]):
         tail = c.queue[queue_cell(q, PENDING)]
@@ -293,7 +294,7 @@ def add(c, i, ts, queues, start, count, first_row, heartbeat):
 
 @kernel
 def say_when(c, i):
-    """S0: who runs a node wakes the input once half of the events that a queue has are processed."""
+    """S0: the thread that runs a node wakes the input once half of a queue's events are processed."""
     for q in range(c.given[i, FIRST_QUEUE], c.given[i, END_QUEUE]):
         passed = load_acquire(c.queue, queue_cell(q, PASSED))
         waiting = c.queue[queue_cell(q, COUNTED)] - passed
@@ -335,13 +336,13 @@ def add_or_wait(c, i, ts, queues, start, count, first_row, heartbeat, stop):
         taken = add(c, i, ts, queues, start, count, first_row, heartbeat)  # S2
         if taken == 0 and load_acquire(stop, 0) == 0 and load_acquire(c.words, CLOSED) == 0:
             timed_out = doze(c.signals, SPACE_EVENT, ticket, ROOM_WAIT_NS)  # S3
-            # Who made room may not have come as far as G2 yet; if that takes long, the wake-up was lost.
+            # The thread that made room may not have reached G2 yet; if that takes long, the wake-up was lost.
             is_owed = timed_out and (is_due(c, i) or (room_for(c, i) > before and passed_of(c, i) == passed))
             if is_owed and doze(c.signals, SPACE_EVENT, ticket, LOST_NS):
                 fetch_add(c.words, LOST_WAKEUPS, 1)
         cancel(c.words, SPACE_WAITING)
         for q in range(c.given[i, FIRST_QUEUE], c.given[i, END_QUEUE]):
-            store_relaxed(c.queue, queue_cell(q, WAKE_AT), NEVER)  # it is awake: who processes events wakes nobody else for it
+            store_relaxed(c.queue, queue_cell(q, WAKE_AT), NEVER)  # it is awake: no worker that processes events is to wake it
     return taken
 
 
@@ -370,7 +371,7 @@ def release_results(c, count):
         signal(c.words, SPACE_WAITING, c.signals, SPACE_EVENT)  # G3
 
 
-# -- what who runs a node sees
+# -- what the thread that runs a node sees
 
 
 @kernel
@@ -473,7 +474,7 @@ def earliest(c):
             row = load_acquire(c.runs, run + FIRST)
             if load_acquire(c.queue, queue_cell(q, HEAD)) == head:  # else the run may have been written over
                 ts = max(ts, run_ts)
-                place |= row  # rows before may be processed, which only who runs the node knows
+                place |= row  # rows before may be processed, which only the node's thread knows
             if is_below(ts, place, first_ts, first_place):
                 first_ts, first_place = ts, place
     return first_ts, first_place
@@ -481,7 +482,7 @@ def earliest(c):
 
 @kernel
 def merged_rows(c, x):
-    """Rows of all inputs that no later one can precede: the beginning of the merged input. Who has PLANNING."""
+    """Rows of all inputs that no later one can precede: the beginning of the merged input. Called with PLANNING held."""
     ts, place = END_OF_TIME, (1 << 62)
     for i in range(c.given.shape[0]):
         row = load_acquire(c.input, input_cell(i, ADMITTED))  # L0

@@ -29,7 +29,7 @@ NODE_STAYS = Measure(
     "node_stays", "turns", "How often each node's state stayed joined under this plan.", by="node", shown="snapshot"
 )  # fmt: skip
 WAITS_FOR = Measure(
-    "waits_for", "", "Whom each node waits for just now: another node, an input by its tags, or a thread.", "text", by="node",
+    "waits_for", "", "What each node waits for just now: another node, an input by its tags, or a thread.", "text", by="node",
     shown="snapshot",
 )  # fmt: skip
 TAG_EVENTS = Measure(

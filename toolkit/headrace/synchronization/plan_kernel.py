@@ -7,19 +7,20 @@ programs; what a program's functions do it calls by address (`build`)::
     fork_node(me, c, s, l, n, left, right)           a node's state, to its children
     join_node(me, c, s, l, n, left, right)           and back
 
-Progress    Nobody waits while there is a leaf that is free and has something to process: who finds none looks
-            again after it said that it waits, and sleeps until an input publishes or leaves are set
-            free (W1 to W3 and T2 to T4 of `tree_kernel`; F2, F3 of `mailbox_kernel`, where `add` says it of the last
-            publication for all that it has not said it of, and never blocks before). Who passed over a leaf
+Progress    No worker waits while there is a leaf that is free and has something to process: a worker that finds none
+            looks again after it said that it waits, and sleeps until an input publishes or leaves are set
+            free (W1 to W3 and T2 to T4 of `tree_kernel`; F2, F3 of `mailbox_kernel`, where `add` signals with the last
+            publication for those before it that did not, and never blocks before). A worker that passed over a leaf
             because another worker ran it relies on that one to look again: it does before it sleeps, and wakes the
             others before it parks (W4).
 Changes     A planned change comes once its row of the merged input is certain (`merged_rows`), which one worker at a time
-            finds out, under PLANNING; who finds it taken relies on the other one to look again before it sleeps, after it
+            finds out, under PLANNING; one that finds it taken relies on its holder to look again before it sleeps, after it
             said that it waits. Threads are changed there and then. Another plan needs everything at rest, so the worker
-            only says that it is DUE, and goes no further (D1 store_release DUE); who replans writes PLANNED then, which
-            no worker does while that change is due, and takes PLANNING for it (D2): who counts rows reads some that need not
-            be kept once PLANNED says that nothing is left. At the end of input nothing is left that a plan could process: who
-            finds the end lets what is planned be in force, with PROMISING, without which nobody replans.
+            only says that it is DUE, and goes no further (D1 store_release DUE); the thread that replans writes PLANNED then,
+            which no worker does while that change is due, and takes PLANNING for it (D2): a worker that counts rows reads
+            some that need not be kept once PLANNED says that nothing is left. At the end of input nothing is left that a plan
+            could process: the worker that finds the end puts what is planned into force, holding PROMISING, without which
+            no thread replans.
 Promises    What results there may still be is promised for all workers at once, under PROMISING, in the
             last ring, which has no records (M3, P1 to P4 of `mailbox_kernel`).
 Checked     tests/headrace/synchronization
@@ -106,7 +107,7 @@ def change(c, x, over):
 
 @kernel
 def come_into_force(c, due):
-    """Let a planned change of the plan be in force, which is made: for whoever replans."""
+    """Count a planned change of the plan, which has been made, as in force; called by the thread that replans."""
     while exchange(c.words, PLANNING, 1) != 0:  # D2
         pause()
     install(c, c.plan_row[due - 1])
@@ -196,7 +197,7 @@ def await_events(me, c, o, x, s, l):
                 return
             turn(c.meter, me, IDLE_NS)
         if taken == 0 and not has_core:
-            break  # what is missing comes from an input, who may want this core
+            break  # what is missing comes from an input, which may want this core
         for _ in range(PAUSES):
             pause()
         if not has_core:

@@ -71,7 +71,7 @@ class Plan:
     predicted : float, optional
         Events per second, of all tags, at which it is busy all the time.
     by : str, optional
-        Who made it, as `Program.plan` calls its ways; None: somebody by hand.
+        What made it, as `Program.plan` calls its ways; None: it was written by hand.
     program : Program, optional
         For which it was made, or is in force.
 
@@ -222,7 +222,7 @@ class Plan:
 
     def _check_independence(self, graph: Dependence, there: list[ImplementationTag]) -> None:
         below: list[dict[str, set[int]]] = [{} for _ in self.nodes]
-        # Children come after their parents, so that whoever is met from the end has all of its own.
+        # Children come after their parents: from the end, a node is met when all of its children have been.
         beside: dict[int, dict[str, set[int]]] = {}
         for one in reversed(self.nodes):
             own = below[one.index]

@@ -100,7 +100,7 @@ class Load(NamedTuple):
     Attributes
     ----------
     busy : float
-        Nanoseconds, with everybody at work who can be.
+        Nanoseconds, with every node at work that can be.
     height : int
         Levels of joins.
     work : float

@@ -56,7 +56,7 @@ from headrace.workers import worker_kernel
 
 OUTPUT_CAPACITY = 1 << 14
 COLLECTOR_REST = 10.0
-"""A barrier gives one row, and then its time: at thousands a second the collector would take a core from who joins."""
+"""A barrier gives one row, and then its time: at thousands a second the collector would take a core from the joining workers."""
 LEAST_REST_S = 100e-6
 """An event above the leaves gives a row or two, and results are written before they are promised: without a rest the collector
 was woken twice for each. With barriers behind two values, on one core: 910 -> 420 ns of all threads for each barrier on one leaf,

@@ -13,7 +13,7 @@ Invariants  T1  a row's slice is due before the row is published
 Again       A run that goes on from a checkpoint reads its inputs from the beginning, so all slices are due again, and
             ticks have the numbers they had; those that are processed are passed over, as rows are (`resuming`).
 Progress    Ticks in a mailbox are not behind any input's FRONTIER (T2), so the one of smallest rank waits for events that
-            are in mailboxes alone, and there will be room. Who finds none gives no rows before its ticks have found some.
+            are in mailboxes alone, and there will be room. An input that finds none gives no rows before its ticks have room.
             Open: a live input that falls silent with more ticks held than a mailbox has room for gives them when it
             speaks again, or another one does.
 """
@@ -57,7 +57,7 @@ class TickInput:
     ):
         self.number, self.width, self.store = number, width, store
         self.entrance = Entrance()
-        """Gone through to give ticks; whoever changes the plan closes it."""
+        """Ticks are given inside it; a change of the plan closes it."""
         self.promised = MIN_TIME
         self.is_waiting = False
         """Whether ticks are held that no mailbox had room for."""
@@ -164,7 +164,7 @@ class Ticker:
         """Give what is due, after an input went on; False if there was no room for some: ask again."""
         while True:
             if not any(one.is_waiting or one.promised <= self._reached() for one in self._ticks):
-                return True  # who goes on later asks again
+                return True  # an input that goes on later asks again
             with self._lock:
                 reached = self._reached()
                 given = [reached == MIN_TIME or one.give(reached, patient) for one in self._ticks]  # of all, whatever has room

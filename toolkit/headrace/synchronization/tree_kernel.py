@@ -1,32 +1,32 @@
-"""Who runs a node: leaves by themselves, inner nodes by whoever of those below came to rest last.
+"""Which thread runs a node: a leaf is run by any worker, an inner node by the one that brought its last child to rest.
 
 A node is *run* by one thread at a time, which processes what it may of the node's queues. A leaf that is
 not run may be taken by any worker (READY). A leaf comes to rest (AT_REST) when an event of a node
 above waits for it, and it has nothing that this event depends on any more (`wanted_above`). An inner
-node is run by who brought the second of its children to rest: no thread is its own. It joins the
+node is run by the thread that brought the second of its children to rest: no thread is its own. It joins the
 states of all below when there is something to process, and then either rests the node too, if an
 event further up wants it, or forks the state and sets the leaves free.
 
 Where little comes between two events of an inner node, a fork and a join cost more than it does: five or six cache lines that
-go from one core to another, and threads that wait for them. So the state stays joined, and whoever runs the node processes
+go from one core to another, and threads that wait for them. So the state stays joined, and the node's thread processes
 what is below it too, until that takes longer (`stays_joined`). A program that is consistent gives the same results; of one
 that is so but for rounding nothing stays joined (`binding.Bound.may_stay_joined`).
 
 To come to rest is never wrong: what may be processed is decided by the rule of `mailbox_kernel` alone,
-by who runs a node, and to set the leaves free again is always possible.
+by the thread that runs a node, and to set the leaves free again is always possible.
 
-Invariants  I1  a node's state, and HEAD and AT of its queues, belong to who runs it; while a node is run,
-                those above are not
+Invariants  I1  a node's state, and HEAD and AT of its queues, belong to the thread that runs it; while
+                a node is run, those above are not
             I2  what has JOINED, and is below nothing that has, has the whole state of what is below it, and nothing
                 below has any; what is below such a node and has JOINED gets its part back when that one forks
             I3  RESTING of a node is the number of its children that are at rest
-            I4  who runs a node that has JOINED may process events of the nodes below on its state, by the rule of
-                `mailbox_kernel`: all below is at rest
-            I5  who runs a node that has not JOINED may, in place of joining what is below, take entries out of the states
-                there and put them back: all below is at rest, and its states are where I2 says
+            I4  the thread that runs a node that has JOINED may process events of the nodes below on its state, by the
+                rule of `mailbox_kernel`: all below is at rest
+            I5  the thread that runs a node that has not JOINED may, in place of joining what is below, take entries out of
+                the states there and put them back: all below is at rest, and its states are where I2 says
 Ordering    N1 state, HEAD, AT are written, N2 STATE of the leaf := AT_REST, N3 fetch_add RESTING + 1;
-            the second one, who sees 2, runs the node: N1 -> N3 -> N3 of the second
-            H1 everything is at rest and joined, H2 store_release HELD := 1; whoever changes the plan reads HELD,
+            the second thread, which sees 2, runs the node: N1 -> N3 -> N3 of the second
+            H1 everything is at rest and joined, H2 store_release HELD := 1; the thread that replans reads HELD,
             writes what is constant while a plan is in force, and H3 store_release RESTS := 0, H4 HELD := 0, which
             the thread that holds reads
                     it waits for HELD, which nobody else sets, and not for RESTS, which may be asked for again before
@@ -36,10 +36,10 @@ Ordering    N1 state, HEAD, AT are written, N2 STATE of the leaf := AT_REST, N3 
             store_release too
             W1 DATA_WAITING += 1 (`prepare`: a fence), W2 a look at all leaves, W3 sleep; T2, T3 fence,
             T4 DATA_WAITING is read (`signal`)
-                    of the two fences one is first: W2 finds the leaf, or T4 sees who sleeps
-Progress    Leaves may rest for an event that others are not ready for, and would again at once. Who finds nothing to
-            do with all of them at rest waits for input before it sets them free, if what is missing comes from outside:
-            a leaf may have got events since it came to rest, on which no event above depended then (`is_stuck`).
+                    of the two fences one is first: W2 finds the leaf, or T4 sees the sleeper
+Progress    Leaves may rest for an event that others are not ready for, and would again at once. A thread that finds
+            nothing to do with all of them at rest waits for input before it sets them free, if what is missing comes from
+            outside: a leaf may have got events since it came to rest, on which no event above depended then (`is_stuck`).
 Source      Flumina, section 3.4 (join requests and responses); the last arriver in place of a thread for each node
 Checked     tests/headrace/synchronization
 """
@@ -377,8 +377,8 @@ def run_node(me, c, o, x, s, l, n, begun):
 
 @kernel
 def hold(me, c, s, l, n):
-    """Everything is at rest: join it, and wait until the plan is another one. A run that stops leaves it joined, for whoever
-    reads it meanwhile."""
+    """Everything is at rest: join it, and wait until the plan is another one. A run that stops leaves it joined, for
+    threads that read it meanwhile."""
     join_below(me, c, s, l, n)
     store_release(c.words, HELD, 1)  # H2
     while load_acquire(c.words, HELD) != 0 and not stopped(c):  # H4
@@ -398,7 +398,7 @@ def is_any_left(c):
 
 @kernel
 def ask_to_hold(c):
-    """Have everything joined; for whoever changes the plan. True once it is."""
+    """Have everything joined; for the thread that changes the plan. True once it is."""
     if load_relaxed(c.words, RESTS) == 0:
         store_release(c.words, RESTS, 1)
         signal(c.words, DATA_WAITING, c.signals, DATA_EVENT)

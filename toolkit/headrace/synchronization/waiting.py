@@ -1,4 +1,4 @@
-"""Who waits for whom, just now, by what anybody may read: states of the leaves, and where mailboxes and inputs stand.
+"""Who waits for whom, just now, by what any thread may read: states of the leaves, and where mailboxes and inputs stand.
 
 A look while others work: each number was true a moment ago. What is told is what would hold if all of them were of one
 moment; a look in a thousand may name somebody who has just come.
@@ -22,7 +22,7 @@ A_THREAD = "a thread"
 
 
 def waits(control: Any, layout: Layout, stores: Sequence[Store]) -> list[str]:
-    """Tell, of each node, whom it waits for.
+    """Tell, of each node, what it waits for.
 
     Parameters
     ----------
@@ -56,7 +56,7 @@ def waits(control: Any, layout: Layout, stores: Sequence[Store]) -> list[str]:
         return first[q], queues[q].input
 
     def holds_back(node: int) -> str | None:
-        """Who, or what, has to come before the node's first event; None: nobody."""
+        """What has to come before the node's first event; None: nothing."""
         q = min(own[node], key=rank)
         other = min(layout.dependents[q], key=rank, default=None)
         if other is None or rank(other) >= rank(q):

@@ -14,7 +14,7 @@ DATA_WAITING = (CHANGE_WORDS + 5) * CELL  # workers that wait for events
 SPACE_WAITING = (CHANGE_WORDS + 6) * CELL  # inputs that wait for room
 LOST_WAKEUPS = (CHANGE_WORDS + 7) * CELL  # see `mailbox_kernel`
 RESTS = (CHANGE_WORDS + 8) * CELL  # a leaf may rest for no event: everything is to be joined
-HELD = (CHANGE_WORDS + 9) * CELL  # it is: who changes the plan may begin
+HELD = (CHANGE_WORDS + 9) * CELL  # it is: a change of the plan may begin
 RESULTS = (CHANGE_WORDS + 10) * CELL  # results written
 RELEASED = (CHANGE_WORDS + 11) * CELL  # results released, by the collector; NEVER if none is held back
 DUE = (CHANGE_WORDS + 12) * CELL  # planned changes so far, with one of the plan that is to come now
@@ -29,8 +29,8 @@ FRONTIER, ADMITTED = 0, 1
 MERGED = CELL
 INPUT_CELLS = 2
 """FRONTIER: no later event of the input has a smaller ts; ADMITTED: events published, rows 0 to ADMITTED - 1. Written, and
-read, together: by the input's feeder, and by who looks whether more may come. MERGED: rows whose place in the merged input
-is certain, by who installs planned changes; while there are such."""
+read, together: by the input's feeder, and by threads that look whether more may come. MERGED: rows whose place in the merged
+input is certain, by the worker that installs planned changes; while there are any."""
 
 # Columns of `given`, of each input: constants of the run.
 WIDTH, FIRST_QUEUE, END_QUEUE, COUNTS = range(4)
@@ -42,9 +42,9 @@ count its rows; not those that event time makes."""
 TAIL, PENDING, HEAD, DONE_TS, PASSED = (k * CELL for k in range(5))
 QUEUE_CELLS = 5
 """TAIL: runs published, PENDING: runs written, by the input's feeder. HEAD: runs consumed; DONE_TS: no event of the queue
-that is not processed has a smaller ts; PASSED: events processed, by who runs the queue's node."""
+that is not processed has a smaller ts; PASSED: events processed, by the thread that runs the queue's node."""
 AT = HEAD + 1
-"""Events of the first run that are processed; beside HEAD, of who runs the node."""
+"""Events of the first run that are processed; beside HEAD, of the thread that runs the node."""
 COUNTED = PENDING + 1
 """Events written into the queue; beside PENDING, of the feeder."""
 WAKE_AT = PENDING + 2
@@ -82,7 +82,7 @@ SHAPE_WORDS = 8
 REPLANS = THREADS + 1
 """It comes with another plan, and a worker alone does not install it."""
 
-# Columns of `work`, of each node: what was done there, written by who runs it.
+# Columns of `work`, of each node: what was done there, written by the thread that runs it.
 EVENTS, JOINS, FORKS, SPENT_NS, SLICES, COPIED, SPARED, STAYED, DECLINED = range(9)
 WORK_WORDS = 16
 """STAYED: turns in which the state stayed joined. DECLINED: turns that are still to come before it may again."""
