@@ -46,7 +46,7 @@ Running:
 ``key_sets_kernel``   which rows the events of a batch touch
 ``whole_kernel``      transactions that run whole, by a scheme of ``schemes_kernel``:
 ``flow_kernel``       chains: each as soon as those before it on its rows are done
-``stealing_kernel``   and by who has nothing else to do
+``stealing_kernel``   and by executors that have nothing else to do
 ``locks_kernel``      lock: ticket locks, drawn in the order of events
 ``versions_kernel``   mvlk: a version of a row for each write, readers take theirs
 ``partition_kernel``  partition: numbers of each partition, in the order of events

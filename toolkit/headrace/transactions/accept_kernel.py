@@ -6,8 +6,8 @@ Invariants  of `executor_kernel`: I1 to I4. Everything here is done by the leade
             while all others wait (I2 of `phases_kernel`)
 Ordering    await_input: W1 look, W2 READERS_WAITING += 1 and a ticket
             (`event_count.prepare`), W3 look again, W4 sleep until DATA_EVENT changes.
-            Who adds records, asks for a change or a pause, or stops the run signals
-            DATA_EVENT after it said so
+            A thread that adds records, asks for a change or a pause, or stops the run
+            signals DATA_EVENT afterwards
 Progress    The leader waits for input at `await_input`. A batch that is begun waits
             for more events no longer than MAX_DELAY, and not while a source waits
             for room, since the gate may hold no more than has been accepted.

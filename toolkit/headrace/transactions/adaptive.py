@@ -233,7 +233,7 @@ class AdaptiveScheme(Policy):
     def _once_more(
         self, best: _Trial, trials: Sequence[_Trial]
     ) -> Generator[Request | None, None, tuple[_Trial, list[_Trial]]]:
-        """Measure the fastest and who comes near it again: what was measured first was so while the run began, or long ago."""
+        """Measure the fastest and its close rivals again: the first measurements are of the run's beginning, or old."""
         others = [each for each in trials if each.seconds and each is not best]
         others = sorted(others, key=lambda each: each.speed, reverse=True)[:2]
         rivals = [each for place, each in enumerate(others) if place == 0 or each.speed >= _NEAR * best.speed]

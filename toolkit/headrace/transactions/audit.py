@@ -1,7 +1,7 @@
 """Adding up what tables are to conserve, while the run goes on.
 
-Sums can be taken only between two batches, so the executors pause for it. A thread of its own asks for that: whoever reads
-metrics finds the newest sums and never waits for a batch. It pauses them for a hundredth of the time at most.
+Sums can be taken only between two batches, so the executors pause for it. A separate thread asks for that, so a reader of
+the metrics finds the newest sums and never waits for a batch. It pauses them for a hundredth of the time at most.
 """
 
 from __future__ import annotations

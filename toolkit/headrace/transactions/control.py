@@ -179,7 +179,7 @@ class ControlArrays(NamedTuple):
     heads: np.ndarray  # int64[records]: versions of a batch
     # By version, by event.
     nodes: np.ndarray  # int64[4 * versions]
-    behind: np.ndarray  # int64[capacity]: who waits for the same event
+    behind: np.ndarray  # int64[capacity]: the next event that waits for the same one
     # By record, then by operation: chains as skip lists, where these were asked for.
     links: np.ndarray  # int64[LEVELS * (records + operations)]
     # By executor.

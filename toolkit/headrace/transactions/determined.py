@@ -190,8 +190,8 @@ class _Slice:
         if read is not None and (isinstance(node, ast.While) or self._reads.of(node.iter) is not None):
             # How often it turns is not known; what its keys depend on does not change from turn to turn.
             return [*self.block(node.body, _NONE), *orelse]
-        # Who left the loop earlier goes on behind it, and does not return in it. Who skips a part of a turn does not
-        # come by the `break` in it.
+        # A loop that was left earlier goes on behind it, and does not return in it. A turn of which a part is skipped does
+        # not reach the `break` in it.
         inner = {ast.Continue} | (after & {ast.Return})
         if self._reads.skips(node) is None:
             inner.add(ast.Break)

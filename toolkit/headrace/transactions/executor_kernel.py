@@ -25,16 +25,16 @@ between each and the next:
     execute
     give        each executor its slice: rows into its ring, then its mark
 
-Invariants  I1  the gate has one reader, number 0: whoever leads. Its cursor is the
+Invariants  I1  the gate has one reader, number 0: the leader. Its cursor is the
                 place of the first event that was not executed
             I2  after `give` every executor has promised the position of the batch's
                 last event, so at a punctuation marks are equal, and the leader may
                 move them all
-            I3  a change comes into force with an empty batch: who joins or leaves
-                does so between two batches, and acknowledges it at once
+            I3  a change comes into force with an empty batch: an executor joins or
+                leaves between two batches, and acknowledges it at once
             I4  a batch ends before the position of a planned change
 Ordering    of `phases_kernel` (W1 to R2). The ring's own (`egress.rings`)
-Progress    Everybody waits for the leader, who waits for input (`accept_kernel`).
+Progress    All wait for the leader, which waits for input (`accept_kernel`).
 Source      TStream, section IV-B: dual-mode scheduling. Differs: the compute mode
             is after the barrier in which the last executor accepts for all; an
             event's timestamp is its position in the input, not drawn at arrival.

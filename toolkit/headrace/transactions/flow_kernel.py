@@ -1,7 +1,7 @@
 """Whole transactions by dependencies: each runs when all that it must come after are over, wherever that was.
 
 Two events depend on each other where both mention a record, one of them to write
-it. Each has a counter of what it waits for. Who executes an event counts down
+it. Each has a counter of what it waits for. The executor of an event counts down
 those behind it, and keeps those that came to 0 on a stack of its own, unless another executor has
 nothing to do (`stealing_kernel`).
 
@@ -9,7 +9,7 @@ nothing to do (`stealing_kernel`).
 
 State       pending[i]  WAITING for each thing that event i still waits for, in the
                         low half, and EDGE for each that it ever waited for, above
-            entries, part_at   the operations of each slice by who owns the record,
+            entries, part_at   the operations of each slice by the record's owner,
                         in the order of events (private, then read by all)
             tails[r]    batch and number of operations, last write, first and last read behind it (of the
                         record's owner, while it builds)
@@ -18,10 +18,10 @@ State       pending[i]  WAITING for each thing that event i still waits for, in 
                         behind it. NOBODY: none
             link_2[o]   of a read: the next one of its group
 Invariants  I1  each event is executed once. One that waits for nobody has `pending`
-                0 for the whole phase and belongs to who scans it: an event is in
-                one slice, or in one block of the cursor. Any other has EDGEs and
-                is never 0 again; it belongs to who counts WAITING down to zero,
-                and of all fetch_adds one does. So nobody has to claim anything
+                0 for the whole phase and belongs to the executor that scans it: an
+                event is in one slice, or in one block of the cursor. Any other has
+                EDGEs and is never 0 again; it belongs to the executor that counts
+                WAITING down to zero: one fetch_add does. So none has to claim events
             I2  links go from earlier events to later ones, so there is no cycle,
                 and the earliest event that is left waits for nothing
             I3  link and link_2 do not change while events are executed
@@ -31,8 +31,8 @@ Ordering    E1 what an event writes, E2 fetch_add pending of each behind it
             L1 EDGE and WAITING are added (by several executors) before the barrier
             behind `link_owned`; S1 `pending` is scanned after it. What S1 finds to
             be 0 nobody changes, so S1 needs no ordering
-Progress    Nobody waits: who finds no event that may run goes to the barrier.
-            What is behind an event that still runs is done by its executor, or by who takes it from there.
+Progress    No executor waits: one that finds no event that may run goes to the barrier.
+            What is behind an event that still runs is done by its executor, or by the one that takes it from there.
 Source      ours, after TStream, section IV-C; its chain rounds stop at cycles.
 Checked     tests/headrace/transactions/test_interleave.py, test_interleave_parts.py, test_executors.py
 """
@@ -84,9 +84,9 @@ def first_dealt(c, slice_of, owner):
 
 @kernel
 def deal_to_owners(me, c, config, leaves_out):
-    """Deal the operations of one's slice to who owns their records; the order of events stays.
+    """Deal the operations of the executor's slice to the owners of their records; the order of events stays.
 
-    Each owner's have a stretch of `entries` of their own, which would hold all of the slice: nobody has to count first.
+    Each owner's have a stretch of `entries` of their own, which would hold all of the slice: no count is needed first.
     """
     start, stop = c.filling[me, FIRST_OPERATION], c.filling[me, SET_AT]
     for r in range(c.rows[config, THREADS]):
@@ -218,7 +218,7 @@ def take_block(me, c, l, config, executed):
 
 @kernel
 def count_down(me, c, l, i):
-    """E2: event `i` has one thing less to wait for; who finds that it was the last one runs it (I1)."""
+    """E2: event `i` has one thing less to wait for; the executor that finds it was the last one runs it (I1)."""
     if fetch_add(c.pending, i, -WAITING) & EDGE - 1 == WAITING:  # E2
         c.stack[me, l[DEPTH]] = i
         l[DEPTH] += 1

@@ -6,8 +6,8 @@ there is a hash table with linear probing, at most half full, whose hash has a r
 seed: nobody can choose keys that collide. A key is an int64; a string is known by
 its id. What was put in stays; several threads may put in and look up at once.
 
-Which slot a new key gets depends on who is first. Nothing but the place of its row
-may depend on that.
+Which slot a new key gets depends on which thread is first. Nothing but the place of
+its row may depend on that.
 
 State       INDEX  MASK   number of places - 1, a power of two minus 1
                    ROOM   slots there are
@@ -18,17 +18,17 @@ State       INDEX  MASK   number of places - 1, a power of two minus 1
                    SLOT   EMPTY, TAKEN while its key is written, or the slot + 1
                    KEY
             KEYS   by slot: its key
-Invariants  I1  a place leaves EMPTY by a compare_exchange to TAKEN, and only who did
-                that writes KEY and then SLOT. From TAKEN it becomes a slot, which
+Invariants  I1  a place leaves EMPTY by a compare_exchange to TAKEN, and only the thread
+                that did it writes KEY and then SLOT. From TAKEN it becomes a slot, which
                 stays, or EMPTY again if there is none left
             I2  nobody goes past a place that is TAKEN to put a key in: so no key lies
                 behind a place that is EMPTY, or becomes so again
             I3  hence a key is in one place, and has one slot
 Ordering    N1 compare_exchange SLOT, N2 write KEYS and KEY, N3 store_release SLOT
             R1 load_acquire SLOT, R2 read KEY      N3 -> R1, so R2 sees N2
-            Who has a slot from N3 or R1 may read KEYS of it.
+            A thread that has a slot from N3 or R1 may read KEYS of it.
 Progress    Looking up never waits: a key that is being written is not there yet.
-            Putting in waits for one who is between N1 and N3, who waits for nobody.
+            Putting in waits for a thread between N1 and N3, which waits for none.
 Checked     tests/headrace/transactions/test_index.py
 """
 

@@ -106,7 +106,7 @@ def end_set(c, me, i):
 
 @kernel
 def note_operation(c, me, at, end, record, word, overwrites):
-    """An operation on a record; `word` says which one of which event, to whoever runs it; `combining_kernel` the rest.
+    """An operation on a record; `word` says which one of which event, for the executor; `combining_kernel` the rest.
 
     It becomes operation `at`, which is SET_AT; what is returned is the next one. So SET_AT is written for each, and read
     for none.

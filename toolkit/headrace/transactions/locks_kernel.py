@@ -8,8 +8,8 @@ State       locks[r]    writes and reads that have a place, writes and reads tha
                         are over. They only grow, and stay when the scheme changes
             TURN        the first event whose places are not taken yet
             link[o], link_2[o]   the place of an operation
-Invariants  I1  who finds TURN equal to the first event of its block is alone in
-                drawing places, until it moves TURN to the block behind
+Invariants  I1  an executor that finds TURN equal to the first event of its block
+                alone draws places, until it moves TURN to the block behind
             I2  an executor takes blocks in rising order and runs a block's events
                 in order, so the earliest event that is left never waits for one
                 that its executor has yet to begin: no deadlock
@@ -17,7 +17,7 @@ Invariants  I1  who finds TURN equal to the first event of its block is alone in
 Ordering    L1 places drawn, L2 store_release TURN; L0 load_acquire TURN
             E1 what an event writes, E2 store_release of the writes that are over, or
             fetch_add of the reads; T1 load_acquire of both, T2 the event reads
-Progress    Whoever waits gives its core away before long: a holder of TURN that is
+Progress    A waiting executor yields its core before long: a holder of TURN that is
             descheduled holds all others up, so they let it run.
 Source      TStream, section II-C ("LOCK"): lockAhead in the order of timestamps.
             Differs: blocks of `BLOCK` events draw their places in one go, which

@@ -1,4 +1,4 @@
-"""What a run's tables lie in, for kernels and for whoever reads them from Python.
+"""What a run's tables lie in, for kernels and for readers in Python.
 
 All single values of all tables are in one int64 array, `table_rows`, of reserved
 memory; `table_reals` is the same memory as float64 (`layout` writes the texts that kernels find things by)::
@@ -18,7 +18,7 @@ Blocks of containers belong to the executor that works on a row, not to the row'
 bucket: but for chains with one owner a bucket, two executors may be in rows of one
 bucket at the same time, and free lists are for one at a time.
 
-State       table_rows, heads   words of a row: whoever has the record at the time; of a version: `versions_kernel`
+State       table_rows, heads   words of a row: the executor that has the record at the time; of a version: `versions_kernel`
             table_index_T, table_keys_T     see `index_kernel`
             table_arena_free    the lists of executor `me` begin at me * CLASSES
 Invariants  I1  a row that never was present is zero
@@ -347,7 +347,7 @@ class TableMemory:
         ----------
         table : Table
         seen : mapping of int to int, optional
-            Record -> the word where its row begins for who reads, if that is not the table's.
+            Record -> the word where its row begins for the reader, if that is not the table's.
         """
         return RowsRead(self, self.tables.index(table), seen)
 

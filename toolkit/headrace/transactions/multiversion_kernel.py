@@ -9,7 +9,7 @@ State       heads[r]    tag of the batch, then the node of the record's last ver
             nodes[k]    EVENT that wrote, BEHIND: the node of the event before it, or NOBODY; VERSION: address of the
                         copy, then what it is. From the last event to the first
             set_at[i]   the accesses of the event's last complete execution: where they begin, how many
-            set_size[i] who that was, and 1 if it raised an exception
+            set_size[i] which executor's that was, and 1 if it raised an exception
             by access   sets: record, is it copied. link: the VERSION that was read, 0: the table's row. link_2: the
                         address that the function works on. event_of: address in the table, words of the row.
                         entries: the node that it published, or NOBODY
@@ -19,7 +19,7 @@ Invariants  I1  a list has one node for an event; events fall along it, and no n
                 equal contents
             I3  accesses do not change once set_at names them
             I4  an event is executed by one executor at a time (`speculation_kernel`): only that one puts nodes of the
-                event in, and makes VERSIONs and GONE; only who made the execution invalid makes ESTIMATEs
+                event in, and makes VERSIONs and GONE; only the one that made the execution invalid makes ESTIMATEs
 Ordering    P1 a copy is written, P2 store_release VERSION, or compare_exchange of what leads to the node
             R1 load_acquire VERSION, R2 the row is read                      P2 -> R1, so R2 sees P1
             S1 accesses are written, S2 store_release set_at, V1 load_acquire set_at, V2 they are read
@@ -283,7 +283,7 @@ def find_estimate(c, tag, i):
 
 @kernel
 def make_estimates(c, i):
-    """Event `i` will be executed again: who reads what it has written waits for that."""
+    """Event `i` will be executed again: readers of what it has written wait for that."""
     accesses = load_acquire(c.set_at, i)  # V1
     begin = accesses >> SIZE_BITS
     for o in range(begin, begin + (accesses & ((1 << SIZE_BITS) - 1))):

@@ -49,10 +49,10 @@ class TransactionOptions:
         `headrace.controllers.AdaptiveScheme`.
     sharing : {"nothing", "everything", "socket"}, optional
         What executors take each other's work from. By default nothing where operations are run in chains, and everything
-        where transactions run whole: who counts others down has more to do than who does not. Of operations in chains the
-        fuller of two executors has, in batches of 500, 1.04 times its share of Toll Processing's 100 segments at Zipf 0.2,
-        1.13 times at 0.6 and 1.27 at 1.0, and 1.03 to 1.07 times of 10,000 records: sharing has to be worth more than it
-        costs, which is not known before a run. ``scheme="adaptive"`` tries it.
+        where transactions run whole: an executor that counts others down has more to do than one that does not. Of operations
+        in chains the fuller of two executors has, in batches of 500, 1.04 times its share of Toll Processing's 100 segments at
+        Zipf 0.2, 1.13 times at 0.6 and 1.27 at 1.0, and 1.03 to 1.07 times of 10,000 records: sharing has to be worth more
+        than it costs, which is not known before a run. ``scheme="adaptive"`` tries it.
     punctuation : int
         Events of a batch.
     max_delay : duration

@@ -5,7 +5,7 @@ rows that many events of a batch write. An operation is one if each of its state
 column of the event or an element of a list that is looped over, of the column's own kind: it cannot fail, overflow or
 reject, and nobody asks for what the row was. A sum is none: `adding`.
 
-Source      ours: one hot row bounds what chains can do, whoever builds them.
+Source      ours: one hot row bounds what chains can do, however they are built.
 """
 
 from __future__ import annotations

@@ -20,10 +20,10 @@ Invariants  I1  numbers of a partition are 0, 1, 2, ... in the order of events: 
 Ordering    E1 what an event writes, E2 store_release served; T1 load_acquire
             served, T2 the event reads. Only one event may leave next, so E2 needs
             no read-modify-write
-Source      TStream, section II-C ("PAT"), after S-Store. Differs: an event is run by who
-            owns its first record, not by whom it was dealt to; there are as many
-            partitions as executors, and no locks behind the counters, since who is
-            served has its partitions to itself.
+Source      TStream, section II-C ("PAT"), after S-Store. Differs: an event is run by
+            the owner of its first record, not by the executor it was dealt to; there
+            are as many partitions as executors, and no locks behind the counters,
+            since the event that is served has its partitions to itself.
 Checked     tests/headrace/transactions/test_interleave.py, test_interleave_parts.py, test_executors.py
 """
 

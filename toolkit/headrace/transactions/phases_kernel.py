@@ -22,12 +22,12 @@ Ordering    W1 what a phase writes, W2 fetch_add ARRIVED (acq_rel), W3 the leade
             `sleep` (see `event_count`): nobody sleeps through a release
             A leader's store of READING comes before W4, a joiner looks at PHASE
             after READING: it does not go on before W4
-            Of the leader SEEN, then SNAPSHOT_AT is looked at; who copies the tables looks at both and stores the
-            next SNAPSHOT_AT when it has the copy: from when a snapshot is due until then nobody runs an event
-Progress    Everybody waits for the slowest one. The wait is `SPIN` pauses, then
-            a number of times the core is given to who wants it, then sleep: who
-            is woken comes late to the next barrier, so there the others sleep,
-            and so on. All waits end on STOP.
+            Of the leader SEEN, then SNAPSHOT_AT is looked at; the thread that copies the tables looks at both and stores
+            the next SNAPSHOT_AT when it has the copy: from when a snapshot is due until then no executor runs an event
+Progress    All wait for the slowest one. The wait is `SPIN` pauses, then the core is
+            yielded a number of times, then sleep: an executor that is woken comes
+            late to the next barrier, so there the others sleep, and so on. All waits
+            end on STOP.
 Checked     tests/headrace/transactions/test_interleave.py, test_interleave_parts.py, test_executors.py
 """
 
@@ -102,7 +102,7 @@ DOZE_NS = 50_000
 
 @kernel
 def arrive(c, l):
-    """W2. True for the leader, who must `release`; the others `await_phase`."""
+    """W2. True for the leader, which must `release`; the others `await_phase`."""
     threads = c.rows[load_relaxed(c.words, CONFIG), THREADS]
     if fetch_add(c.words, ARRIVED, 1) == threads - 1:  # W2
         store_relaxed(c.words, ARRIVED, 0)  # W3
@@ -157,7 +157,7 @@ def meet(me, c, l):
 
 @kernel
 def await_punctuation(me, c, l):
-    """The wait of those who do not lead: what the leader spent on waiting for input is not booked as synchronization."""
+    """The wait of those that do not lead: what the leader spent on waiting for input is not booked as synchronization."""
     turn(c.meter, me, BARRIER_NS)
     l[AT_PHASE] += 1
     going_on = await_phase(c, l[AT_PHASE])

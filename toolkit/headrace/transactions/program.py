@@ -177,7 +177,7 @@ class Program:
         return explained
 
     def _several_emit(self, event: dict[str, Any]) -> FunctionError:
-        """Say that functions do not agree on who gives an event's row its values."""
+        """Say that functions do not agree on which one gives an event's row its values."""
         names = [function.__name__ for function in self.spec.functions]
         code = self.spec.functions[-1].__code__
         text = (

@@ -1,7 +1,7 @@
 """Reconfiguring transactions: a configuration is written down and asked for; the executors take it at the next punctuation.
 
-One request at a time is before the executors (`runtime.changes` sees to that). Who
-leads the next punctuation installs it; where input is idle, that executor sleeps
+One request at a time is before the executors (`runtime.changes` sees to that). The
+leader of the next punctuation installs it; where input is idle, that executor sleeps
 beside the gate, and is woken.
 """
 
@@ -53,7 +53,7 @@ def warn_unsafe() -> None:
 
 
 def not_safe(how: str) -> ParameterError:
-    """Make the error of who asks for ``scheme="none"`` and has not said that it may be wrong; `how` to say so."""
+    """Make the error for ``scheme="none"`` without the consent to wrong results; `how` is the way to give it."""
     return ParameterError(
         f"scheme='none' takes no locks and keeps no order, so its results are wrong; {how} unsafe=True if that is what you want"
         " to see"

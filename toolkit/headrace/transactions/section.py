@@ -149,7 +149,7 @@ class TransactionSection(GatedSection):
             self.snapshots.compile()
 
     def helpers(self) -> list[Task]:
-        """The audit, where tables conserve something, and who takes snapshots, where somebody asks for them."""
+        """The audit, where tables conserve something, and the thread that takes snapshots, where they are asked for."""
         audits = [Task(f"{self.name}-audit", self.audit.run)] if self.audit is not None else []
         takers = [Task(f"{self.name}-snapshots", self.snapshots.run)] if self.snapshots is not None else []
         return [*audits, *takers]

@@ -13,9 +13,9 @@ State       links[node, level]  the node behind, as operation + 1; 0: none. Node
 Invariants  I1  a level is sorted by operation, and part of the level below; nothing is taken out while executors insert
             I2  operations of a slice are contiguous and inserted in order, so nobody inserts between two of one executor:
                 a finger is exact, but for operations of earlier slices behind it
-            I3  of those who insert into an empty chain, one finds it empty in A2 of level 0: it begins the chain
-            I4  heads are 0 between two batches: who runs a chain clears its head, and where no event of the batch is
-                executed, who began it
+            I3  of the executors that insert into an empty chain, one finds it empty in A2 of level 0: it begins the chain
+            I4  heads are 0 between two batches: the executor that runs a chain clears its head, or, where no event of the
+                batch is executed, the one that began it
 Ordering    A1 write links[o, level], A2 CAS of the link before (acq_rel); S1 load_acquire of a link: S1 sees A1.
             Level 0 first, so a node that is found on a level is on all below
             The rest of the barriers before and behind (`phases_kernel`), as in `chains_kernel`

@@ -1,10 +1,11 @@
 """SPECULATIVE: events are executed before it is known what those before them write, validated, and executed again.
 
 Executors take blocks of events from two counters, in rising order: to execute them, and to validate those that were
-executed. Whoever finds an execution that is not valid makes its writes estimates, and executes the event again; who reads
-an estimate waits behind the event that made it, doing something else. Whatever may have become wrong lowers a counter.
+executed. An executor that finds an execution invalid makes its writes estimates, and executes the event again; an event that
+reads an estimate waits behind the one that made it, while its executor does something else. Whatever may have become wrong
+lowers a counter.
 
-State       pending[i]  the event's status: which execution, by whom, READY, EXECUTING, EXECUTED or ABORTING
+State       pending[i]  the event's status: which execution, by which executor, READY, EXECUTING, EXECUTED or ABORTING
             order[i]    the first event that waits for i, + 1; behind[i] the next one, + 1
             EXECUTE_AT, VALIDATE_AT     the next event to execute, to validate; LOWERED, how often one was lowered
             TASKS       executors that hold a block, or are at what one led to
@@ -13,25 +14,25 @@ State       pending[i]  the event's status: which execution, by whom, READY, EXE
                         were not valid (ABORTED)
 Invariants  I1  READY -> EXECUTING by compare_exchange: one executor executes an event at a time. EXECUTING -> EXECUTED
                 or ABORTING by that one; EXECUTED -> ABORTING by compare_exchange; ABORTING -> READY, with the next
-                number, by who made it so, or by who took it from `order`
+                number, by the executor that made it so, or by the one that took it from `order`
             I2  an event that waits is in one list, and leaves it once: with `exchange` of its head
-            I3  an event that is READY has EXECUTE_AT at or below it, or who made it READY does so before its TASKS
-                falls. So has VALIDATE_AT an event that is EXECUTED, and was not validated since a version changed
+            I3  an event that is READY has EXECUTE_AT at or below it, or the executor that made it READY lowers that before
+                its TASKS falls. So has VALIDATE_AT an event that is EXECUTED, and was not validated since a version changed
                 before it
             I4  hence: nobody has a task, both counters are at the end, and LOWERED is as it was before they were
                 looked at: all events are executed and valid
-Ordering    D1 an event goes into a list, D2 fence, D3 load_acquire pending of whom it waits for;
+Ordering    D1 an event goes into a list, D2 fence, D3 load_acquire pending of the one it waits for;
             D4 exchange pending = EXECUTED (seq_cst), D5 load_acquire order
                     either D3 sees EXECUTED, or D5 sees the list: nobody stays in it
             F1 exchange pending = EXECUTED, F2 load_acquire VALIDATE_AT; V1 VALIDATE_AT moves on, V2 fence, V3
             load_acquire pending        either F2 sees the counter behind the event, or V3 sees EXECUTED
             L1 an event is made READY, a version an ESTIMATE, L2 fence, L3 the counter is looked at, and lowered if it
-            is behind the event         who takes the event from a counter that L3 found low enough sees L1
-Progress    The first event that is not settled reads nothing but what is settled: its next execution is valid. Nobody
-            waits for anybody; who finds nothing to do looks again, gives its core away, looks for STOP.
-Source      Block-STM (Gelashvili et al., PPoPP 2023), algorithms 4 and 5. Differs: blocks of events; who executed a block
-            validates it, as long as the others are not far behind; VALIDATE_AT does not pass what is not executed; lists
-            of those who wait without locks.
+            is behind the event         an executor that takes the event from a counter that L3 found low enough sees L1
+Progress    The first event that is not settled reads nothing but what is settled: its next execution is valid. No
+            executor waits for another; one that finds nothing to do looks again, yields its core, looks for STOP.
+Source      Block-STM (Gelashvili et al., PPoPP 2023), algorithms 4 and 5. Differs: blocks of events; the executor of a
+            block validates it, as long as the others are not far behind; VALIDATE_AT does not pass what is not executed;
+            lists of waiting events without locks.
 Checked     tests/headrace/transactions/test_speculative.py, test_interleave_speculative.py
 """
 
@@ -89,7 +90,7 @@ EXECUTION_BITS = 16
 EVENTS_TAKEN = 16
 """Events of a block."""
 FAR = 4
-"""Blocks, for each executor, that may be executed before somebody else than who executed one validates it."""
+"""Blocks, for each executor, that may be executed before another one than the executor of a block validates it."""
 
 LEAST_ABORTS = 16
 """Aborts of a batch after which it may be curtailed since they are too many."""
@@ -198,7 +199,7 @@ def is_contended(c):
     """One more execution was not valid: whether so many are not that one executor alone would be as fast.
 
     With a aborts for each event that is settled, each is executed 1 + a times: n executors gain nothing from a = n - 1 on.
-    Half of that, since those who execute the same rows also wait for each other's caches.
+    Half of that, since executors of the same rows also wait for each other's caches.
     """
     aborted = fetch_add(c.words, ABORTED, 1) + 1
     if aborted < LEAST_ABORTS:

@@ -7,7 +7,7 @@ This file is included in each generated module of the family "speculative", behi
     run_event(me, c, x, s, l, i)            all functions of event `i`, in place
     write_versions(me, c, s, l, stop)       what one's executions of events before `stop` wrote last, into the tables
 
-`speculation_kernel` decides who does what. One executor alone runs events in their order, in place. So does executor 0
+`speculation_kernel` decides which executor does what. One executor alone runs events in their order, in place. So does executor 0
 with what a batch has left if it was curtailed: events behind one that raised an exception, which raises it once more,
 and for good; those for which there was no room; or where too many executions were not valid.
 """

@@ -1,27 +1,27 @@
 """Ready events for executors that have none: taken from the stacks of others, in the scheme of `flow_kernel`.
 
-Of what an executor has counted down it runs one event after another. While somebody
-is hungry it offers one that it would run later, in a cell of its own; whoever takes
-it out runs it. Where sharing is "everything" among all executors, where it is
-"socket" in each group; where it is "nothing" nobody takes what is another's.
+An executor runs the events that it has counted down one after another. While another one
+is hungry it offers an event that it would run later, in a cell of its own; the executor
+that takes it out runs it. With sharing "everything" that is among all executors, with
+"socket" within each group; with "nothing" none takes another one's events.
 
 State       offers[e]   0, or the event that executor e offers, + 1 (a cell each)
             HUNGRY      executors that have found nothing to do since the batch began, and
                         have not found anything since
 Invariants  I1  an event that may run is in one place: a stack, an offer, or being run.
-                It goes into an offer from the stack of who offers, while that offer is
-                0; it leaves it by the compare_exchange of one, who runs it
+                It goes into an offer from the stack of the offering executor, while that
+                offer is 0; it leaves it by the compare_exchange of the one that runs it
             I2  an executor that goes to the barrier has an empty stack and offers
                 nothing: what it offered it has taken back, or another one has taken it
-            I3  an event is offered at most once in a batch, for who takes it out runs
-                it: so what a compare_exchange finds is not another offer of the same
-                event, and nobody goes from one batch to the next with an old one in hand
+            I3  an event is offered at most once in a batch, for the executor that takes it
+                out runs it: so what a compare_exchange finds is not another offer of the same
+                event, and none goes from one batch to the next with an old one in hand
 Ordering    O1 store_release the offer, O2 compare_exchange it to 0 (acquire): what
-            the event waited for was seen by who offers (T2 of `flow_kernel`), so by
-            who takes it
-            HUNGRY is a hint: who is wrong about it offers in vain, or not
-Progress    Nobody waits: who finds no offer in `LOOKS` looks goes to the barrier, as
-            does everybody once all are hungry. What is ready then is done by who has it.
+            the event waited for was seen by the offering executor (T2 of `flow_kernel`),
+            so by the one that takes it
+            HUNGRY is a hint: an executor that is wrong about it offers in vain, or not
+Progress    No executor waits: one that finds no offer in `LOOKS` looks goes to the barrier,
+            as do all once all are hungry. What is ready then is done by the executor that has it.
 Source      ours; work stealing after TStream, section IV-E (of chains).
 Checked     tests/headrace/transactions/test_interleave.py, test_interleave_parts.py
 """

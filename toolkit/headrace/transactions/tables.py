@@ -163,7 +163,7 @@ def reading(rows: Mapping[Table, Given]) -> Iterator[None]:
     """Let plain Python read and write tables: within it ``table[key]`` is a row of what is given.
 
     A key that is not there does what the table's policy says: it raises `Rejected` or `KeyError`, or is put in.
-    A value below a column's least one raises `Rejected`. Whoever calls undoes what was done before that.
+    A value below a column's least one raises `Rejected`. The caller undoes what was done before that.
 
     Parameters
     ----------

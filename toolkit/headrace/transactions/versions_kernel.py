@@ -1,4 +1,4 @@
-"""MVLK: each write of a record makes a version of its row; who comes later takes the version that it must see.
+"""MVLK: each write of a record makes a version of its row; a later event takes the version that it must see.
 
 Events draw, in their order, the last write before them of each record that they touch. They wait for that version
 and for nothing else: a write waits for no reads, and what is read stays as it is while others write on.
@@ -11,16 +11,16 @@ of each record becomes the row, and the others are garbage, which the next batch
 
 State       TURN        as in `locks_kernel`
             tails[r]    the last write of the record that has drawn: its number in the run (`first_number`), so nothing
-                        is cleared. In a word that is smaller under other schemes (of who has the turn)
+                        is cleared. In a word that is smaller under other schemes (written by the holder of the turn)
             link[o]     the write before operation o on its record, or NOBODY; from when the event may run on (its
                         executor's) the word where the row that it sees begins
             version of o   in `table_rows`, behind the tables: a stamp and the row. The stamp is the batch in which it
                         was published, so nothing is cleared; NEVER before all versions, where that of NOBODY would be
-Invariants  I1  events draw in their order: who has the turn is alone (I1 of `locks_kernel`)
+Invariants  I1  events draw in their order: the holder of the turn is alone (I1 of `locks_kernel`)
             I2  links go to earlier events, and executors run theirs in rising order, so the earliest event that is
                 left waits for none (I2 there): no deadlock
             I3  a version is written by the event of its operation only, before it is published; a row of a table
-                not at all while events run. So whoever sees a row or a version may read it without haste
+                not at all while events run. So an event that sees a row or a version may read it at any time
             I4  when all have drawn, a record that is written has the number of its last write in `tails`
             I5  every record that a transaction opens is in its event's key set: an event whose keys could not be
                 named runs alone in its batch, without versions
@@ -30,7 +30,7 @@ Ordering    L1 links drawn, L2 store_release TURN; L0 load_acquire TURN
             row has no reader left; before the barrier at which the next batch begins (W1 to R2 of `phases_kernel`)
 Progress    As of `locks_kernel`. All events of a batch write their versions: memory is what key sets are cut by.
 Source      TStream, section II-C ("MVLK"), after Wang et al.: a counter lwm of each record says how far its versions
-            are; sections IV-C and IV-D: versions are garbage when the batch is over. Differs: who waits knows its
+            are; sections IV-C and IV-D: versions are garbage when the batch is over. Differs: a waiting event knows its
             version beforehand, so a read waits for the write before it instead of all that are not later; the draw is
             that of our LOCK, in blocks.
 Checked     tests/headrace/transactions/test_interleave.py, test_interleave_parts.py, test_executors.py

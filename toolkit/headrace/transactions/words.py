@@ -18,7 +18,7 @@ FINISHED = (WORKER_WORDS + 10) * CELL  # executors that have seen the end of inp
 CHANGE = (WORKER_WORDS + 11) * CELL  # changes so far
 PLANNED = (WORKER_WORDS + 12) * CELL  # of them planned ones
 REQUEST = (WORKER_WORDS + 13) * CELL  # row that is asked for, + 1; 0: none
-PAUSE = (WORKER_WORDS + 14) * CELL  # ticket of who wants the executors to pause (odd), or to go on (even)
+PAUSE = (WORKER_WORDS + 14) * CELL  # ticket of the thread that wants the executors to pause (odd), or to go on (even)
 PAUSED = (WORKER_WORDS + 15) * CELL  # the ticket for which they pause
 NARROW = (WORKER_WORDS + 16) * CELL  # the next batch has one event: it may need all room for key sets
 MAX_DELAY = (WORKER_WORDS + 17) * CELL  # nanoseconds
@@ -34,7 +34,7 @@ COPIES_FROM = (WORKER_WORDS + 26) * CELL  # where in the rows' memory copies are
 COPIES_TO = (WORKER_WORDS + 27) * CELL  # and where not any more
 ABORTED = (WORKER_WORDS + 28) * CELL  # executions of a batch that were not valid
 SNAPSHOT_AT = (WORKER_WORDS + 29) * CELL  # events before the next snapshot that is taken by itself; 0: none is
-HUNGRY = (WORKER_WORDS + 30) * CELL  # executors with nothing to do, who would take a ready event of another one
+HUNGRY = (WORKER_WORDS + 30) * CELL  # executors with nothing to do, which would take a ready event of another one
 WORD_COUNT = WORKER_WORDS + 31
 
 EXECUTE_AT, VALIDATE_AT, LOWERED = CURSOR, CURSOR_2, TURN
@@ -92,7 +92,7 @@ FILLING_WORDS = 32
     ALONE,  # events that were executed in place, behind a part that was curtailed
 ) = range(16, 28)
 COMBINING, COMBINED, LEFT_BEFORE, REST = range(28, 32)
-"""Columns of `filling` of whoever leaves out what is overwritten (`combining_kernel`)."""
+"""Columns of `filling` of executors that leave out what is overwritten (`combining_kernel`)."""
 PIECE = 256
 """Operations of chains that an executor lines up at a time, behind those of all slices in `entries`."""
 LENGTH_CLASSES = 64

@@ -24,7 +24,7 @@ from headrace.transactions.lowering.trees import is_none, located
 
 
 class Gives(Enum):
-    """What a function gives whoever calls it."""
+    """What a function gives its caller."""
 
     NOTHING = "nothing"
     VALUE = "a value"
@@ -122,7 +122,7 @@ class _Ending:
         if isinstance(node, ast.If):
             ways = self.falls(node.body), self.falls(node.orelse)
             if in_loop or not all(ways):
-                if not in_loop:  # who does not return goes on inside
+                if not in_loop:  # a branch that does not return goes on inside
                     node.body += rest if ways[0] else []
                     node.orelse += rest if ways[1] else []
                     rest = []
