@@ -294,10 +294,10 @@ class Collector:
     rest : float
         As `REST`.
     least_rest_s : float
-        After a turn of few rows, or none, it rests for so long whatever else is: where results come one by one, and to wake it
-        for each costs who makes them more than they do.
+        After a turn of few rows, or none, it rests for so long in any case: for results that come one by one, where to wake it
+        for each costs the threads that make them more than the results do.
     by_place : bool
-        Who promises says of records of one `primary` too which may still follow (`rings.publish_place`).
+        Promises say of records of one `primary` too which may still follow (`rings.publish_place`).
     """
 
     def __init__(

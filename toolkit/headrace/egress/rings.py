@@ -81,7 +81,7 @@ WANTED = 3 * CELL  # smallest primary the collector holds back: wake it when pas
 OUT_LOST_WAKEUPS = 4 * CELL  # sleeps of the collector that only the time-out ended, though it had been owed a wake-up
 ELSEWHERE = 5 * CELL  # not 0: the address of a kernel in the collector's place, and in the next word that of its arrays
 PLACE_MARK = 7 * CELL  # of primary = MARK + 1, no further record has a smaller `a`; 0 where that says nothing
-WANTED_PLACE = 8 * CELL  # smallest `a` of those with the primary WANTED; of who releases by place
+WANTED_PLACE = 8 * CELL  # smallest `a` of those with the primary WANTED; written by a collector that releases by place
 WORD_COUNT = 9
 
 FOR_ROOM, FOR_ROWS, FOR_MARK, FOR_SWITCH = range(4)
@@ -262,7 +262,7 @@ def promised(o):
             smallest = min(smallest, load_acquire(o.mark, r * CELL))  # C1
         if is_whole(o.membership, 0, before):
             return smallest, watermark
-        if load_acquire(o.words, OUT_STOP) != 0:  # who failed in the middle of a change does not end it
+        if load_acquire(o.words, OUT_STOP) != 0:  # a thread that failed in the middle of a change does not end it
             return smallest, watermark
         pause()
 
@@ -298,7 +298,7 @@ def await_release(o, wanted, timeout_ns):
     Parameters
     ----------
     wanted : int
-        Smallest primary held back by the collector, END_OF_TIME for none. Who releases by place writes WANTED_PLACE before.
+        Smallest primary held back by the collector, END_OF_TIME for none. To release by place, write WANTED_PLACE before.
 
     Returns
     -------
@@ -311,7 +311,7 @@ def await_release(o, wanted, timeout_ns):
     if not ready:
         timed_out = doze(o.event, RELEASE_EVENT, ticket, timeout_ns)
         bound, watermark, ready = glance(o, wanted)
-        # Who gave the promise may not have come as far as its signal yet; if that takes long, the wake-up was lost.
+        # The thread that gave the promise may not have reached its signal yet; if that takes long, the wake-up was lost.
         if timed_out and ready and doze(o.event, RELEASE_EVENT, ticket, LOST_NS):
             fetch_add(o.words, OUT_LOST_WAKEUPS, 1)
     cancel(o.words, COLLECTOR_WAITING)
@@ -327,7 +327,7 @@ def drained(o, me, tail):
 
 @kernel
 def stop_output(o):
-    """Wake whoever waits on these rings, for good."""
+    """Wake all threads that wait on these rings, for good."""
     store_release(o.words, OUT_STOP, 1)
     signal(o.words, COLLECTOR_WAITING, o.event, RELEASE_EVENT)
     signal(o.words, INSTANCES_WAITING, o.event, DRAINED_EVENT)

@@ -174,7 +174,7 @@ class ParquetSink:
         check_parquet_types(schema)
         _unfinished.add(self._temporary)
         with self._writing():
-            # Whoever looks at the directory has seen its name by now: a link that was put there is not followed.
+            # Other users of the directory can have seen its name by now: a link that was put there is not followed.
             self._file = open(self._temporary, "xb")  # noqa: SIM115
         self._writer = pq.ParquetWriter(self._file, schema, compression="snappy")
 

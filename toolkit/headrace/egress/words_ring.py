@@ -6,7 +6,7 @@ says whose ring it is in and how many words were written there before, so it
 means the same after the words have moved on.
 
 The collector takes words as they come, whether or not their record is
-published: who waits for room here waits for nothing but the collector's next
+published: a writer that waits for room waits for nothing but the collector's next
 turn, and a list may be longer than the ring. What it has taken waits with the
 records for their release (`payload`).
 
@@ -22,7 +22,7 @@ Ordering    P1 write words, P2 store_release PAYLOAD_HEAD, then W2 of `rings`
                     a place is written again only once it is read
             P2, `signal` (a fence); C4 of `rings` (a fence), then its look at
             PAYLOAD_HEAD: a collector that goes to sleep has seen the words, or is
-            woken. The same for P5 and who waits for room
+            woken. The same for P5 and a writer that waits for room
 Progress    A full ring waits for the collector (back-pressure), polling STOP.
 Checked     tests/headrace/egress/test_words_ring.py
 """

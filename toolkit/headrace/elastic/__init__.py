@@ -19,7 +19,7 @@ no state moves (STRETCH, Gulisano et al.).
 ``batch_kernel``     how many tuples it takes at once, and what they are taken to cost
 ``windows_kernel``   which windows a tuple falls into, for operators with windows
 ``failures``         why a worker gave up
-``epochs``           who is active and owns what, and how all change at one position
+``epochs``           which instances are active and own what, and how all change at one position
 ``ownership``        which of a batch's keys are an instance's own
 ``hot_keys``         which keys are behind the load of a bucket
 ``loads``            which buckets of keys an instance's load comes from
@@ -27,7 +27,7 @@ no state moves (STRETCH, Gulisano et al.).
 ``options``          what `start` may be told of this engine
 ``configuration``    what is in force, and how a wish becomes a configuration
 ``reconfiguration``  how a configuration is placed in the stream, and when it holds
-``outlets``          who takes whose results, and by which ways they may get there
+``outlets``          what takes an operator's results, and by which ways they may get there
 ``passing``          to the next operator without a collector: which results, and what stands for it
                      (``passing_kernel``: how each instance gives the next gate its own)
 ``passed_keys``      a key of some columns of the key before: ids of one for ids of the other

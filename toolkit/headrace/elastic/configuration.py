@@ -1,4 +1,4 @@
-"""What is in force at an operator: who is a member, and who owns each bucket. How a wish becomes one."""
+"""What is in force at an operator: its members, and the owner of each bucket. How a wish becomes a configuration."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from headrace.errors import ReconfigurationError
 
 @dataclass(frozen=True)
 class Configuration:
-    """Who is a member, and who owns each bucket. Members may own nothing."""
+    """The members, and the owner of each bucket. Members may own nothing."""
 
     members: tuple[int, ...]
     mapping: Mapping

@@ -1,6 +1,6 @@
 """Which instances are active, what each one owns, and how all change at one position.
 
-A configuration is a row of tables: who is a member, and who owns each bucket.
+A configuration is a row of tables: the members, and the owner of each bucket.
 Reconfiguring means that all members of the old configuration meet at one
 position of the gate's order; the last to arrive installs the new one.
 

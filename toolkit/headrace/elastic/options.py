@@ -130,11 +130,11 @@ class ElasticOptions:
         check_named("channel", self._channel, operators)
 
     def look_at(self, query: Query) -> None:
-        """Note who takes whose results."""
+        """Note what takes each operator's results."""
         self._outlets = outlets(query)
 
     def takers(self, operator: str) -> list[str]:
-        """Who takes an operator's results: operators, "" for the end of the query. Nobody where no query was looked at."""
+        """What takes an operator's results: operators, "" for the end of the query. Nothing where no query was looked at."""
         return [] if self._outlets is None else self._outlets[operator]
 
     def passing(self, operator: str) -> str:

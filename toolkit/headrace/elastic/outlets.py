@@ -1,4 +1,4 @@
-"""Who takes whose results, and by which ways they may get there; `passing` sets one of them up."""
+"""What takes each operator's results, and by which ways they may get there; `passing` sets one of them up."""
 
 from __future__ import annotations
 

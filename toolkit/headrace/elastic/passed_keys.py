@@ -2,16 +2,16 @@
 
 Results carry the id of their key as the operator that made them knows it. The one behind has another key, whose columns are
 some of these, maybe in another order: it has a dictionary of its own, and IDS says, for each id of the one before, which id
-the same key has there. Who writes results reads that (`passing_kernel.ready_rows`), and does not know a value.
+the same key has there. The writer of results reads that (`passing_kernel.ready_rows`), and does not know a value.
 
 State       IDS[i], an id of the dictionary behind, for id i of the one before; KNOWN[i]: it holds
-Invariants  I1  IDS[i] is written before a tuple with key i is published, so whoever has one may read it
+Invariants  I1  IDS[i] is written before a tuple with key i is published, so a thread that has one may read it
             I2  KNOWN[i] ends when i, or IDS[i], is recycled; i is looked up again when it comes again
-            I3  IDS[i] changes only then, when no window before or behind has a tuple of either key: whoever
-                recycles waits for all windows that an id was in (`ElasticSection.release`), before and behind,
+            I3  IDS[i] changes only then, when no window before or behind has a tuple of either key: the
+                recycler waits for all windows that an id was in (`ElasticSection.release`), before and behind,
                 and an id behind was used whenever one before was
 Ordering    IDS is published by what the tuples are: the gate's
-Locks       the dictionary before, then the one behind; who recycles holds its own
+Locks       the dictionary before, then the one behind; the recycler of one holds its lock
 Checked     tests/headrace/elastic/test_passing_keys.py
 """
 

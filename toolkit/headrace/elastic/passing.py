@@ -9,8 +9,8 @@ the same key, which has one result per window and so never two at one time (`_ha
 depend on that order (`headrace.elastic.aggregate.as_they_come`). It reads nothing but numbers and times, of any type: what is
 computed in 64 bits is in a column of that type what it was, and event times count microseconds in either operator. `why_not`
 says why others do not. Where there are ties, one thing may depend on their order all the same: whether a sum of whole numbers
-of either sign leaves int64 on the way, which is an error. Who asks for the gate takes that; by itself no such sum goes so but
-of what is never negative, which leaves int64 in any order or in none.
+of either sign leaves int64 on the way, which is an error. A user who asks for the gate accepts that; without being asked for,
+the gate takes only sums of what is never negative, which leave int64 in any order or in none.
 
 Where both operators have a key, the gate may be a channel for each instance of the one behind, into which those before
 route what it owns (`gates.reader_queues_kernel`, `routed`): `Way.why_shared` says why not.
@@ -37,13 +37,13 @@ Open, too, and through the collector:
   results; it would take a table to which these add at once, with recycling that waits for all of them;
 - a join behind. Its pairs come in the order of their later tuples, so the order of equal times shows: it needs the next point
   first. It keeps tuples for as long as `within`, while a ring's rows go once they are read: rows would be freed by the
-  operator's time (`retention`), and a ring be as long as that, or be copied into a store by who reads them first. What it
+  operator's time (`retention`), and a ring be as long as that, or be copied into a store by their first reader. What it
   carries into its results are Arrow columns by row: keys would be decoded, and results finished, when a pair is;
 - content order in the gate, for `hr.first`, lists and sums of floats behind another key or none. Now a record is ready once
   (time, source) is below the least MARK. To wait until every source has passed its time, and to sort by content then, would be
-  simple, and would stop for ever: the results of one time may be more than a ring holds, and who finds its ring full cannot
-  promise more. So each instance has to give its own of one time sorted, and the merge takes the first in (time, content) once
-  every other source has a record in its ring or a MARK beyond that time; a full ring has a record, so somebody goes on. It takes
+  simple, and would stop for ever: the results of one time may be more than a ring holds, and an instance whose ring is full
+  cannot promise more. So each instance has to give its own of one time sorted, and the merge takes the first in (time, content)
+  once every other source has a record in its ring or a MARK beyond that time; a full ring has a record, so one goes on. It takes
   a rank of each key, in words that say how any two are ordered, whatever keys come later (ids do not; the prefixes of
   `memory.text_order` do for strings of few bytes, others need their texts); an emission that goes through the keys of a window by
   rank and not by id, so a sort of all that an instance owns; and a column of ranks in the rings of the gate, beside the time.
@@ -168,7 +168,7 @@ def why_not(
     above : ElasticSection or None
         The operator before it, if it is one of this engine.
     takers : list of str
-        Who takes that one's results, as of `outlets`.
+        What takes that one's results, as of `outlets`.
     """
     if len(branches) > 1:
         return "it has several inputs"
@@ -399,7 +399,7 @@ class Passed:
     section : ElasticSection
         Whose results are passed on.
     following : ElasticSection
-        Who takes them; its gate has a source for each instance.
+        The operator that takes them; its gate has a source for each instance.
     """
 
     def __init__(self, section: Any, following: Any):

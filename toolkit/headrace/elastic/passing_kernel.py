@@ -14,23 +14,24 @@ State       the gate's (`merged_log_kernel`); per instance r of its ring WRITTEN
             certain; SENT[r] of them given to the gate; rows [r, i % capacity]
 Invariants  I1  FREED[r] <= rows read by all <= SENT[r] <= WRITTEN[r] <= FREED[r] + capacity
             I2  only instance r stores WRITTEN[r], SENT[r], FREED[r] and, while it is a
-                source, MARK[r] of the gate; who changes the members may, while r is parked
+                source, MARK[r] of the gate; a thread that changes the members may, while r is parked
             I3  all that an instance has promised at a barrier is promised at the gate
                 before it arrives there: no row below it is missing, and none will follow
             I4  with each promise P goes a heartbeat at P, and MARK becomes P + 1: between two
                 barriers' records none in the gate is later than the promise that covers it
 Ordering    A1 write rows (and what `ready_rows` adds), A2 the gate's `add`, A3 MARK
                     A1 -> A2 -> the reader's load of END: it reads whole rows
-            F1 of the gate's `unread_rows`: who reads a row has read it before the gate says so
-Membership  `change_source`, of who changes the upstream's members, while all of these wait:
-            a leaver's source is removed, a joiner's is added. With P the promise at the
+            F1 of the gate's `unread_rows`: a reader has read a row before the gate says so
+Membership  `change_source`, of the thread that changes the upstream's members, while these
+            wait: a leaver's source is removed, a joiner's is added. With P the promise at the
             barrier, every MARK is P + 1 (I3), so a leaver's rows are merged without
-            anybody's doing, and a slot is soon free for who comes back; by I4 the log
+            further action, and its slot is soon free if it comes back; by I4 the log
             ends at P at most, where the floor of a new source is P + 1 at most, which no
             result of the joiner is below.
-Progress    Who finds the gate full waits for its readers as any source does; nobody waits
-            for the upstream's members but at their own barrier, where they arrive with
-            all they owe. A full ring, and who comes back, look now and then whether readers are far enough.
+Progress    An instance that finds the gate full waits for its readers as any source does; no
+            thread waits for the upstream's members but at their own barrier, where they arrive
+            with all they owe. An instance with a full ring, or one that comes back, looks now
+            and then whether readers are far enough.
 Source      STRETCH, section 7: TB_out, whose sources are the instances, added and removed
             with them. Differs: content orders no ties, so only operators follow whose
             results do not depend on these, or that see none of them by

@@ -1,9 +1,9 @@
 """An operator each of whose instances reads a channel of its own, into which those of the one before route its results.
 
 `channel="reader"`, Viper's way between operators, beside the gate that all read. State and keys are shared as ever: only
-who reads what is decided earlier, by the sender. A change of who owns what is therefore one of the senders: its control
+which instance reads a tuple is decided earlier, by the sender. A change of ownership is therefore one of the senders: its control
 record goes into the gate of the operator before, whose instances meet there, and the last one puts it into force
-(`gates.reader_queues_kernel`: `switch`); from there it reaches this operator's instances, who meet as they always do.
+(`gates.reader_queues_kernel`: `switch`); from there it reaches this operator's instances, which meet as they always do.
 
 Source      Viper (Walulya et al.), section 3.3; STRETCH, section 7.
 Checked     tests/headrace/elastic/test_routed.py, test_routed_interleave.py

@@ -1,4 +1,4 @@
-"""An operator's results on their way into the channels of the next one's instances, and who owns what there from now on.
+"""An operator's results on their way into the channels of the next one's instances, and changes of what each owns there.
 
 `passing_kernel` on other kernels: its gate is `reader_queues_kernel`.
 """

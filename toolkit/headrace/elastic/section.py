@@ -82,7 +82,7 @@ class ElasticSection(GatedSection):
             self.max_threads, 1 + len(planned) + SPARE_CONFIGURATIONS, len(planned), sources, options.batch_ns
         )
         self._open(sources)
-        # Who writes results changes together with who reads the gate.
+        # The threads that write results change together with those that read the gate.
         self.out: Any = rings.allocate(
             self.max_threads,
             OUTPUT_CAPACITY,

@@ -12,7 +12,7 @@ from headrace.metrics.by_worker import coefficient_of_variation, max_over_mean
 class Spread:
     """How unevenly load was shared: each configuration by itself, weighted by the load that came in its time.
 
-    Loads only add up, so after a change they would compare who was there long with who was not.
+    Loads only add up, so after a change instances that were active for long would be compared with those that were not.
 
     Examples
     --------

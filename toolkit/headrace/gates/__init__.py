@@ -21,14 +21,14 @@ the kernels beside it on its `arrays`.
 ``arrival_kernel``      records into it as they come, where nobody asks for the order
 ``scalegate``           the ScaleGate, and ``scalegate_kernel``
 ``skip_list_kernel``    its skip list: nodes, and when one may be used again
-``membership_kernel``   cells that both have, and who reads while that changes
+``membership_kernel``   cells that both have, and which threads read, while that changes
 ``source_kernel``       what sources do on either gate, and how they wait
 ``reader_kernel``       how readers wait on either gate
 ``variants``            these two, and other such files, for a gate by its name
 ``allocation``          the arrays that both gates have
 ``channels``            `ReaderChannels`, and ``channels_kernel``
-``reader_queues``       such channels between the operators of a query, where who reads and what
-                        each owns changes (``reader_queues_kernel``)
+``reader_queues``       channels between the operators of a query: the readers, and what each owns,
+                        change (``reader_queues_kernel``)
 ======================  =========================================================
 """
 

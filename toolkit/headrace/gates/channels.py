@@ -44,8 +44,8 @@ def merged(q: Queues, first: int, inputs: int, to: int) -> Merged:
 class ReaderChannels:
     """A channel for each reader: senders route tuples, each reader gets its own in the order of all.
 
-    Where a gate (`MergedLog`, `ScaleGate`) lets every reader see every tuple, a sender here says who gets one. From one source
-    a channel is a queue; from two on the reader merges what was sent to it. A reader that is slow holds up its senders.
+    Where a gate (`MergedLog`, `ScaleGate`) lets every reader see every tuple, a sender here says which reader gets one. From one
+    source a channel is a queue; from two on the reader merges what was sent to it. A reader that is slow holds up its senders.
 
     Parameters
     ----------

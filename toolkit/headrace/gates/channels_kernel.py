@@ -13,20 +13,20 @@ State       per queue q   HEAD tuples written, TAIL tuples read, MARK promise: n
             per thread    how many sleep on its event (0 or 1), and the event
 Invariants  I1  0 <= HEAD - TAIL <= capacity
             I2  one thread writes a queue (HEAD, MARK), one reads it (TAIL)
-            I3  a writer's queues all get the same MARK after each batch, whoever got its tuples
+            I3  a writer's queues all get the same MARK after each batch, whichever readers got its tuples
             I4  what a stage sends on is sorted by (ts, source, position)
 Ordering    W0 load_acquire TAIL, W1 write tuples, W2 store_release HEAD, W3 store_release MARK
             R1 load_acquire MARK, R2 load_acquire HEAD, R3 read tuples, R4 store_release TAIL
                     W2 -> R2: R3 sees W1. R4 -> W0: a slot is rewritten only once it is read.
-                    W2 is before W3 and R1 before R2: whoever sees a promise sees all it covers
-Waiting     Each thread sleeps on its own event count, signalled after W3 by who writes for it and after R4 by
-            who reads from it; a writer only when its reader comes past the middle of a queue, as in the gate.
+                    W2 is before W3 and R1 before R2: a reader that sees a promise sees all it covers
+Waiting     Each thread sleeps on its own event count, signalled after W3 by its writer and after R4 by
+            its reader; a writer only when its reader comes past the middle of a queue, as in the gate.
             What it waits for is tried again between `ticket` and `await_wake`.
 Progress    No cycle of full and empty queues stops it: of all writers of a stage let j have the smallest
-            MARK. By I3 everything j has written is ready wherever it lies, so whoever keeps j waiting can go
-            on, unless the stage behind is full; there the same holds, and the last stage always takes.
+            MARK. By I3 everything j has written is ready wherever it lies, so the reader that keeps j waiting can
+            go on, unless the stage behind is full; there the same holds, and the last stage always takes.
 Source      Viper paper, section 3.3: an SPSC queue from one source, a merging structure from two on, one for each
-            reader. Differs: who merges is the reader, not whoever adds (ScaleGate).
+            reader. Differs: the reader merges, not the thread that adds (ScaleGate).
 Checked     tests/headrace/gates/test_channels.py, tests/headrace_bench/test_viper.py, test_viper_interleave.py
 """
 
@@ -74,7 +74,7 @@ class Merged(NamedTuple):
     out_ts: np.ndarray  # int64[1, capacity]
     out_ref: np.ndarray
     out_at: np.ndarray
-    scratch: np.ndarray  # int64[3, inputs], of who merges
+    scratch: np.ndarray  # int64[3, inputs], of the reader that merges
 
 
 @kernel
@@ -94,7 +94,7 @@ def await_wake(q, thread, number):
 
 @kernel
 def room_of(q, first, step, count):
-    """Tuples that fit the fullest of a writer's queues, whoever gets them."""
+    """Tuples that fit the fullest of a writer's queues, whichever reader gets them."""
     capacity = q.ts.shape[1]
     room = capacity
     for i in range(count):
@@ -140,7 +140,7 @@ def put(q, r, head, ts, ref, at):
 
 @kernel
 def send(q, source, sources, ts, refs, owners, start, count, at, heads):
-    """Send tuples to the readers that own them, as many as there is room for whoever gets them.
+    """Send tuples to the readers that own them, as many as there is room for whichever readers get them.
 
     Parameters
     ----------

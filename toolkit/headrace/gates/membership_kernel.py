@@ -1,9 +1,9 @@
-"""What the kernels of both gates share: the cells, and who reads while that may change.
+"""What the kernels of both gates share: the cells, and which threads read, while that may change.
 
 State       VERSION  the seqlock of membership, see `memory.seqlock`
             per reader  READING[r] activation id, 0 = not a reader; COST[r] its
             recent nanoseconds per record
-            READERS_WAITING, SOURCES_WAITING with the two events: who sleeps
+            READERS_WAITING, SOURCES_WAITING with the two events: sleepers
             LOST_WAKEUPS  sleeps of sources that only the time-out ended, though
             the wake-up was due (see `source_kernel`)
 Ordering    V1 to V3 of the seqlock around each scan of the readers' cells
@@ -57,7 +57,7 @@ def smallest_of_readers(g, at):
 def slowest_reader(g, at):
     """`smallest_of_readers` as of one moment; -1 if nobody reads, or if membership changes just now.
 
-    The end of that change wakes those who found no room.
+    The end of that change wakes the sources that found no room.
     """
     before = begin_scan(g.words, VERSION)
     smallest, slowest = smallest_of_readers(g, at)
@@ -86,13 +86,13 @@ def tuples_allowed(g, cost, sources, read):
 
 @kernel
 def open_membership(g):
-    """Begin a change of who feeds and who reads. False if somebody else changes that now."""
+    """Begin a change of sources or readers. False if another thread changes them now."""
     return begin_change(g.words, VERSION)
 
 
 @kernel
 def close_membership(g):
-    """End the change, and wake who was turned away by it or may go on now."""
+    """End the change, and wake the threads that were turned away by it or may go on now."""
     end_change(g.words, VERSION)
     wake_readers(g)
     wake_sources(g)

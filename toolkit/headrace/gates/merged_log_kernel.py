@@ -30,7 +30,7 @@ Ordering    A1 write ring, A2 store_release HEAD, A3 store_release MARK
             L1 store LIMIT, fence, L2 load CURSOR (M0, until LIMIT stays)
             R3 store CURSOR, fence, R4 load LIMIT: wakes at half of it
                     one sees the other: a source that finds no room under a new
-                    limit has seen the cursors of those who went by the old one;
+                    limit has seen the cursors of those that went by the old one;
                     those it has not seen go by the new one
             F1 (loser) AGAIN := 1, fence, read FLAG
             F2 (holder) FLAG := 0, fence, read AGAIN
@@ -41,11 +41,11 @@ Ordering    A1 write ring, A2 store_release HEAD, A3 store_release MARK
                     log's records at most END - CURSOR are unread, of any source; so of
                     one source's all are read but at most so many, and those in its ring
             J1 store_release CURSOR, J2 store_release READING
-                    who sees the activation sees where it starts. An id, not a
-                    flag: who left and is back at once notices
+                    a thread that sees the activation sees where it starts. An id,
+                    not a flag: a reader that left and is back at once notices
 Progress    A taker of FLAG that is preempted delays the merge by its time
-            slice (not lock-free; the skip list in `scalegate` is). Nobody
-            blocks on FLAG: who finds it taken goes on. Only `add_source`
+            slice (not lock-free; the skip list in `scalegate` is). No thread
+            blocks on FLAG: one that finds it taken goes on. Only `add_source`
             waits for it, inside a change of membership, so the holder of FLAG
             must never wait for membership: it does without a new snapshot.
 Source      STRETCH, Table II and section 6 (what), a merged log instead of the
@@ -398,7 +398,7 @@ def is_wakeup_due(g, source):
 def join_reader(g, reader, position, activation):
     """Start `reader` at `position`, inclusive. Between open_ and close_membership.
 
-    The cursor is stored first: who sees the activation sees where it starts.
+    The cursor is stored first: a thread that sees the activation sees where it starts.
     """
     store_release(g.cursor, reader * CELL, position)  # J1
     store_release(g.reading, reader * CELL, activation)  # J2

@@ -1,6 +1,6 @@
 """Runs of several rings into one, in the order (ts, source, position): of a gate's sources, or of a reader's own queues.
 
-Who calls holds what is read and written: the holder of FLAG in `merged_log_kernel`, the reader in `channels_kernel`. `g` has
+The caller holds what is read and written: the holder of FLAG in `merged_log_kernel`, the reader in `channels_kernel`. `g` has
 the rings (``ring_*``), what they are merged into (``out_*[0]``), and of each ring in `scratch` the next record, the one
 behind the last that may be moved, and the next one's ts, NOTHING if there is none.
 

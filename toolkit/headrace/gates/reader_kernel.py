@@ -6,9 +6,9 @@ Ordering    W1 look; W2 READERS_WAITING += 1, draw the ticket, fence
             (`event_count.prepare`); W3 look again; W4 sleep until DATA_EVENT changes
             (source)  publish, fence, read READERS_WAITING
                     of W2 and the source's fence one comes first: either W3 sees
-                    the record, or the source sees who waits and wakes it
+                    the record, or the source sees the waiting reader and wakes it
 Progress    W4 ends after `DATA_WAIT_NS` at the latest. `stop` is looked at between
-            W2 and W4: who sets it signals DATA_EVENT afterwards.
+            W2 and W4: the thread that sets it signals DATA_EVENT afterwards.
 Checked     tests/headrace/gates/test_interleave.py, tests/litmus/test_gates.py
 """
 

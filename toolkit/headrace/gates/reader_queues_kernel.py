@@ -7,7 +7,7 @@ gives a reader its own row, and each tuple is in one lane only, that of the read
 configuration in force for the senders, ROUTED. Time is no record of a queue: each sender's MARK is its promise to all
 readers, and a reader writes a heartbeat into its own lane when the smallest has moved on.
 
-A change of who owns what is put into force by one thread while all senders wait for it (`switch`): nobody sends meanwhile,
+A change of ownership is put into force by one thread while all senders wait for it (`switch`): nothing is sent meanwhile,
 so no tuple is routed twice, and every reader gets the control record at the same time, that of their promise.
 
 State       per source    HEAD[s] tuples sent, MARK[s] promise: no later tuple has ts < MARK[s], NOTHING where it does
@@ -19,27 +19,27 @@ State       per source    HEAD[s] tuples sent, MARK[s] promise: no later tuple h
                           latest time in the lane, READING[r] activation id, out_*[r, i % LANE] the records
             ROUTED        the configuration by which senders route; KEYS[s, row] keys of a source's rows
 Invariants  I1  TAIL[q] <= TAKEN[q] <= END[q] <= TAIL[q] + size, of which RESERVE are for control records
-            I2  one source stores END of its queues, HEAD and MARK; one reader stores TAKEN, TAIL and its lane. Who
-                switches does in place of all sources, which wait, and who changes members of those it changes
+            I2  one source stores END of its queues, HEAD and MARK; one reader stores TAKEN, TAIL and its lane. The
+                thread of `switch` does it for all sources, which wait; one that changes members, for those members
             I3  a reader takes tuples together, and any other record alone; its lane is filled again only when
                 CURSOR[r] = MERGED[r]: all that is TAKEN is read then, and TAIL says so
             I4  a control record stands in the queue of the last source to every member of the configuration it ends,
                 with the time all sources have promised, or one before all; so it comes after all tuples up to there,
                 and, as all later ones come after that time, before these
-            I5  who left has read its lane up to the control record that ended its membership, and gets nothing before
-                it is a member again: its cursor is where it goes on
+            I5  a reader that left has read its lane up to the control record that ended its membership, and gets nothing
+                before it is a member again: it goes on from its cursor
 Ordering    W0 load_acquire TAIL, W1 write records, W2 store_release END, W3 store_release MARK
             R0 load_acquire MARKs, under the seqlock of membership, R1 load_acquire END, R2 read records and rows
             R3 store_release PASSED, R4 store_release TAIL
-                    W2 -> R1, and W2 is before W3, R0 before R1: whoever sees a promise sees all it covers
+                    W2 -> R1, and W2 is before W3, R0 before R1: a reader that sees a promise sees all it covers
                     R4 -> W0: a slot, and the row it refers to, is used again only once it is read
-            R1 in order of the sources, and once for all that is moved from a queue: who sees what was sent after a
-                    switch sees the control record, which is in the last one's queue
+            R1 in order of the sources, and once for all that is moved from a queue: a reader that sees what was sent after
+                    a switch sees the control record, which is in the last one's queue
             R0 is a scan of `memory.seqlock`: the MARK of a sender that joined is never missed beside what
                     another one has promised since
-Progress    A sender waits for the fullest queue to a member, whoever owns its tuples, and a reader for the smallest MARK;
-            of the sender with that all is ready wherever it lies. The one thread of `switch` waits for a slot that is
-            reserved, and for STOP.
+Progress    A sender waits for the fullest queue to a member, whichever owns its tuples, and a reader for the smallest MARK;
+            all that the sender with that MARK has sent is ready wherever it lies. The one thread of `switch` waits for a slot
+            that is reserved, and for STOP.
 Source      Viper (Walulya et al.), section 3.3: a channel for each reader, acknowledged flow control. Differs:
             membership and mapping change while it runs, as of STRETCH's TB (section 7).
 Checked     tests/headrace/elastic/test_routed_interleave.py, test_routed.py
@@ -143,7 +143,7 @@ def room_of(g, source):
 
 @kernel
 def add_records(g, source, ts, start, count, first_ref, step, mark):
-    """Route rows ``first_ref + i * step`` to who owns their keys, and give the promise `mark` or a larger one to all readers.
+    """Route rows ``first_ref + i * step`` to their keys' owners, and give the promise `mark` or a larger one to all readers.
 
     Of heartbeats only the promise is given.
 

@@ -16,7 +16,7 @@ State       the list    see `skip_list_kernel`; here a record is its node
 Invariants  I4  position p holds the same record for every reader
             I1 to I3 are the list's
 Ordering    A2 link a node, A3 store_release MARK
-                        who sees the promise finds every node it covers
+                        a reader that sees the promise finds every node it covers
             R1 load_acquire all MARKs: the limit, R2 load_acquire NEXT[0]
                         in this order: a node linked after R1 is above the limit
             R3 store_release STAND, PASSED, CURSOR; A0 load_acquire PASSED
@@ -25,9 +25,9 @@ Ordering    A2 link a node, A3 store_release MARK
             C2 (control) BOUNDARY := largest claim, fence, read the claims;
                         raise and repeat until none is beyond
                         one of them sees the other: no reader takes a record
-                        beyond the boundary, who claimed it raised it
+                        beyond the boundary: a claim beyond it raised it
             J1 store_release CURSOR, J2 store_release READING
-                        who sees the activation sees where it starts
+                        a thread that sees the activation sees where it starts
             V1 to V3 of `memory.seqlock` around marks or stands
                         a limit knows every source it must wait for; a node is
                         not recycled under a reader that just joined
@@ -194,7 +194,7 @@ def _fill(g, reader, position, most):
     capacity = g.out_ts.shape[1]
     start = position & (capacity - 1)
     most = min(most, capacity - start)
-    # What is not consumed stays in the buffer: who joins may start there.
+    # What is not consumed stays in the buffer: a joining reader may start there.
     most = min(most, load_relaxed(g.cursor, reader * CELL) + capacity - position)
     if most <= 0:
         return position
@@ -333,7 +333,7 @@ def control(g, epoch):
         ahead = max(ahead, seen)
         if load_acquire(g.reading, r * CELL) != 0:
             behind = min(behind, seen)
-    if number - min(behind, ahead) >= CONTROL_RING // 2:  # half: who joins may be a little behind
+    if number - min(behind, ahead) >= CONTROL_RING // 2:  # half: a joining reader may be a little behind
         store_release(g.words, CONTROL_FLAG, 0)
         return 0
     slot = number & (CONTROL_RING - 1)
@@ -366,8 +366,8 @@ def join_reader(g, reader, position, activation):
     """Start `reader` at `position`, inclusive. Between open_ and close_membership.
 
     A reader must be at `position`, or have it in its buffer and stand still: it
-    has the node to start from. The cursor is stored before the activation: who
-    sees the activation sees where it starts.
+    has the node to start from. The cursor is stored before the activation: a
+    thread that sees the activation sees where it starts.
     """
     node = NIL
     stamp = 0

@@ -24,7 +24,7 @@ Ordering    A1 write node, A2 CAS NEXT[0] of the predecessor
                         a node is rewritten only once every reader has left it
             U1 (owner) STAMP := -1, store_release TS := new
             U2 (finder) load_acquire TS, load_acquire STAMP
-                        who sees the new key sees no link of the old node
+                        a thread that sees the new key sees no link of the old node
 Progress    Linking is lock-free.
 Source      Gulisano et al., ScaleGate. Differs: reclamation, fixed heights.
 Checked     tests/headrace/gates, tests/litmus

@@ -8,7 +8,7 @@ Ordering    W1 try; W2 SOURCES_WAITING += 1, draw the ticket, fence
             (`event_count.prepare`); W3 try again; W4 sleep until SPACE_EVENT changes
             (reader)  advance: store_release CURSOR, fence, read SOURCES_WAITING
                     of W2 and the reader's fence one comes first: either W3 sees
-                    the cursor, or the reader sees who waits and wakes it. Without
+                    the cursor, or the reader sees the waiting source and wakes it. Without
                     W3 a reader that goes on between W1 and W2 sees nobody, and
                     W4 sleeps beside an empty gate until its time is over
             What else makes room wakes too: a merge that drains a ring, the end
@@ -18,7 +18,7 @@ Progress    W4 ends after `ROOM_WAIT_NS`, but for a sleeper whose readers have
             gone far enough to wake it (`is_wakeup_due`) and gave no signal: one
             may have lost its core before it does. If none comes for `LOST_NS`
             either, it is a lost wake-up: LOST_WAKEUPS counts them. `stop` is
-            looked at between W2 and W4: who sets it signals SPACE_EVENT afterwards.
+            looked at between W2 and W4: the thread that sets it signals SPACE_EVENT afterwards.
 Checked     tests/headrace/gates/test_interleave.py, tests/litmus/test_gates.py
 """
 

@@ -364,12 +364,12 @@ class TupleBuffer:
 
     @property
     def sources(self) -> set[int]:
-        """Who feeds the gate now."""
+        """Sources that feed the gate now."""
         return {s for s in range(len(self._source_locks)) if read_cell(self.arrays.feeding, s * CELL)}
 
     @property
     def readers(self) -> set[int]:
-        """Who reads the gate now."""
+        """Readers of the gate now."""
         return {r for r in range(len(self._reader_locks)) if read_cell(self.arrays.reading, r * CELL)}
 
     def floor(self, j: int) -> int:

@@ -11,8 +11,8 @@ descriptor has the address: kernels that take that one are compiled once, whatev
 
 Invariants  I1  the descriptor is written once, when the bundle is made, and
                 lives as long as the bundle; so does its Numba type
-            I2  arrays read from a bundle carry no reference count: whoever
-                calls a kernel keeps the bundle alive meanwhile
+            I2  arrays read from a bundle carry no reference count: the
+                caller of a kernel keeps the bundle alive meanwhile
 """
 
 from __future__ import annotations

@@ -121,7 +121,7 @@ def reserved_or_less(count: int, least: int, dtype) -> np.ndarray:
 def touch(array: np.ndarray) -> None:
     """Have the system supply the pages of reserved memory now, since in the middle of a stream each of them is a wait.
 
-    (A page of 2 MiB may take 20 ms where memory is scattered, and who waits for it is a worker.)
+    (A page of 2 MiB may take 20 ms where memory is scattered, and a worker would wait for it.)
 
     Parameters
     ----------
@@ -155,7 +155,7 @@ def read_cell(array, index):
 
 @kernel(keep_gil=True)
 def publish_cell(array, index, value):
-    """Write one word with release: who reads it with acquire sees everything that was done before."""
+    """Write one word with release: a thread that reads it with acquire sees everything that was done before."""
     store_release(array, index, value)
 
 

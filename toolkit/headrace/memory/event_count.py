@@ -18,7 +18,7 @@ from headrace.kernel import kernel
 from headrace.memory.atomics import fence, fetch_add, futex_wait, futex_wake, load_acquire, load_relaxed
 
 LOST_NS = 1_000_000_000
-"""Who lost its core between P1 and P4 is back by then: whom nobody has woken so long after its time-out, nobody will wake."""
+"""A thread that lost its core between P1 and P4 is back by then: a sleeper not woken so long after its time-out never will be."""
 
 
 @kernel
@@ -35,7 +35,7 @@ def doze(event, index, ticket, timeout_ns):
     """S5, without leaving: `cancel` does. True if the time is over and nobody has signalled.
 
     If the condition holds then, and still nobody has signalled, a wake-up was
-    lost: who published it after S1 would have seen this sleeper.
+    lost: a thread that published it after S1 would have seen this sleeper.
     """
     futex_wait(event, index, ticket, timeout_ns)  # S5
     return load_acquire(event, index) == ticket

@@ -1,7 +1,7 @@
 """A hash that only this process can compute: where an entry lies in a table of the user's data.
 
-With a hash that everybody knows, whoever chooses the data can choose values that
-all want one place: each then walks past all the others. Here four random words,
+With a hash that everybody knows, an attacker who chooses the data can choose values
+that all want one place: each then walks past all the others. Here four random words,
 drawn for each table, go into the hash, so no values are bad before they are known.
 Nothing else may depend on it: neither results nor ids nor what is saved.
 

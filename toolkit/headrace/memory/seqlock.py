@@ -1,12 +1,12 @@
 """A seqlock: several cells that change together, read as of one moment without a lock.
 
-What is protected is whatever its owners say: who reads and who feeds a gate, who
-writes results. A change is rare and short; a scan reads all the cells and is told
+Its owners say what it protects: which threads read and feed a gate, which ones
+write results. A change is rare and short; a scan reads all the cells and is told
 afterwards whether a change came in between.
 
 State       VERSION  an int64 cell: odd while what it protects changes
-Invariants  I1  only who made VERSION odd (`begin_change`) writes what it protects,
-                or ends the change
+Invariants  I1  only the thread that made VERSION odd (`begin_change`) writes what it
+                protects, or ends the change
             I2  what is protected is stored with `store_release` and read with
                 `load_acquire`
 Ordering    S1 VERSION becomes odd (compare_exchange, acq_rel), S2 store_release what
@@ -22,7 +22,7 @@ Progress    A change excludes others by a try-lock. A scan waits for nobody: it 
             told that a change came in between, and begins again or does without.
 Source      Boehm, "Can seqlocks get along with programming language memory models?", 2012.
 Checked     tests/headrace/memory/test_weak_memory.py (a model, and the rule I2 in
-            the text of all who use it), tests/headrace/gates, tests/headrace/egress
+            the text of all that use it), tests/headrace/gates, tests/headrace/egress
 """
 
 from headrace.kernel import kernel

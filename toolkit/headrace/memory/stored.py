@@ -5,8 +5,8 @@ The nodes of a window instance form a list in input order (FOLLOWING), which onl
 the owner of its key touches. Free nodes lie in chains. An instance takes from a
 chain of its own; when that is empty it takes a chain from a pool that all share,
 and if there is none, nodes never used before. A window that expires gives all its
-nodes back as one chain. So nodes come back to whoever needs them, whichever
-instance took them, and no instance holds more than `CHAIN` free ones.
+nodes back as one chain. So nodes come back to the instance that needs them, whichever
+one took them, and no instance holds more than `CHAIN` free ones.
 
 State       FOLLOWING[n]  next node of the list or chain; 0: none
             BELOW[n]      of the first node of a chain in the pool: the next chain
@@ -14,12 +14,12 @@ State       FOLLOWING[n]  next node of the list or chain; 0: none
                           USED  nodes handed out so far, beside those given back
                           LIMIT  most nodes there may be
             OWN[i]        the chain instance i takes from
-Invariants  I1  a node is in one list or one chain; only whoever took it off touches it
+Invariants  I1  a node is in one list or one chain; only the instance that took it off touches it
             I2  TOP's count grows with every pop: a pop that read BELOW of a chain
                 which was taken and came back meanwhile fails (ABA)
 Ordering    N1 FOLLOWING and BELOW of a chain are written, N2 compare_exchange TOP
-            (acq_rel) pushes it; N3 compare_exchange TOP pops it. N1 -> N2 -> N3: who
-            pops a chain sees its links. Lists change owner at the barrier only
+            (acq_rel) pushes it; N3 compare_exchange TOP pops it. N1 -> N2 -> N3: the
+            thread that pops a chain sees its links. Lists change owner at the barrier only
             (`epochs`, B1 to B5).
 Progress    Lock-free: a compare_exchange fails only if another one succeeded.
 Source      Treiber 1986, with a counter; STRETCH, Table I.

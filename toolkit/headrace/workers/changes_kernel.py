@@ -1,14 +1,14 @@
-"""How a configuration comes into force where nothing moves: at once, for whoever asks next what to do.
+"""How a configuration comes into force where no state moves: at once, for each worker that next asks what to do.
 
 For engines whose workers ask before everything they do. The arrays that they share have, beside what `worker_kernel`
 names, the fields ``rows`` (a row is a configuration, its first word the number of threads), ``reading`` (a cell for each
 worker, 0: parked), ``met_at``, ``done_at``, ``installed``; their cells in ``words`` are these.
 
-Invariants  I1  who has CHANGING alone writes CONFIG, CHANGE, `installed`, `reading`
+Invariants  I1  only the holder of CHANGING writes CONFIG, CHANGE, `installed`, `reading`
             I2  workers 0 to THREADS - 1 of the row in force are active; there is one at least
 Ordering    C1 exchange CHANGING 0 -> 1, C2 `reading` and CONFIG, C3 store_release CHANGE,
             C4 exchange CHANGING -> 0; a worker that is activated is unparked after C2
-Checked     tests/headrace/ordering (test_interleave_sleeping.py: who becomes active, or parks), tests/headrace/synchronization
+Checked     tests/headrace/ordering (test_interleave_sleeping.py: workers become active, or park), tests/headrace/synchronization
 """
 
 from headrace.kernel import kernel

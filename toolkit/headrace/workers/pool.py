@@ -94,7 +94,7 @@ class WorkerPool:
         return [name for name, done in list(self._done.items()) if not done.is_set()]
 
     def wait(self, seconds: float, hardly: Callable[[str], bool] = lambda name: False) -> list[str]:
-        """Wait until all have ended, about that long at most. Returns who has not.
+        """Wait until all have ended, about that long at most. Returns the names of those that have not.
 
         Threads whose name `hardly` says yes to may sit in code of the user's
         that nothing can interrupt: they are given a moment only. Moments count,

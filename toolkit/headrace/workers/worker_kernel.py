@@ -11,7 +11,7 @@ these hold, as a named tuple with the fields
 State       STOP; FAILED (0, 1 while the first failure is written, 2); meter: STATE
             is the number of the time that `me` is spending SINCE its last turn
 Invariants  I1  STOP is never cleared
-            I2  only who turned FAILED from 0 to 1 writes `failure`
+            I2  only the thread that turned FAILED from 0 to 1 writes `failure`
 Ordering    F1 compare_exchange FAILED 0 -> 1 (acq_rel), F2 `failure` is written, F3
             store_release FAILED = 2; R1 load_acquire FAILED == 2, R2 `failure` is read
                     F2 -> F3 -> R1 -> R2: a failure is read whole
@@ -177,7 +177,7 @@ def fail(c, code, me, ref, ts, key, stage):
 
 @kernel
 def stop_workers(c):
-    """Set STOP and wake everybody who waits."""
+    """Set STOP and wake all waiting threads."""
     store_release(c.words, STOP, 1)
     signal(c.words, BARRIER_WAITING, c.event, BARRIER_EVENT)
     signal(c.words, WATCHER_WAITING, c.event, WATCH_EVENT)

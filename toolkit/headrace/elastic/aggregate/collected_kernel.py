@@ -3,8 +3,8 @@
 Nothing here takes memory: a quantile is found by selection in place, and the best
 are kept in a heap from the beginning, which is sorted in place.
 
-Pivots are drawn, from the arena's seed: whoever chooses the data cannot choose an
-order that makes selection slow. No result depends on them.
+Pivots are drawn, from the arena's seed: an attacker who chooses the data cannot choose
+an order that makes selection slow. No result depends on them.
 
 Checked     tests/headrace/elastic/test_collected.py
 """

@@ -28,7 +28,7 @@ def append_node(me, s, p):
 def drop_node(s, p, before, node, dropped):
     """Take a node, which is behind `before`, out of the list of window instance `p`, and put it before `dropped`.
 
-    Who takes nodes out gives the chain of them back with `give_chain`. Returns its first node, which is `node`.
+    The caller gives the chain of nodes that were taken out back with `give_chain`. Returns its first node, which is `node`.
     """
     if before == 0:
         s.list_first[p] = s.following[node]

@@ -37,7 +37,7 @@ Ordering    W1 write record (and the row it refers to), W2 store_release END,
             R3 store_release TAKEN, W0 load_acquire TAKEN
                     a slot is reused only once read
             M1 fill the lane, M2 store_release MERGED, before R3
-                    whoever watches finds a record in a queue, in the lane, or behind CURSOR
+                    another thread finds a record in a queue, in the lane, or behind CURSOR
 Progress    A router waits for its fullest queue (back-pressure), polling STOP.
             Routers do not block each other for good: all records of the one
             with the smallest RANK are below it, so they can be merged.
@@ -85,7 +85,7 @@ class QueueArrays(NamedTuple):
     words: np.ndarray
     event: np.ndarray
     membership: np.ndarray  # words of the input gate: their VERSION is the seqlock the collector reads under
-    gate_event: np.ndarray  # of the input gate: where those sleep who found VERSION odd
+    gate_event: np.ndarray  # of the input gate: where threads sleep that found VERSION odd
     # Per queue.
     end: np.ndarray
     taken: np.ndarray
@@ -235,7 +235,7 @@ def open_membership(g):
 
 @kernel
 def close_membership(g):
-    """Make VERSION even again, and wake who found it odd: sources and routers, at the input gate."""
+    """Make VERSION even again, and wake the threads that found it odd: sources and routers, at the input gate."""
     end_change(g.membership, VERSION)
     signal(g.membership, READERS_WAITING, g.gate_event, DATA_EVENT)
     signal(g.membership, SOURCES_WAITING, g.gate_event, SPACE_EVENT)

@@ -16,13 +16,13 @@ ROUTERS_WAITING = SOURCES_WAITING
 # What `route` returns.
 OVER, NEEDS_MEMORY, SWITCHES = range(3)
 
-# Who gets a tuple: the owners of its keys, everybody, or the owner of its position.
+# Which members get a tuple: the owners of its keys, all, or the owner of its position.
 TO_OWNERS, TO_ALL, BY_POSITION = range(3)
 
 # Words of a router.
 (
     SOURCE,  # whose tuples it copies; also which reader of the gate it is
-    RECIPIENTS,  # who gets a tuple
+    RECIPIENTS,  # which members get a tuple
     SEVERAL_KEYS,  # its tuples have any number of keys, not one
     BY_COUNT,  # instances promise by position: they are kept up to date in count, too
     POSITION,  # in the gate, of the next record
@@ -35,7 +35,7 @@ TO_OWNERS, TO_ALL, BY_POSITION = range(3)
     TIME,  # event time reached
     ARRIVAL,  # of the record that brought it there
     COPIES,  # sent so far
-    BUDGET,  # keys that fit whoever gets them
+    BUDGET,  # keys that fit, whichever member gets them
     KEYS_NEEDED,  # by the tuple that did not fit (NEEDS_MEMORY)
     DIRECTORY_WIDTH,  # addresses of a chunk in the directories
     WORD_COUNT,
@@ -73,7 +73,7 @@ def allocate(
     source : int
         The source whose tuples it copies; also which reader of the gate it is.
     recipients : int
-        Who gets a tuple: TO_OWNERS, TO_ALL or BY_POSITION.
+        Which members get a tuple: TO_OWNERS, TO_ALL or BY_POSITION.
     by_count : bool
         Instances promise by position: keep them up to date in count too.
     instances : int

@@ -16,7 +16,7 @@ State       `t` (`router.RouterArrays`): what a router must remember between two
             which returns whenever memory is needed (a chunk, a larger key
             buffer, a validity mask): Python provides it and calls again
 Invariants  I1  a batch is as long as every member's queue and stores have room
-                for, whoever owns its tuples: nobody gets half a tuple
+                for, whichever owns its tuples: none gets half a tuple
             I2  before a control record all members are at the same time and
                 count of tuples
             I3  the mapping in force for a tuple is the one of its position

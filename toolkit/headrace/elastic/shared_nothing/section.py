@@ -211,7 +211,7 @@ class SharedNothingSection(ElasticSection):
                 number = chunk_of(int(t.rows[r]))
                 store.grow_keys(number, int(t.used[r]), needed)
                 t.keys_room[r, number & 1] = store.chunks[number].keys.size
-        for own in self._private:  # of those, too, who are no members now and may be again
+        for own in self._private:  # of those, too, that are no members now and may be again
             own[source].add_masks(t.masked)
         t.words[router.KEYS_NEEDED] = 0
 

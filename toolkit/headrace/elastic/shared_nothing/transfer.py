@@ -54,7 +54,7 @@ def transfer(me, c, s, config, next_config, epoch):
 '''
 
 _WINDOWS = """
-# When a window opened is known to whoever saw a tuple of it. The latest is right or
+# When a window opened is known to members that saw a tuple of it. The latest is right or
 # close to it for every member that did not: its own entry belongs to a window long closed.
 for place in range(PLACES_OF_KEY):
     latest = 0
