@@ -1,7 +1,7 @@
 """The rings between stages, and the reorder buffer: outputs in any order in, in the order of their causes out.
 
 A stage has a ring of input records and as many slots. A record's serial number says
-where it is in the one, and where what becomes of it is in the other. Who has claimed
+where it is in the ring, and where its outputs are in the slots. A worker that has claimed
 records runs the stage on them, writes the outputs into a block, puts the block into
 the slot of the claim's first record, and tries to drain: to pass on what is complete,
 from the first slot that has not been passed on. What one worker has run in a row is
@@ -18,25 +18,25 @@ State       by stage  TAIL records appended, HEAD claimed, NEXT drained; DRAININ
             the last stage passes on to the result ring 0 of `egress.rings`
 Invariants  I1  NEXT <= HEAD <= TAIL <= NEXT + ring: what was claimed has a slot, so an
                 output always fits, and no worker waits with one in its hands
-            I2  who has DRAINING alone writes NEXT, PASSED, and the TAIL, PROGRESS,
+            I2  only the holder of DRAINING writes NEXT, PASSED, and the TAIL, PROGRESS,
                 END_AT and queues of the next stage: one producer for each ring
-            I3  a slot belongs to who runs its records until DONE, then to who has
-                DRAINING, until NEXT is past it; the slots behind it, up to WIDTH, are
-                left as they are (I4: nobody takes them for complete)
+            I3  a slot belongs to the worker that runs its records until DONE, then to the
+                holder of DRAINING, until NEXT is past it; the slots behind it, up to WIDTH,
+                are left as they are (I4: no worker takes them for complete)
             I4  DONE is never cleared: it is another number in each round
-            I5  a claim that is written in place has no slot: its first one is not DONE, and nobody
-                passes it, until its writer, who has DRAINING, has moved NEXT past it
+            I5  a claim that is written in place has no slot: its first one is not DONE, and no worker
+                passes it, until its writer, which has DRAINING, has moved NEXT past it
 Ordering    W1 outputs and the slot are written, W2 store_release DONE, W3 fence, W4 look
             whether the first slot is complete, D1 exchange DRAINING 0 -> 1; D2 load_acquire
             DONE, D3 outputs are read; D4 store_release TAIL of the next stage, D5 of NEXT,
             D6 exchange DRAINING -> 0, D7 look again
                     W2 -> D2: outputs are read whole
                     Nothing is stranded (figure 4 of the paper with the fences that it
-                    needs): of W3 and the D6 of whoever drains one is first. If D6, W4
+                    needs): of W3 and the drainer's D6 one is first. If D6, W4
                     sees that NEXT, and goes on. If W3, that D7 sees DONE. Without the
                     fences both may miss it
-                    where the result ring is full, who makes room (the collector) drains nothing: so D7 goes on
-                    until BLOCKED says so, which who sleeps looks at (`pipeline_kernel.await_work`). It would
+                    where the result ring is full, the collector, which makes room, drains nothing: so D7 goes on
+                    until BLOCKED says so, which a sleeper looks at (`pipeline_kernel.await_work`). It would
                     stay 0 if the slot were complete, or the end appended, after D2 and before D7
                     a slot that W4 looked at may be in its next round: then NEXT has
                     moved on after W3, and the drainer's D7 is still to come
@@ -47,7 +47,7 @@ Ordering    W1 outputs and the slot are written, W2 store_release DONE, W3 fence
                     D5 -> the producer's load_acquire of NEXT: a record is not written
                     over while it is read; D4 -> load_acquire TAIL: nor read before it is
                     written
-Progress    A stage whose next ring is full is drained again by whoever makes room there:
+Progress    A stage whose next ring is full is drained again by the worker that makes room there:
             `flush` goes upstream as long as something moved (D5, D6 and W4, D1 to D7 for the
             stage before: the same argument with room in place of DONE). Where the result
             ring is full, workers wait for the collector.
@@ -253,7 +253,7 @@ def grow_output(c, l, words):
 
 @kernel
 def close_output(me, c, o, l, stage, serial, width):
-    """The claim is complete (W1, W2), or is passed on at once by who has DRAINING. True if something was passed on."""
+    """The claim is complete (W1, W2), or is passed on at once by the holder of DRAINING. True if something was passed on."""
     words = l[OUT_AT] - l[OUT_BLOCK]
     count = words // c.form[stage, OUT_STRIDE]
     c.work[me, stage, OUTPUTS] += count

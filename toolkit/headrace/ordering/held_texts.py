@@ -2,8 +2,8 @@
 
 A string is known by an id, which is given to another one when nothing has it any more. What is on its way has it until its
 results are out, which event time tells. A state may have it for longer. So now and then, when there are twice as many
-strings as were left the last time, `Program.release` asks the workers to look: whoever takes records from the gate takes
-none until all that were taken before have left the pipeline; then nobody runs a stage, and it notes what all states hold,
+strings as were left the last time, `Program.release` asks the workers to look: the one that takes records from the gate takes
+none until all that were taken before have left the pipeline; then no stage is run, and it notes what all states hold,
 as of the event time of the last record taken (`ingest_kernel`). Ids that nothing has touched since then, and no state held
 then, are free once the results of all records before it are out.
 """

@@ -1,14 +1,14 @@
-"""The way in: records of the gate become records of the first ring, by whoever finds that ring short of work.
+"""The way in: records of the gate become records of the first ring, by a worker that finds that ring short of work.
 
-Invariants  I1  who has INGESTING alone takes from the gate (its reader 0), and writes TAIL,
+Invariants  I1  only the holder of INGESTING takes from the gate (its reader 0), and writes TAIL,
                 PROGRESS, END_AT and the queues of stage 0
             I2  a record's serial number is its row number in the merged input
             I3  while INGESTING is ours, and no record is in flight, nobody runs a stage: a record is appended
                 downstream (D4) before it has been passed on (D5), and its function has returned before it is complete
 Ordering    exchange INGESTING 0 -> 1 and back: what one wrote, the next one reads.
             TAIL as of `buffer_kernel`, D4 and D5
-            T1 store_release TAIL, T2 store_release INPUT_OVER and PLACE: who sees that a record is in the gate no
-            more sees it in the first ring (S2 of `pipeline_kernel`)
+            T1 store_release TAIL, T2 store_release INPUT_OVER and PLACE: a worker that sees that a record is in
+            the gate no more sees it in the first ring (S2 of `pipeline_kernel`)
 Checked     tests/headrace/ordering/test_interleave_sleeping.py (sampled)
 """
 
@@ -121,7 +121,7 @@ def ingest_held(me, g, c, x, s, l):
             install(c, c.plan_row[planned])
             planned += 1
         store_relaxed(c.words, PLANNED, planned)
-        append_end(c, 0, serial, progress)  # last: its slot is complete before T1, and who drains waits for that
+        append_end(c, 0, serial, progress)  # last: its slot is complete before T1, which the drainer waits for
         serial += 1
     store_release(c.stage, cell(0, TAIL), serial)  # T1
     if progress > load_relaxed(c.stage, cell(0, PROGRESS)):

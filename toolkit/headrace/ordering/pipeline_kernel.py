@@ -9,17 +9,17 @@ compiled once for all pipelines; what a pipeline's functions do it calls by addr
     end_stage(me, c, s, l, stage, position)       what it does at the end of the stream
     choose_own(me, c, s, l)                       the stage that a schedule of the user's takes
 
-Ordering    of who sleeps   S0 `prepare`; S1 look at the stages, then into the gate, S2 at the first stage again, S3 sleep.
-                            Who takes records from the gate (T1, T2 of `ingest_kernel`) wakes nobody for them: S2 sees
-                            them where S1 came too early for the stage and too late for the gate
-            of who parks    Its last step may have moved something when the others had looked already, and slept: so L1 it
-                            drains what waits for the room that it made, which nobody else saw: in each sweep one stage
+Ordering    of a sleeper    S0 `prepare`; S1 look at the stages, then into the gate, S2 at the first stage again, S3 sleep.
+                            A worker that takes records from the gate (T1, T2 of `ingest_kernel`) wakes none for them: S2
+                            sees them where S1 came too early for the stage and too late for the gate
+            of one that parks  Its last step may have moved something when the others had looked already, and slept: so L1 it
+                            drains what waits for the room that it made, which no other saw: in each sweep one stage
                             further up; what others complete meanwhile they drain. L2 `signal`: the others look at
                             stages, gate and OVER again
-Progress    Nobody waits while there is something to do: who finds no stage
+Progress    No worker waits while there is something to do: one that finds no stage
             schedulable drains what can be drained, and sleeps only if there is neither a
-            record in the gate with room for it, nor a schedulable stage. Who makes one
-            schedulable wakes the others (`wake`), a source does when it adds records
+            record in the gate with room for it, nor a schedulable stage. A worker that makes
+            one schedulable wakes the others (`wake`), a source does when it adds records
             (event counts of the gate), the collector when it makes room in the result ring.
 Source      Prasaad, Ramalingam and Rajan, section 6
 Checked     tests/headrace/ordering/test_interleave_sleeping.py (one worker: every schedule of one preemption; more, sampled),

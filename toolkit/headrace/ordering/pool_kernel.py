@@ -1,7 +1,7 @@
-"""Blocks of words for outputs that wait their turn: taken by who makes them, given back by who drains them.
+"""Blocks of words for outputs that wait their turn: allocated by the worker that makes them, freed by the one that drains them.
 
-Other than in `memory.arena`, who gives a block back is not who took it, so the free
-lists belong to nobody: each class has one, a stack whose head is changed by
+Unlike in `memory.arena`, the worker that frees a block need not be the one that allocated
+it, so no worker owns a free list: each class has one, a stack whose head is changed by
 compare-and-swap.
 
 State       ARENA  word 0: words handed out, the rings between stages first; all that is from word CELL on

@@ -23,7 +23,7 @@ OWN    the most urgent one, as a function of the user's says (`template`, choose
 =====  =================================================================================
 
 Source      Prasaad, Ramalingam and Rajan, section 6
-Checked     tests/headrace/ordering/test_schedules.py; who is alone at a stage: test_interleave.py beside it (sampled)
+Checked     tests/headrace/ordering/test_schedules.py; a worker alone at a stage: test_interleave.py beside it (sampled)
 """
 
 from headrace.kernel import kernel
@@ -107,7 +107,7 @@ def goes_alone(c, stage):
     if workers == 1:
         return True
     if c.rows[config, SCHEDULE] == FIXED or c.rows[config, SCHEDULE] == OWN:
-        return False  # who says how many work where means it
+        return False  # a user's schedule that says how many work where is followed
     of_all = of_stage = 0.0
     before = 1.0
     for other in range(c.form.shape[0]):

@@ -87,7 +87,7 @@ class OrderedSection(GatedSection):
 
     @property
     def result_columns(self) -> list[np.ndarray]:
-        """Columns of the results, in each one ring: whoever drains the last stage writes it."""
+        """Columns of the results, one ring in each: the worker that drains the last stage writes it."""
         return [] if self.program.bound.passes_input else [row.reshape(1, -1) for row in self.control.out]
 
     def arguments(self, worker: int) -> tuple:

@@ -20,10 +20,10 @@ WORD_COUNT = CHANGE_WORDS + 10
 # Cells of `stage`, of each stage.
 TAIL, HEAD, NEXT, DRAINING, WORKERS, PROGRESS, END_AT, TICKETS, LATEST = (k * CELL for k in range(9))
 STAGE_CELLS = 9
-"""TAIL records appended, HEAD claimed, NEXT drained: serial numbers. DRAINING the flag of who drains. WORKERS allotted to
+"""TAIL records appended, HEAD claimed, NEXT drained: serial numbers. DRAINING the drainer's flag. WORKERS allotted to
 the stage, or ALONE. PROGRESS: no later record comes from an earlier event time of the input. END_AT: the serial number of the end
-of the stream, NEVER while it is not known. TICKETS: with the lock, who drains next is in TICKETS, who is served in
-DRAINING. LATEST: event time of the record appended last, of a stage that needs time."""
+of the stream, NEVER while it is not known. TICKETS: with the lock, the next ticket to drain; DRAINING is the one that is
+served. LATEST: event time of the record appended last, of a stage that needs time."""
 
 # Columns of `form`, of each stage: constants of the run.
 (
@@ -39,7 +39,7 @@ DRAINING. LATEST: event time of the record appended last, of a stage that needs 
     QUEUE,  # first word of its buckets' queues, where workers take buckets
     MOST,  # workers at once
     QUEUES,  # how workers share a partitioned stage
-    REORDER,  # who drains: NONBLOCKING or LOCKED
+    REORDER,  # how workers take turns to drain: NONBLOCKING or LOCKED
     NEEDS_TIME,  # event times must not go back
     RANGES,  # the first of its boundaries in `bounds`, + 1; 0: keys are hashed into its buckets
     MAY_BE_ALONE,  # a worker may take all its buckets at once, where that is faster
@@ -47,7 +47,7 @@ DRAINING. LATEST: event time of the record appended last, of a stage that needs 
 SHAPE_WORDS = 16
 
 ALONE = 1 << 32 | 1
-"""In WORKERS: one, who lets in nobody else."""
+"""In WORKERS: one, which lets in no other."""
 A_COUNT = (1 << 32) - 1
 """The bits of WORKERS that say how many there are."""
 

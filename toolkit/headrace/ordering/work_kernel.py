@@ -17,7 +17,7 @@ How workers share a partitioned stage (section 4 of the paper)::
 Invariants  I1  records are claimed once: HEAD moves by compare_exchange, or its mover is
                 alone at the stage (STATEFUL: WORKERS lets one in)
             I2  a bucket is run by one worker at a time, in the order of its tickets
-            I3  SERVED of a bucket is written by who runs it
+            I3  SERVED of a bucket is written by the worker that runs it
             I4  a worker has one output open at a time; it closes it before it runs a record
                 that does not follow the one before it
             I5  what comes out of a run that is stopped is the beginning of its results: an output is never
@@ -36,12 +36,12 @@ Ordering    H1 the tickets of the records are copied, H2 compare_exchange HEAD, 
                     H7 -> H3 of the next runner: it sees SERVED and the state of the keys
             of STATEFUL  fetch_add WORKERS + 1, fetch_add WORKERS - 1: the same
             of SHARED    store_release SERVED, load_acquire SERVED
-            of ALONE     compare_exchange WORKERS 0 -> ALONE, fetch_add WORKERS - ALONE: the same. Who is inside with others
+            of ALONE     compare_exchange WORKERS 0 -> ALONE, fetch_add WORKERS - ALONE: the same. A worker inside with others
                     leaves when its buckets' counts are 0, so CLAIMED of all of them is; A1 the record is run,
                     A2 its ticket is read and SERVED written, A3 it is complete: before, its word of `tickets` stays
             S1 a function, or the loop that calls it (`template`), loads STOP and leaves, S2 STOP is loaded and the output is
-                    not closed: STOP is never cleared. Who runs a bucket or a stateful stage next sees STOP too, by H7 -> H3
-                    and its likes, so that nothing which a half-run function left in a state comes out
+                    not closed: STOP is never cleared. The next worker to run a bucket or a stateful stage sees STOP too, by
+                    H7 -> H3 and its likes, so that nothing which a half-run function left in a state comes out
 Progress    A hybrid runner goes on past its time slice, until the count is 0: nobody else
             will. Meanwhile it drains once for every batch, so that others find room. A SHARED
             waiter waits for a record that was claimed before its own, by a worker that
@@ -197,7 +197,7 @@ def take_stateless(me, c, o, s, l, stage, batch):
 
 @kernel
 def take_stateful(me, c, o, s, l, stage, batch):
-    """The same by who is alone at the stage; the end of the stream is a record of its own."""
+    """The same by the only worker at the stage; the end of the stream is a record of its own."""
     first = load_relaxed(c.stage, cell(stage, HEAD))
     tail = load_acquire(c.stage, cell(stage, TAIL))
     end = load_relaxed(c.stage, cell(stage, END_AT))
@@ -210,7 +210,7 @@ def take_stateful(me, c, o, s, l, stage, batch):
         has_passed = run_records(me, c, o, s, l, stage, first, count)
     elif first == end and first < tail:
         store_release(c.stage, cell(stage, HEAD), first + 1)
-        if not open_block(me, c, l, stage, first):  # who drains adds the end to the next ring
+        if not open_block(me, c, l, stage, first):  # the drainer adds the end to the next ring
             raise MemoryError(NO_MEMORY)
         l[STAGE] = stage
         l[POSITION] = -1
@@ -232,7 +232,7 @@ def find_record(c, stage, bucket, served, serial, step):
     serial += step
     while load_relaxed(c.tickets, label_of(c, stage, serial)) != wanted:
         serial += step
-    # Who was long away began where the ring has come round since; what is not run yet is less than a ring behind NEXT.
+    # After a long pause the ring may have come round since the beginning; what is not run yet is less than a ring behind NEXT.
     first = load_acquire(c.stage, cell(stage, NEXT))
     return first + ((serial - first) & c.form[stage, MASK])
 
@@ -294,7 +294,7 @@ def take_hybrid(me, c, o, s, l, stage, batch):
                 if fetch_add(c.bucket, at + CLAIMED, -1) == 1:  # H7
                     continue
             has_passed = end_output(me, c, o, l, stage, begun, serial + is_next) or has_passed
-            # Whoever runs a bucket runs its records by number: this one may have been run for another that was claimed later.
+            # A bucket's records are run by number: this one may have been run by a worker that claimed a later one.
             step = 1 if (served - ticket) & TICKET <= TICKET >> 1 else -1
             has_passed = run_bucket(me, c, o, s, l, stage, bucket, batch, serial, step) or has_passed
         else:
@@ -364,7 +364,7 @@ def take_partition(me, c, o, s, l, stage, batch):
             l[CLAIMED_NS] = now_ns()
         for n in range(waiting):
             serial = c.queue[c.form[stage, QUEUE] + own * (mask + 1) + ((served + n) & mask)]
-            # Who has appended it may have yet to publish it.
+            # The worker that has appended it may have yet to publish it.
             while load_acquire(c.stage, cell(stage, TAIL)) <= serial and not stopped(c):
                 pause()
             has_passed = run_records(me, c, o, s, l, stage, serial, 1) or has_passed

@@ -17,7 +17,7 @@ knows no engine.
 ``options``             what `start` may be told about a run of any engine
 ``pinning``             workers that stay on one core each
 ``sources``             external sources: reading, encoding, feeding, many by few threads
-``step_threads``        who applies the stateless steps of sources, several batches at once
+``step_threads``        threads for the stateless steps of sources, several batches at once
 ``shared_stream``       a stream that can be read once, for several operators
 ``input_rows``          which row of the input an error is about
 ``feeding``             the way into one inlet: steps, pace, room

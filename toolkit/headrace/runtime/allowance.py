@@ -8,8 +8,8 @@ import threading
 class Allowance:
     """A number of rows that several inputs share; without a number, any.
 
-    Whoever gives rows takes them from it before, and says then how many there was no room for. Whoever waits for it to be used up
-    does what is to happen, and allows more: to all inputs, or to some that hold the others up.
+    An input takes from it the rows that it is about to give, and returns those there was no room for. The thread that waits for
+    it to be used up does what is to happen, and allows more: to all inputs, or to some that hold the others up.
     """
 
     def __init__(self) -> None:
@@ -46,7 +46,7 @@ class Allowance:
                 self._left += back
                 self._giving -= 1
                 if back or not self._left:
-                    self._changed.notify_all()  # whoever could give them, or waits for the end
+                    self._changed.notify_all()  # inputs that could give them, or the thread that waits for the end
 
     def add(self, rows: int) -> None:
         """Allow so many more."""
@@ -79,7 +79,7 @@ class Allowance:
             return self._left == 0 and not self._giving
 
     def wake(self) -> None:
-        """Have whoever waits for its end look around."""
+        """Have the thread that waits for its end look again."""
         with self._changed:
             self._changed.notify_all()
 

@@ -251,7 +251,7 @@ class Checkpointing:
         target = self._target
         while not run.over.is_set() and not target.is_over:
             self._settle(run)
-            # Who is about to wait may have found something, or may not have heard of the last rows yet.
+            # A worker about to wait may have found something, or may not have seen the last rows yet.
             if (missing := self._last + every - target.processed) <= 0 or not self._is_any_left(run):
                 return missing
         return 0

@@ -71,8 +71,8 @@ class SinkConsumer:
     A `PublishedSink` is completed when its own result has ended, and published when all have, so that its file and
     theirs appear together; any other is closed when its own has.
 
-    A sink is not asked to be safe for two threads: whoever aborts it while it
-    takes a batch leaves that to the thread that is in it.
+    A sink need not be safe for two threads: an abort while a thread is in it, with a
+    batch, is left to that thread.
     """
 
     def __init__(

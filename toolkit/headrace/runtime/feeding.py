@@ -1,8 +1,8 @@
 """Giving an inlet what it is to process: steps, encoding, pace, room, in order.
 
-Used by the threads of a source and by the operator before: whoever calls `write`,
-`progress` and `close` waits while the inlet is full (back-pressure). Who serves
-many inlets with one thread goes on in small steps instead (`feeding`, a generator).
+Used by the threads of a source and by the operator before: a caller of `write`,
+`progress` and `close` waits while the inlet is full (back-pressure). A thread that
+serves many inlets goes on in small steps instead (`feeding`, a generator).
 """
 
 from __future__ import annotations

@@ -96,7 +96,7 @@ class QueryRun(SteeredRun, RunResults):
         return self._execution.metrics()
 
     def bottleneck(self, seconds: float = 1.0) -> Bottleneck:
-        """Say who holds the run up: a source, a thread, an operator, the cores, who takes the results, or nobody.
+        """Say what holds the run up: a source, a thread, an operator, the cores, the consumer of the results, or nothing.
 
         Parameters
         ----------
@@ -123,7 +123,7 @@ class QueryRun(SteeredRun, RunResults):
 
     @property
     def step_threads(self) -> int:
-        """Threads that there are now to apply the steps of sources; 0: who reads a source does. See `start(step_threads=)`."""
+        """Threads that now apply the steps of sources; 0: the thread that reads a source does. See `start(step_threads=)`."""
         step_threads = self._execution.step_threads
         return 0 if step_threads is None else step_threads.count
 

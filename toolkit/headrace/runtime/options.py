@@ -103,7 +103,7 @@ class RunOptions:
     def check_step_threads(self, branches: Iterable[Branch]) -> None:
         """Raise `ParameterError` if `step_threads` asks for threads, and no steps of a query can have any.
 
-        Steps of a source with `idle_after` count, though who reads it applies them: they do with other inputs of the query.
+        Steps of a source with `idle_after` count, though its reader applies them: with other inputs of the query they do.
         """
         if self.step_threads in (1, AUTO) or any(isinstance(one.origin, SourceNode) and one.steps for one in branches):
             return
@@ -155,7 +155,7 @@ def read_changes(reconfigure: Any, controls: Sequence[str], example: str) -> lis
     ----------
     reconfigure : sequence of (row, threads or dict)
     controls : sequence of str
-        What may change; the values are checked by who knows them.
+        What may change; the values are checked by the section, which knows them.
     example : str
         A dict as a user would write it.
 

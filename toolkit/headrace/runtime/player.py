@@ -17,7 +17,7 @@ from headrace.rates import RateSchedule, RecordedEvents
 
 
 class Player:
-    """Tells whoever feeds an inlet how far its schedule has come. One thread asks, any may set or read.
+    """Tells the feeder of an inlet how far its schedule has come. One thread asks, any may set or read.
 
     Parameters
     ----------

@@ -198,7 +198,7 @@ class Execution:
     def _consumers_of(
         self, name: str, feeds: dict[str, list[Feed]], relays: list[tuple[str, Relay]]
     ) -> Sequence[Consumer]:
-        """Who takes a section's results: sinks, the inlets that follow; each of several by a relay of its own."""
+        """What takes a section's results: sinks, the inlets that follow; each of several by a relay of its own."""
         outputs = [output.name for output in self.query.outputs if output.node.name == name]
         consumers: list[Any] = [self._consumers[output] for output in outputs]
         for each in itertools.chain.from_iterable(feeds.values()):
@@ -317,8 +317,8 @@ class Execution:
     def _end_all(self) -> None:
         """The run failed or was stopped: wake and end everybody.
 
-        Each step is taken whatever came of those before it, a second Ctrl-C or a sink that fails to abort among them: whoever
-        waits for the end of the run, its keeper too, waits for the last one. What a step raised is raised after that.
+        Each step is taken whatever came of those before it, a second Ctrl-C or a sink that fails to abort among them: threads
+        that wait for the end of the run, its keeper too, wait for the last one. What a step raised is raised after that.
         """
         publish_cell(self.stop_word, 0, 1)
         with ExitStack() as ending:  # the last one first

@@ -429,7 +429,7 @@ class Section(Protocol):
         return "its engine takes no checkpoints (checkpoint= in help(headrace.Stream.start) says of what they are taken)"
 
     def stop(self) -> None:
-        """End everything that belongs to it: wakes whoever sleeps. Any thread, any number of times, never blocks."""
+        """End everything that belongs to it: wakes all sleepers. Any thread, any number of times, never blocks."""
         ...
 
     def let_go(self) -> None:

@@ -1,10 +1,10 @@
 """A stream that can be read once, for several operators: each gets every batch and watermark, none runs far ahead of the others.
 
-Who wants the next batch reads it for all, while the others take what they have; so there is no thread of its own.
+The taker that wants the next batch reads it for all, while the others take what they have; so the stream needs no thread.
 
 State       WAITING per taker: batches that are read, and it has not taken
 Invariants  I1  a taker gets every batch once, in order; all takers the same objects
-            I2  no taker has more than `MOST_AHEAD` batches waiting: whoever is further waits for it
+            I2  no taker has more than `MOST_AHEAD` batches waiting: takers that are further wait for it
 Waiting     On one condition, notified after each batch that is read or taken, at the end and by `stop`.
 Progress    Takers whose ways meet again do not wait for each other in a circle as long as all of them move time by the same
             batches: what each has passed on, the gate where they meet can take. A way that keeps time back (a window)

@@ -3,8 +3,8 @@
 Encoding the next batch overlaps with the taking of this one; the queue between the
 two is short, so back-pressure reaches the reader. A few sources have a thread for
 each of the two. Of many, one thread serves several in turn: both sides are written
-as steps that never wait (generators that say how long to wait), and whoever has a
-source for itself waits in place.
+as steps that never wait (generators that say how long to wait), and a thread that
+has one source waits in place.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class Source:
     shared : Reader, optional
         What to read in place of what the node opens: of a stream that others take, too.
     step_threads : StepThreads, optional
-        Who applies the steps; without them the thread that reads does.
+        Threads that apply the steps; without them the thread that reads does.
     """
 
     def __init__(
@@ -104,7 +104,7 @@ class Source:
         self._set_aside: list[pa.Table] = []
         self._late_rows = 0
         self._counting_late = threading.Lock()
-        """Who reads finds rows before a watermark, who feeds rows before the time that passed."""
+        """The reader finds rows before a watermark, the feeder rows before the time that passed."""
         self._time_type = node.schema.field(node.event_time).type
         reader = node.readers[branch.source_index]() if shared is None else shared
         is_whole = branch.steps or node.late == "side"
@@ -116,7 +116,7 @@ class Source:
         self._step_threads = step_threads if feed.has_free_steps else None
         self._costs = StepCosts(step_threads.most) if self._step_threads is not None and step_threads.is_auto else None
         self._is_given = self._step_threads is not None and self._costs is None
-        """The feeder encodes what the steps made of a batch, whoever applies them."""
+        """The feeder encodes what the steps made of a batch, whichever thread applies them."""
         under_way = 0 if self._step_threads is None else 2 * self._step_threads.most  # a batch, and its time
         self._queue: queue.Queue[Any] = queue.Queue(_QUEUED_BATCHES + under_way)
         self._reorder: Reorder | None = None

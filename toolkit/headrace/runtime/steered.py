@@ -107,7 +107,7 @@ class SteeredRun(RunLife):
         threads : int or list of int
             How many, or exactly which instances.
         mapping : Mapping
-            Who owns which bucket of keys.
+            Which instance owns which bucket of keys.
         reason : str
             For the record.
         **controls

@@ -6,7 +6,7 @@ with that, and no more than there are cores. The source's batches are encoded by
 where its steps become cheap and its reader applies them again: an encoder belongs to one thread.
 
 A reader hands a batch over and puts it (a `Job`) into its source's queue, so that the order is that of
-the queue, whoever is done first; the feeder waits for the job that comes next. What a
+the queue, whichever job is done first; the feeder waits for the one that is next. What a
 source has under way is bounded by its queue.
 
 STRETCH, section 2.1: a stateless operator needs no order, and so runs in any number of instances.
@@ -76,7 +76,7 @@ class StepCosts:
             self._rest_now += ns
 
     def threads(self) -> int:
-        """How many are to apply the steps of the next batch; 1: who reads it does."""
+        """How many are to apply the steps of the next batch; 1: the thread that reads it does."""
         with self._lock:
             if self._count < _FEWEST or self._most < 2:
                 return 1
@@ -168,7 +168,7 @@ class StepThreads:
             self._grow(self.most)
 
     def ask(self, source: object, threads: int) -> None:
-        """Have as many threads as all sources want, 1 being none; who has nothing to do sleeps."""
+        """Have as many threads as all sources want, 1 being none; those with nothing to do sleep."""
         with self._lock:
             self._asked[source] = threads if threads > 1 else 0
             self._grow(min(self.most, sum(self._asked.values())))
@@ -179,7 +179,7 @@ class StepThreads:
             self.count += 1
 
     def give(self, job: Job) -> Job:
-        """Have it run by whoever is free."""
+        """Have it run by a free thread."""
         self._jobs.put(job)
         return job
 
