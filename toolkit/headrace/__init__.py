@@ -23,7 +23,7 @@ The way of a tuple::
       ingress    reads it: event times as integers, keys as dense ids, columns for kernels; the rest stays in Arrow
       gates      brings several sources into one order, for any number of readers
       elastic    works on it: threads that share input and state, each key owned by one of them
-      egress     brings the results into one order, whoever made them
+      egress     brings the results into one order, whichever thread made them
     the next operator, or a sink: memory, Parquet, a function, a DataFrame
 
 The packages and modules of the source. Each imports only from those below it::
@@ -37,7 +37,7 @@ The packages and modules of the source. Each imports only from those below it::
 
     stream                     the fluent interface: from any table to a running query
 
-    synchronization            an engine: events that depend on each other, and a plan of who waits for whom (Flumina, DGS)
+    synchronization            an engine: events that depend on each other, and a plan of the workers' waits (Flumina, DGS)
     ordering                   an engine: any worker at any stage of a pipeline, the output of one (Prasaad et al.)
     transactions               an engine: many threads, shared tables, the outcome of one event after another (TStream)
     elastic                    an engine: Virtual Shared-Nothing parallelism, O+ and its special cases (STRETCH)

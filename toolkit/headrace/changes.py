@@ -94,7 +94,7 @@ class Change:
 
     @property
     def mapping(self) -> Any:
-        """Who owns which bucket after it; None where there is no mapping."""
+        """Which instance owns which bucket after it; None where there is no mapping."""
         return self.after.get("mapping")
 
     @property

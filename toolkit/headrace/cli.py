@@ -113,7 +113,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return _said("interrupted", INTERRUPTED)
     except BrokenPipeError:
-        # Whoever read our output has gone, as `headrace doctor | head` does; nothing is left to say.
+        # The reader of our output has gone, as with `headrace doctor | head`; nothing is left to say.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FAILED
     except (InputError, OutputError, NotSupportedError) as error:

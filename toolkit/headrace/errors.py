@@ -26,8 +26,8 @@ class InputError(HeadraceError, ValueError):
     text : str
         What is wrong, on one line; of a row, what comes before its number.
     row : int or str, optional
-        The row at fault, counted from 0. Whoever has put rows in another order
-        than the user's (a sort, lateness, a filter) says the user's own instead.
+        The row at fault, counted from 0. Code that has put rows in another order
+        than the user's (a sort, lateness, a filter) gives the user's own number instead.
     rest : str
         What comes after it.
 

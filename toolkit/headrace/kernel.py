@@ -1,6 +1,6 @@
 """The one Numba policy: how every kernel of this package is compiled.
 
-A kernel is compiled for whoever calls it: for Python with wrappers and machine
+A kernel is compiled for its callers: for Python with wrappers and machine
 code, for other kernels to be linked into them (`headrace.linkable`), or twice
 for both. It releases the GIL (unless it says `keep_gil`), is kept on disk
 (`headrace.caches`), and divides as NumPy does (by zero gives inf, not an
@@ -55,8 +55,8 @@ def kernel(
     often : bool
         Have LLVM copy it into each caller, however large it finds it.
     keep_gil : bool
-        For calls of some nanoseconds from Python: who gives the GIL up may wait
-        a time slice to get it back.
+        For calls of some nanoseconds from Python: a thread that releases the GIL
+        may wait a time slice to get it back.
     borrows : bool
         Leave out the counting of references to its arrays, which keeps LLVM from inlining it: for what is called
         many times, makes no arrays and returns none.

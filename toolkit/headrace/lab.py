@@ -2,7 +2,7 @@
 
 A copy, because running a notebook changes its file, and the checkout's are under version control. The copy is brought
 up to date at each start. What the user changed (running a cell and saving is a change) is never written over: a newer
-notebook of ours is then put beside it, under a name that is free. How it is known who changed what: a list in the copy
+notebook of ours is then put beside it, under a name that is free. How the user's changes are told from ours: a list in the copy
 says which version of each file was given.
 """
 

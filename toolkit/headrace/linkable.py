@@ -27,7 +27,7 @@ __all__ = [
 ]  # fmt: skip
 
 REFUSE: int = ctypes.cast(ctypes.pythonapi.PyErr_BadArgument, ctypes.c_void_p).value or 0
-"""Address of something that refuses: who calls from Python what is not for Python gets a TypeError."""
+"""Address of something that refuses: a call from Python of what is not for Python raises a TypeError."""
 
 UNWRAPPED: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 """For `numba.njit`, of what neither Python nor C calls."""

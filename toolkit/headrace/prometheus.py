@@ -57,7 +57,7 @@ class Endpoint:
 
 
 def serve(run: Any, port: int = 0) -> Endpoint:
-    """Serve a run's metrics as text for Prometheus, on the loopback interface only, to whoever asks there.
+    """Serve a run's metrics as text for Prometheus, on the loopback interface only, to any client there.
 
     Parameters
     ----------
@@ -118,7 +118,7 @@ class _Server(ThreadingMixIn, WSGIServer):
 
 class _Handler(WSGIRequestHandler):
     timeout = 30
-    """Seconds: who connects and says nothing keeps a thread for no longer."""
+    """Seconds: a client that connects and says nothing keeps a thread for no longer."""
 
     def log_message(self, format: str, *args: Any) -> None:
         return

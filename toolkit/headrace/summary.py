@@ -18,7 +18,7 @@ class Summarised:
         raise NotImplementedError
 
     def _parts(self) -> list[tuple[str, str]]:
-        # Whoever looks at an object that is half made, or broken, looks for what broke it.
+        # A user who looks at an object that is half made, or broken, looks for what broke it.
         try:
             return [(label, _shortened(text)) for label, text in self._summary() if text]
         except Exception as error:

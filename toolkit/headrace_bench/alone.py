@@ -33,7 +33,7 @@ class Alone:
         self._errors.append(error)
 
     def section_finished(self, section: Any) -> None:
-        """Who waits for the workers knows."""
+        """Nothing to do: the thread that waits for the workers knows."""
 
 
 __all__ = ["Alone"]

@@ -2,10 +2,10 @@
 
 State       ARRIVED children that came to a rare event, of all rare events so far; TURN rare events that are processed
 Ordering    A1 a child writes its part of the state, A2 fetch_add ARRIVED; the last one of a turn reads all parts, A3 writes
-            the state of all, A4 store_release TURN; A5 load_acquire TURN, A6 who waits reads it
-                    A1, A2 -> A3: the last arriver sees every part; A3, A4 -> A5, A6: who goes on sees the new state. Nobody
-                    arrives for a turn before the one before it is processed
-Progress    Who waits spins, then naps: threads may be more than cores
+            the state of all, A4 store_release TURN; A5 load_acquire TURN, A6 a waiter reads it
+                    A1, A2 -> A3: the last arriver sees every part; A3, A4 -> A5, A6: a waiter that goes on sees the new state.
+                    No child arrives for a turn before the one before it is processed
+Progress    A waiter spins, then naps: threads may be more than cores
 Differs     one process and words in place of semaphores behind Java RMI, so Flink's own figures are not to be had from it
 """
 

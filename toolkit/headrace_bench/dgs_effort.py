@@ -1,7 +1,7 @@
-"""What a plan costs who writes a program: a part of `headrace bench dgs` (Table 1, and appendix A's lines of code).
+"""What a plan costs the author of a program: a part of `headrace bench dgs` (Table 1, and appendix A's lines of code).
 
 The paper's platform independence principles, of each application, tried and not claimed. PIP1, the program does not know how
-many work on it: the same one on one to four leaves gives the same results. PIP2, nor who has which rows: dealt out as one to
+many work on it: the same one on one to four leaves gives the same results. PIP2, nor which has which rows: dealt out as one to
 five streams they give the same. PIP3, it keeps to what the interface assumes of it: `check` finds no state on which a law of
 fork, join and update is broken. A row says how many of those tried did. Beside it stands what the paper's Table 1 says of its
 own programs for Flink, Timely and Flumina, which is quoted and was not tried here; the case studies are not in that table.

@@ -149,7 +149,7 @@ def _optimizers(repetitions: int, seconds: float, tiny: bool, costs: dict[str, f
             leaves = f"{len(plan.leaves)} {'leaf' if len(plan.leaves) == 1 else 'leaves'}"
             found = _latency(events, plan, 10, repetitions, f"latency, {word} values/s, optimizer for {by}: {leaves}")
             delay = Model(plan.rates, Costs(**costs), 2).delay_ns(plan.roots)
-            found[0].note = f"predicted {delay:,.0f} ns, without waiting for other inputs, and for who brings events to look"
+            found[0].note = f"predicted {delay:,.0f} ns, without waiting for other inputs, and for feeders to look"
             rows += found
     return rows
 

@@ -177,7 +177,7 @@ def measure(full: bool, tiny: bool = False) -> list[Row]:
 
 
 def compare_words(table: pa.Table, frame: Any, results: int, repetitions: int) -> list[Row]:
-    """Seconds of word count from start to end, by who splits the texts; in turns."""
+    """Seconds of word count from start to end, by where the texts are split; in turns."""
     ours = "text, split here"
     texts = {ours: table} if frame is None else {ours: table, "text from Spark, split here": frame}
     ways = [(name, lambda source=source: source, QUERIES["words of text"]) for name, source in texts.items()]

@@ -30,8 +30,8 @@ def arithmetic(steps, x):
 def pass_word(words, first, last, me, until):
     """Take the word when it is the turn of `me`, 0 or 1, and give it to the other thread, for turns `first` to before `last`.
 
-    How many turns there were until the time `until`, after which nobody waits any more. Who waits pauses between two looks, as
-    the engines' kernels do, which is part of what a turn takes.
+    How many turns there were until the time `until`, after which neither waits any more. The waiting thread pauses between two
+    looks, as the engines' kernels do, which is part of what a turn takes.
     """
     for n in range(first, last):
         spins = 0

@@ -133,7 +133,7 @@ class Pipelined(Alone):
                 publish_cell(c.reading, me * CELL, 1)
                 worker_kernel.unpark(c, me)
             self._await(lambda: self._sampled(begin) == len(workers))
-            time.sleep(_LOOK_S)  # who says that it is done says a moment later since when
+            time.sleep(_LOOK_S)  # a worker that says that it is done says a moment later since when
             self.seconds = (min(self._ends(begin)) - begin) / 1e9
         finally:
             self.end(section)

@@ -1,6 +1,6 @@
 """Tolls by transactions, and by keys alone: the elastic engine with Toll Processing's question.
 
-All that an event of Toll Processing touches is the record of its segment, so who owns the segment can answer it without a
+All that an event of Toll Processing touches is the record of its segment, so the owner of the segment can answer it without a
 transaction. An operator keyed by segment, with sum, number and set in the state of a window that does not end, gives each
 report its toll; a plain window, which aggregates, gives each segment's speed and vehicles once, at its end. The first is
 compared with the rows of the transactions and the second with their table, before anything is timed. What transactions are

@@ -1,6 +1,6 @@
 """Of which stream a row of a program's input is: what its column ``stream`` says, or rows in turn.
 
-Streams say who may process an event, never when: the order of events is that of the rows, and so is the result.
+Streams say which worker may process an event, never when: the order of events is that of the rows, and so is the result.
 """
 
 from __future__ import annotations

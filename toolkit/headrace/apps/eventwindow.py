@@ -1,7 +1,7 @@
 """eventwindow: the sum of values between two barriers (Kallas et al., section 4.1).
 
 Values are independent of each other and can be summed anywhere; a barrier depends on all of them. Sums have 96 bits, in
-two fields: whether a window's sum leaves the range of int64 must not depend on who added what to whom.
+two fields: whether a window's sum leaves the range of int64 must not depend on the order of additions.
 """
 
 import headrace as hr

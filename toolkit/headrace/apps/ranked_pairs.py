@@ -6,7 +6,7 @@ little to do. While a window lasts a count only rises, so a pair that fell out o
 a tuple of its own: it is enough to keep those `top`, in order, and nearly every tuple ends at one comparison with the
 last of them.
 
-A window is over when a row of a later one has come, also one that makes no pair. So whoever makes the pairs sends, for
+A window is over when a row of a later one has come, also one that makes no pair. So the operator that makes the pairs sends, for
 the first row of a key in a window, a tuple in which an item is paired with itself: it has the count 0, and all that it
 says is that its window has begun. The first row of all in a window is also the first of its key.
 """

@@ -1,9 +1,9 @@
 """A directory of the user's own for what is executed from disk.
 
-Whoever can write what lies there runs code as this user. So each directory is
+Anyone who can write what lies there runs code as this user. So each directory is
 the user's, closed to everybody else (0700), and no directory above it can be
-changed by others: who may rename a parent may put another directory in its
-place. This is what ssh asks of ``~/.ssh``. A path that is checked so cannot be
+changed by others: a user who may rename a parent may put another directory in its
+place. ssh asks the same of ``~/.ssh``. A path that is checked so cannot be
 exchanged between the check and its use.
 """
 

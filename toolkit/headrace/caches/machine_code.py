@@ -194,7 +194,7 @@ def _spelled(type_: types.Type) -> str:
 
 
 def write_whole(path: pathlib.Path, content: bytes) -> None:
-    """Make `path` hold `content`; whoever reads it meanwhile sees all or nothing."""
+    """Make `path` hold `content`; concurrent readers see all or nothing."""
     temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
     try:
         descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)

@@ -2,8 +2,8 @@
 
 Order       W1 all is written to a hidden file, W2 that file is on disk (fsync), W3 it gets its name (rename), W4 the name is
             on disk (fsync of the folder), W5 checkpoints that are too many go
-                    whoever dies before W3 leaves the checkpoints that were there before, and a hidden file that the
-                    next one writes over; after W3 there is one more, which is whole by W2. What a checkpoint refers to
+                    a process that dies before W3 leaves the checkpoints that were there before, and a hidden file that
+                    the next one writes over; after W3 there is one more, which is whole by W2. What a checkpoint refers to
                     (`results_log`) is on disk before W1
 Alone       One run writes into a folder: it holds a lock on it, which the system takes back when the process ends.
 Checked     tests/headrace/checkpoints

@@ -1,7 +1,7 @@
 """The results that have come out up to each checkpoint of a run: one file, which only grows.
 
-A checkpoint says how many bytes of the file it refers to, and their checksum. What is behind them came out after it and is
-nothing to it: whoever resumes takes these bytes, and cuts the file there before it writes on. So results and state
+A checkpoint says how many bytes of the file it refers to, and their checksum. What is behind them came out after it and
+does not belong to it: a run that resumes takes these bytes, and cuts the file there before it writes on. So results and state
 are committed together, by the rename of one file (`folder`).
 
 The file is a sequence of Arrow streams, one for each checkpoint that has results.

@@ -55,7 +55,7 @@ def address_of(function: Any, arguments: tuple) -> int:
 
 
 class Bound:
-    """A compiled function and the bundle it is called with first, for callers who know addresses only.
+    """A compiled function and the bundle it is called with first, for callers that know addresses only.
 
     Parameters
     ----------

@@ -102,7 +102,7 @@ class CapturedFunction:
     objects : dict
         Name -> the object it is bound to, of a type that the caller of `capture` accepts.
     assigned : frozenset of str
-        Locals of which whoever wrote the text anew knows that they have a value where they are read.
+        Locals that are known, to the code that rewrote the text, to have a value where they are read.
     """
 
     name: str

@@ -10,7 +10,7 @@
 ``control_loop``  a controller at work on one operator
 ``decisions``     what was decided, why, and what came of it
 ``quality``       how good a controller is: stability, accuracy, settling, overshoot
-``mapping``       f_mu: who owns which bucket of keys
+``mapping``       f_mu: which instance owns which bucket of keys
 ``balancing``     sharing measured loads among instances
 ================  =====================================================================
 """

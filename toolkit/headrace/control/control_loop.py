@@ -104,7 +104,7 @@ class ControlLoop:
         state = "attached" if self.is_attached else "detached"
         return f"<{type(self).__name__} {self.name} at {self.operator!r}, {state}, looks every {self.interval_s:g} s>"
 
-    # -- for the one who attached it
+    # -- for the caller that attached it
 
     @property
     def is_attached(self) -> bool:
@@ -198,7 +198,7 @@ class ControlLoop:
             observation = with_cost(observation, self.cost_model)
             self._observations.append(observation)
             self._realise(observation)
-        # A function of the user's may take its time: who wants to steer by hand does not wait for it.
+        # A function of the user's may take its time: a user who steers by hand does not wait for it.
         request, name = self._decide(observation)
         if request is None:
             return

@@ -3,7 +3,7 @@
     stabilisation   a wish in one direction must hold without a gap for
                     `up_after_s` or `down_after_s`; of what was wished meanwhile
                     the most cautious number is taken
-    cool-down       after any change, whoever made it, nothing for `cooldown_s`
+    cool-down       after any change, whatever made it, nothing for `cooldown_s`
     step            no more than `max_step` threads at a time
 
 Hysteresis, the fourth part, is in the controllers: what triggers a change and

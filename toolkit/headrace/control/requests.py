@@ -22,7 +22,7 @@ class Request:
     threads : int, optional
         Active instances. What is outside 1 to `max_threads` is brought inside, and the log says so.
     mapping : Mapping, optional
-        Who owns which bucket.
+        Which instance owns which bucket.
     controls : dict of str to object
         Whatever else the operator's engine lets be changed: see ``run[operator].controls``.
     reason : str

@@ -2,7 +2,7 @@
 
 A dictionary, a run, a view and a list view say a long value once and refer to it
 often, so few bytes of input may be very many values. Cutting a batch costs nothing
-while it refers; whoever expands a piece of it then has `BATCH_BYTES` at most, or one row.
+while it refers; expanding a piece of it then makes `BATCH_BYTES` at most, or one row.
 """
 
 from __future__ import annotations

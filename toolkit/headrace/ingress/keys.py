@@ -82,8 +82,8 @@ class KeyDictionary:
     Notes
     -----
     Any thread may call any method: `lock` is held during each call. Between the
-    encoding of a key and its `touch` a `recycle` could free its id: whoever
-    shares a dictionary with a recycling thread holds `lock` over both.
+    encoding of a key and its `touch` a `recycle` could free its id: a thread that
+    shares a dictionary with a recycling one holds `lock` over both.
 
     Examples
     --------
@@ -118,7 +118,7 @@ class KeyDictionary:
         # Of each column the last dictionary of its values, and by code the id + 1 of those that came.
         self._codes: list[tuple[pa.Array, np.ndarray] | None] = [None] * len(self.kinds)
         self.horizon = _BEFORE_ALL
-        """Ids whose last use is before it may be recycled; whoever knows says so."""
+        """Ids whose last use is before it may be recycled; set by the owner of the dictionary."""
         self.when_recycled: list[Callable[[np.ndarray], None]] = []
         """What is told which ids have been freed, int32[n], while `lock` is held."""
         self._recycle_at = _LEAST_RECYCLED

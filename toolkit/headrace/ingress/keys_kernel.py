@@ -25,7 +25,7 @@ direct      ids + 1 of the whole numbers from `base` on, 0: none; of any others
             time (0.6 ns a key instead of 4.5).
 
 Two hashes: the stable one says the bucket, is computed when a key is new, and
-could be made to collide by whoever chooses the keys; the seeded one says the
+could be made to collide by a choice of keys; the seeded one says the
 place. With it no entry lies far from its home: of 2**31 keys in a table half
 full the farthest lies some 100 places on. One beyond `PROBE_LIMIT` means that
 somebody knows the seed, and is refused rather than searched for.

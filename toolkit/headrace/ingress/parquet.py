@@ -7,7 +7,7 @@ could pass `BATCH_BYTES`, the column is read as codes, cut, and only then decode
 piece by piece. The rows of a batch become fewer by what the file says that its
 columns take uncompressed.
 
-Who looks texts up takes codes as they are (`codes=`), where the dictionary of a row
+A reader that looks texts up takes codes as they are (`codes=`), where the dictionary of a row
 group is small: 4 ns a row to read instead of 20, and each entry is looked up once a
 group.
 

@@ -9,7 +9,7 @@ UTF-8 included, before a kernel sees it, and is bounded in rows and in bytes.
 Among its batches an iterable may give watermarks (`headrace.progress.Watermark`); they
 are handed on where they stand.
 
-Who knows more about a library's frames registers how they are opened (`register`);
+A package that knows more about a library's frames registers how they are opened (`register`);
 Spark's are, by `headrace.spark`.
 A source that knows how it is read has a method `open_reader`.
 """

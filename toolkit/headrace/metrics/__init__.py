@@ -13,6 +13,6 @@ what is shown of them, and where, follows from the declarations.
 ``by_worker``   numbers by worker: how even they are
 ``intervals``   what happened between two snapshots, as columns
 ``history``     snapshots over time
-``bottleneck``  who holds a run up, in a sentence
+``bottleneck``  what holds a run up, in a sentence
 ==============  ==================================================================
 """

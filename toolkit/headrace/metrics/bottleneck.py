@@ -1,4 +1,4 @@
-"""Who holds a run up, said in a sentence.
+"""What holds a run up, said in a sentence.
 
 Flink's rule for a pipeline under back-pressure: the bottleneck is the last part
 that is busy all the time, since all before it wait for room and all behind it
@@ -49,7 +49,7 @@ class Bottleneck:
     where : str
         Name of the source or operator; empty where it is none.
     sentence : str
-        Who, by which number, and what would help.
+        What it is, by which number, and what would help.
     worker : int or None
         Of kind "worker".
     is_pressed : bool
@@ -64,7 +64,7 @@ class Bottleneck:
 
 
 def bottleneck(now: Metrics, then: Metrics | None = None, cores: int | None = None) -> Bottleneck:
-    """Say who held a run up between two snapshots.
+    """Say what held a run up between two snapshots.
 
     Parameters
     ----------

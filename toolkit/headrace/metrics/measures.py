@@ -198,8 +198,8 @@ LOST_WAKEUPS = Measure(
     "Sleeps that only the time-out ended although the wake-up was due: 0, unless threads stand still for a second.", "counter",
     shown="column",
 )  # fmt: skip
-"""Of its sources for room and of its collector for results. Who is owed a wake-up waits a second more: one that made room and
-lost its core before it said so is not counted. Any others are a mistake in the engine, which costs time only."""
+"""Of its sources for room and of its collector for results. A sleeper that is owed a wake-up waits a second more: so a waker that
+lost its core before it signalled is not counted. Any others are a mistake in the engine, which costs time only."""
 
 WATERMARK_GAP = Measure(
     "watermark_gap", "units of event time", "Event time behind the furthest source.",

@@ -42,8 +42,8 @@ def session(
     """Start Spark on this machine, or give the session that is already running.
 
     The driver, its block manager and, where it is asked for, the web page listen on loopback only. On this machine
-    the driver and its block manager let in who knows the session's secret; Spark's web page lets in everybody
-    here, to look and not to end jobs. Only errors are logged. Arrow carries data between Spark and Python;
+    the driver and its block manager let in clients that know the session's secret; Spark's web page lets in
+    everybody here, to look and not to end jobs. Only errors are logged. Arrow carries data between Spark and Python;
     times are in UTC; Python functions inside Spark run under this Python.
 
     Parameters

@@ -1,4 +1,4 @@
-"""A stream as an ordered pipeline: stages whose outputs come in the order of one worker, whoever runs them."""
+"""A stream as an ordered pipeline: stages whose outputs come in the order of one worker, however many run them."""
 
 from __future__ import annotations
 

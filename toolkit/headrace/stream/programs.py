@@ -34,7 +34,7 @@ class Streams:
 def streams(source: Any, count: int = 1, *, by: str | None = None, tag: str | None = None, event_time: str = "ts") -> Streams:
     """Say that the rows of one table are of several streams, or of several tags, for `Program.start`.
 
-    The order of its events stays that of its rows: streams say who may process an event, never when.
+    The order of its events stays that of its rows: streams say which worker may process an event, never when.
 
     Parameters
     ----------

@@ -184,8 +184,8 @@ class Runnable(Summarised):
             2 workers kept there took 0.87 of the time for word counts, and 1.6 to 1.9 times as long for transactions.
         step_threads : int or "auto"
             Threads that apply `filter`, `select`, `map`, `flat_map` and `hr.keys` between the sources and the first operators,
-            a batch each; results are the same. With 1, whoever reads a source does, and a costly function there keeps all
-            behind it waiting. With "auto" who reads a source does until steps were measured to cost more than reading and
+            a batch each; results are the same. With 1, the reader of a source does, and a costly function there keeps all
+            behind it waiting. With "auto" the reader does until steps were measured to cost more than reading and
             encoding together; then as many threads as it takes to keep up with that, at most one for each core
             (``run.step_threads``). A source with `idle_after` does it by itself. A number above 1 is an error where no such
             steps are there.

@@ -407,7 +407,7 @@ class Stream(Runnable):
         return self.through(specify(functions, emits, carry), name=name)
 
     def ordered(self) -> OrderedStream:
-        """Begin a pipeline of stages whose outputs come in the input's order, whoever runs them.
+        """Begin a pipeline of stages whose outputs come in the input's order, whichever workers run them.
 
         Workers take whatever stage needs them; the results are those of one worker (Prasaad, Ramalingam and Rajan, "Scaling
         Ordered Stream Processing on Shared-Memory Multicores"). Stages are ``filter(f)``, ``map(f, emits=)`` and

@@ -101,7 +101,7 @@ SKIP_LISTS = "chains in skip lists"
 IN_MIX, IN_TWO = "partition, a quarter in both", "partition, two tables"
 """PAT with events of `MIX`, and PAT of tp, where each event reaches both."""
 APART = Owners(np.array([(record + record // SEGMENTS) % 2 for record in range(BUCKETS)]))
-"""Who owns the records of tp in two tables: those of a segment belong to different executors."""
+"""Owners of the records of tp in two tables: those of a segment belong to different executors."""
 GOALS = {name: ratio_at(COST_NS, bench.GOALS) for name, bench in (("gs", gs), ("sl", sl), ("ob", ob), ("tp", tp))}
 """Application -> what chains on two threads shall do, in times serial: that of its own benchmark."""
 LATENCY = (

@@ -10,7 +10,7 @@ channel     a gate (`headrace.gates`, the merged log) that all instances share, 
 operators   a queue from each writer to each reader; before a reader with two queues or more a merge operator,
             with a thread and a queue of its own. So it is in engines without such a channel.
 
-What the sides share, so that only the place of the merging differs: the stored columns and who owns which
+What the sides share, so that only the place of the merging differs: the stored columns and the owner of each
 tuple, computed beforehand; the operators and the sinks' work, one kernel each (`viper_kernel`); the kernels
 that merge, which are the gate's; tuples handed over 128 at a time (in some cells singly and by 16 besides) and read at
 most 1,024 at a time; 8,192 tuples between two stages; times promised by position, not by extra tuples; sleeping on event

@@ -48,7 +48,7 @@ class Work(NamedTuple):
     first: np.ndarray  # int64[instances, results]: car and segment
     second: np.ndarray  # int64[instances, results]: what else the operator tells
     born: np.ndarray  # int64[instances, results]: when the tuple it stems from was injected, monotonic ns
-    sink: np.ndarray  # uint8[instances, results]: who gets it, by segment
+    sink: np.ndarray  # uint8[instances, results]: which instance gets it, by segment
 
 
 @kernel

@@ -7,7 +7,7 @@ operator's step and the sink's; what merges is the same kernel, too, run by the 
 sides differ by a thread and a hop for each merge. A reader of one writer reads its queue as on the other side.
 
 Progress    A reader that has no room to send may still merge, and one that has nothing to merge may still send: it sleeps
-            only when neither step did anything, and is woken by who writes for it and by who reads from it.
+            only when neither step did anything, and is woken by its writers and by its readers.
 Source      Viper paper, section 3.3.
 Checked     tests/headrace_bench/test_viper.py, test_viper_interleave.py
 """

@@ -1,7 +1,7 @@
 """The band join of ScaleJoin and STRETCH, section 8.3: |x - a| <= 10 and |y - b| <= 10, less than WS apart.
 
 A rate is given in comparisons that a join without an index makes for the
-result: every pair less than WS apart. Whoever skips some makes fewer.
+result: every pair less than WS apart. A contestant that skips some makes fewer.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 All of one workload are loaded first, run once untimed (that is each one's
 warm-up), and then take turns, so that a change of the machine's speed meets
-all of them. A figure is taken over at least `LEAST_S`; who is so slow that the
+all of them. A figure is taken over at least `LEAST_S`; a contestant so slow that the
 whole input would take minutes gets the first part of it. A result is compared by its digest each time. Whatever goes wrong
 with a contestant becomes its row and ends nobody else's.
 """
@@ -20,7 +20,7 @@ from headrace_bench.peers.workloads import Work
 from headrace_bench.rows import Row, median
 
 LEAST_S = 0.5
-"""Whoever is through sooner runs again until so much time is taken, and its figure is the mean of these runs."""
+"""A contestant that is through sooner runs again until this much time is taken; its figure is the mean of these runs."""
 MOST_RUNS = 100
 BUDGET_S = 20.0
 """A contestant that has used so much time for its timed runs of one workload is not repeated any more."""
@@ -166,7 +166,7 @@ def compete(
 
 
 def say(text: str) -> None:
-    """Tell whoever waits how far it is."""
+    """Tell the user who waits how far it is."""
     print(f"peers: {text}", file=sys.stderr, flush=True)
 
 

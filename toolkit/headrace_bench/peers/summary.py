@@ -1,7 +1,7 @@
 """The figures of all workloads as one table in Markdown, such as README has.
 
 A line for each contestant, a column for each workload; a cell has 1 thread / 2 threads, and in brackets the processor
-time of each row of the input. Who has no figure has an empty cell, or a dash beside the other one.
+time of each row of the input. A contestant without a figure has an empty cell, or a dash beside the other one.
 """
 
 from __future__ import annotations

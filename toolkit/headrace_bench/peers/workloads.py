@@ -1,7 +1,7 @@
 """What the peers compute: input files, the result's columns, and the plain loop that gives the result first.
 
-A workload's input is one Arrow table for each source, with raw keys or texts: whoever reads Arrow is given it as it
-is. It is also written twice, row for row the same: as Parquet, and as one file of plain little-endian values for each
+A workload's input is one Arrow table for each source, with raw keys or texts: a contestant that reads Arrow is given it as
+it is. It is also written twice, row for row the same: as Parquet, and as one file of plain little-endian values for each
 column, for what reads neither. Tweets of word count are texts; pairs of pair count are numbers, made beforehand for
 all. No word or pair is twice in a tweet. Only the plain loop has its input encoded: it shows what the rest costs.
 """

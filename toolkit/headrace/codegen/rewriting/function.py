@@ -47,7 +47,7 @@ def rewrite(captured: CapturedFunction, roles: tuple[str, ...], plan: Plan) -> W
         With the line of what cannot be compiled.
     """
     written = Written(plan)
-    # A parameter with a default is a constant; emit may be left out by who does not emit.
+    # A parameter with a default is a constant; emit may be left out by a function that does not emit.
     given = [name for name in captured.parameters if name not in captured.defaults]
     needed = len(roles) - (roles[-1:] == ("emit",))
     if not needed <= len(given) <= len(roles):

@@ -66,7 +66,7 @@ class LoadBalancer(Policy):
             raise NotSupportedError("LoadBalancer moves key buckets, and this operator has no key mapping")
         resting = self._damping.is_resting(observation)
         if observation.bucket_load is not None:
-            # What a bucket costs does not depend on who owns it: it is remembered across changes.
+            # What a bucket costs does not depend on its owner: it is remembered across changes.
             self._loads *= 0.5 ** (observation.interval_s / self.window_s)
             self._loads += observation.bucket_load
             self._seen_s += observation.interval_s
