@@ -154,7 +154,7 @@ def worker(g, me, words, sets, got):
     position = 0
     row = lane(g, me)
     while True:
-        finished = load_acquire(words, 2)  # who finished has met every control, so all have joined
+        finished = load_acquire(words, 2)  # readers that finished have met every control, so all have joined
         active = load_acquire(g.reading, me * CELL)
         if active == 0:
             if finished != 0:

@@ -49,7 +49,7 @@ def compile_threads(kernels: ModuleType, sources: ModuleType, readers: ModuleTyp
 
     @compiled
     def request(g, count, rest, stop):
-        """Place controls, one after the other; `stop` once readers are done, who then meet none."""
+        """Place controls, one after the other; `stop` once readers are done, which then meet none."""
         for epoch in range(1, count + 1):
             while control(g, epoch) == 0:
                 if load_acquire(stop, 0) != 0:

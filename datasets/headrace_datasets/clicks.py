@@ -39,7 +39,7 @@ GAP_SHAPE, GAP_SCALE_S = 0.92, 128.0  # of a Weibull distribution
 PAUSE_S = (3_300.0, 3_900.0)  # on both sides of an hour, the usual time-out
 REST_S = 7_200.0  # a user's sessions are further apart than any pause within one
 NEAR = 0.5  # share of the views near what the session came for
-CANDIDATES = 8  # users drawn for a session, so that who has another one seldom matters
+CANDIDATES = 8  # users drawn for a session, so that one with another session is seldom in the way
 MOST = 1_000_000
 USERS_PER_RATE = 2_000  # so that most users are not there
 

@@ -100,7 +100,7 @@ def check_sessions(table):
 
 
 def check_carts(table):
-    """What is put into the cart was viewed just before, what is bought is in the cart; who searches has no item."""
+    """What is put into the cart was viewed just before, what is bought is in the cart; a search has no item."""
     item, kind = np.array(table["item"].to_pylist(), object), np.array(table["kind"].to_pylist())
     assert set(kind) == {"view", "search", "cart", "buy"}
     assert ([one is None for one in item] == (kind == "search")).all(), "nulls"

@@ -178,7 +178,7 @@ def test_example_a_copy_that_cannot_be_written(started, tmp_path, capfd):
 
 @pytest.mark.slow
 def test_example_lab_opens_on_the_copy_for_this_machine_only(tmp_path):
-    """The real thing: it comes up, lists the notebooks to whoever has the token, and listens on loopback."""
+    """The real thing: it comes up, lists the notebooks to a client with the token, and listens on loopback."""
     state = {f"JUPYTER_{name}_DIR": str(tmp_path / name) for name in ("CONFIG", "DATA", "RUNTIME")}
     server = subprocess.Popen(
         [sys.executable, "-m", "headrace.cli", "lab"], cwd=tmp_path,

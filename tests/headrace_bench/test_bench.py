@@ -60,7 +60,7 @@ GOALS = {
 
 
 def test_example_a_line_goes_to_and_fro():
-    """Each thread takes the word when it is its turn; whoever waits in vain gives up when the time is over."""
+    """Each thread takes the word when it is its turn; one that waits in vain gives up when the time is over."""
     seen = machine.look(looks=3, steps=1_000, every_s=0.0)
     assert 0 < seen.two_threads[0] <= seen.two_threads[1] <= seen.two_threads[2]
     assert len(seen.line_ns) == 3 and not any(ns <= 0 for ns in seen.line_ns)  # NaN where a core was taken away

@@ -21,7 +21,7 @@ def longest_wait(tables):
 
 
 def test_latency_is_not_how_far_one_source_is_ahead_of_the_other():
-    """At 10,000 tuples a second of each, what random times wait for is several milliseconds, whoever merges them."""
+    """At 10,000 tuples a second of each, what random times wait for is several milliseconds, whatever merges them."""
     tables, _ = q2.make_sources(40_000, paced=True)
     assert longest_wait(tables) <= 1
     assert longest_wait(q2.make_sources(40_000)[0]) > 50

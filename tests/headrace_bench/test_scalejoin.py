@@ -1,4 +1,4 @@
-"""ScaleJoin written ad hoc: each pair once, whoever compares it.
+"""ScaleJoin written ad hoc: each pair once, whichever thread compares it.
 
 Oracle: the plain loop on one thread, which has its own. Cannot see: how fast.
 """

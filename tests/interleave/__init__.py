@@ -18,7 +18,7 @@ Cuts        SC: before each atomic, and before each run of plain writes to a
             TSO: before each load, read-modify-write and fence; see Reduction
 Waiting     `futex_wait` sleeps until a wake reaches it (its timeout never
             fires, so a lost wake-up shows as a deadlock); `futex_wake` wakes as
-            many as it says, who has slept longest first; after `pause` a
+            many as it says, the longest sleepers first; after `pause` a
             thread goes on only when another one has written something, under
             TSO: when that has become visible
 Schedules   `exhaustive` all of them, or all with at most so many preemptions

@@ -1,4 +1,4 @@
-"""One execution under sequential consistency: who can go on, who waits, who sleeps."""
+"""One execution under sequential consistency: which threads can go on, wait, sleep."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ class _Stuck(AssertionError):
 
 
 class Execution:
-    """The threads of one execution and who of them can go on. Numbers from `count` on are buffers' steps."""
+    """The threads of one execution, and which of them can go on. Numbers from `count` on are buffers' steps."""
 
     __slots__ = (
         "asleep",
@@ -86,13 +86,13 @@ class Execution:
         return False
 
     def _wake(self, count: int, event: int, index: int) -> None:
-        """So many of those who sleep there go on, who has slept longest first."""
+        """So many of the threads that sleep there go on, the longest sleepers first."""
         for other in [t for t, key in self.asleep.items() if key == (event, index)][:count]:
             del self.asleep[other]
             self.runnable.append(other)
 
     def _wrote(self, thread: int) -> None:
-        """`thread` has written: who paused looks again."""
+        """`thread` has written: paused threads look again."""
         self.writes += 1
         self.own[thread] += 1
         if self.paused:

@@ -20,7 +20,7 @@ WRITE, PAUSE = 1, 2
 """What a generator yields before it writes, and where it only waits; None before it reads."""
 
 SLEEP = -1
-"""What it yields before a futex's word and index, where it sleeps there; else how many of those who do it wakes."""
+"""What it yields before a futex's word and index, where it sleeps there; else how many of those that do it wakes."""
 
 current = SC
 """The model under which a schedule is being run."""

@@ -107,7 +107,7 @@ class Reduced:
 
     def __init__(self):
         self.path: list[list] = []
-        """By step: who may go, which of them goes, who sleeps with which footprint, the footprints of who went."""
+        """By step: which threads may go, which one goes, which sleep with which footprint, the footprints of those that went."""
 
     def run(self, x: Buffered, longest: int) -> bool:
         path = self.path
@@ -197,7 +197,7 @@ class Priority(Random):
                 order.remove(thread)
                 order.append(thread)
                 continue
-            # Who only spins while a lower thread could help would never stop: let it fall in the end.
+            # A thread that only spins while a lower one could help would never stop: let it fall in the end.
             most = stops[0] - x.steps if stops else self.length
             if x.go(thread, most) and not stops:
                 order.remove(thread)

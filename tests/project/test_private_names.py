@@ -18,7 +18,7 @@ PACKAGES = ("toolkit/headrace", "toolkit/headrace_bench", "widgets/headrace_widg
 PUBLIC = {"_asdict", "_attributes", "_exit", "_fields", "_getframe", "_replace"}
 """Documented by Python, whatever they look like."""
 PYSPARK = {"_activeSession", "_active_spark_context", "_gateway", "_instantiatedSession", "_jvm"}
-"""PySpark's: whoever ends a dead session assigns to them, which does not make them that room's."""
+"""PySpark's: code that ends a dead session assigns to them, which does not make them that room's."""
 
 
 def is_private(name):

@@ -1,5 +1,5 @@
 """The arrays of a small case of transactions' executors, for the schedule explorer: a log that holds the whole input, words
-that say who is at work and by which configuration, rings for the results."""
+that say which executors are at work and by which configuration, rings for the results."""
 
 from collections import namedtuple
 

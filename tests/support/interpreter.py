@@ -96,7 +96,7 @@ def _serve() -> None:
         faulthandler.enable()
         said = io.StringIO()
         with contextlib.redirect_stdout(said):
-            status = pytest.main([test.rstrip("\n"), "-q", "-x", "-m", "", *without])  # whoever asks has chosen
+            status = pytest.main([test.rstrip("\n"), "-q", "-x", "-m", "", *without])  # the caller has chosen
         gc.collect()
         gc.freeze()  # pytest collects all garbage several times a test: what stays is not looked through again
         print(json.dumps([status == 0, said.getvalue()]), file=answers, flush=True)

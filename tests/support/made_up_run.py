@@ -137,7 +137,7 @@ class Judge:
 
 
 class Public:
-    """Lets nothing through but what is public: whoever reaches for a private attribute fails."""
+    """Lets nothing through but what is public: code that reaches for a private attribute fails."""
 
     __slots__ = ("_Public__it",)
 

@@ -1,7 +1,7 @@
 """Transactions that nobody wrote: functions drawn by a random generator, over two tables or four, with helpers.
 
 What is drawn is text, so that it is captured as a user's function is; numbers stay small, indices within bounds. A key
-may come to depend on what was read: that is for whoever draws to refuse.
+may come to depend on what was read: that is for the test that draws it to refuse.
 """
 
 import linecache

@@ -1,6 +1,6 @@
 """What the interleavings of plans run: a case is a plan, the inputs' rows, and programs around the kernels' own text.
 
-Beside the kernels of `synchronization` run a feeder for each input, a collector and who changes the plan. A state is
+Beside the kernels of `synchronization` run a feeder for each input, a collector and a thread that changes the plan. A state is
 the set of events processed on it, a fork copies it, a join is the union. So an event's result is what it finds there of
 those it depends on, and that is known: `case` checks it when all have ended.
 """
@@ -93,7 +93,7 @@ def collect(c, o, s):
 
 
 def replan(c, s, times):
-    """Who changes the plan, so many times: here to what it is."""
+    """The thread that changes the plan, so many times: here to what it is."""
     for _ in range(times):
         call_out(c)
         while not ask_to_hold(c):
@@ -113,7 +113,7 @@ def replan(c, s, times):
 
 
 def replan_due(c, s):
-    """Who makes planned changes of the plan, as `Reconfiguration` does: here to what it is."""
+    """The thread that makes planned changes of the plan, as `Reconfiguration` does: here to what it is."""
     while load_acquire(c.words, OVER) == 0 and not stopped(c):
         due = load_acquire(c.words, DUE)
         if due > load_acquire(c.words, PLANNED) and ask_to_hold(c):

@@ -91,7 +91,7 @@ def test_example_each_key_is_counted_by_its_owner():
 
 def test_example_a_reconfiguration_counts_every_row_once():
     for (read, placed, epoch, _), step in zip(CHANGE, diagrams.reconfiguration().steps, strict=True):
-        # Row by row: who owns its key there, and has that thread read it?
+        # Row by row: which thread owns its key there, and has it read the row?
         expected = dict.fromkeys(BEFORE, 0)
         for place, key in enumerate(CHANGED_STREAM):
             owner = (BEFORE if place < RECORD_AT else AFTER)[key]
@@ -112,7 +112,7 @@ def test_example_chains_give_what_one_transfer_after_another_gives():
     before = set()
     for (ran, _, _), step in zip(BATCH, drawn, strict=True):
         assert ("rejected" in words(step)) == any(number in range(5) and not serial[number] for number in _ran(ran))
-        # Who ran first in this step had all before it on its accounts done, and shares none with the others of the step.
+        # The first event of this step had all before it on its accounts done, and shares none with the others of the step.
         new = _ran(ran) - before
         for number in new:
             earlier = {one for one in range(number) if {*TRANSFERS[one][:2]} & {*TRANSFERS[number][:2]}}

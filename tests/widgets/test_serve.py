@@ -1,6 +1,6 @@
 """The page of the dashboard alone, on the server that `make dashboard` starts, asked over HTTP and websockets.
 
-Property    it listens on loopback only and answers whoever has its token, under the names of loopback; kernels are few,
+Property    it listens on loopback only and answers clients with its token, under the names of loopback; kernels are few,
             and one whose page is gone makes room
 Oracle      the kernel's table of open ports; the server's own list of kernels
 This cannot see what a browser makes of the page: tests/browser/test_voila.py.
@@ -34,7 +34,7 @@ class Server:
         self.process, self.place, self.token, self.said = process, place, token, said
 
     def ask(self, path, token=None, host=None, method="GET"):
-        """Give (status, text); who shows no token is led to a page that asks for it, so no way is followed."""
+        """Give (status, text); a client without a token is redirected to a page that asks for it: redirects are not followed."""
         headers = {"Host": host or self.place} | ({"Authorization": f"token {token}"} if token else {})
         request = urllib.request.Request(f"http://{self.place}{path}", headers=headers, method=method)
         try:

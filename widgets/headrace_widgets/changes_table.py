@@ -1,4 +1,4 @@
-"""The table of reconfigurations: when, who, why, what, how long, and what it did to the stream."""
+"""The table of reconfigurations: when, by whom, why, what, how long, and what it did to the stream."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The operators of a run as a picture: sources, gates, operators with their threads, who takes the results.
+"""The operators of a run as a picture: sources, gates, operators with their threads, consumers of the results.
 
 What is drawn is what snapshots say; a place that nobody measures is left out. Places are in pixels, from the upper left.
 """
@@ -48,7 +48,7 @@ class Node:
     kind : {"source", "gate", "operator", "stage", "results", "plan"}
     title : str
     about : str
-        For whoever rests the mouse there.
+        Shown when the mouse rests there.
     lines : list of str
         Under the title.
     bars : list of Bar
@@ -95,7 +95,7 @@ def picture(
     now, then : Metrics
         Shares are of the time between; without `then` since the start.
     found : Bottleneck or None
-        Who is marked.
+        The node that is marked.
     edges : sequence of (str, str or None)
         Which operator gives its results to which; None: they are the results of the run.
 
@@ -231,7 +231,7 @@ def _stages(now: OperatorMetrics, then: OperatorMetrics | None) -> list[Node]:
             if not value and measure.kind == "counter":
                 continue  # nothing of the kind happens there
             if measure.share_of:
-                # Who claims a tuple counts it at once, and who runs it later on.
+                # The thread that claims a tuple counts it at once, the one that runs it does later on.
                 short = long = in_words(min(1.0, value), "fraction")
             elif is_work(measure):
                 short = long = in_words(value / 1e6, OF_A_CORE)

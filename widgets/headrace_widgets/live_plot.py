@@ -29,7 +29,7 @@ IF_DRAWN = "in the legend if drawn"
 
 @dataclass(frozen=True)
 class LiveFigure:
-    """A figure, and what stands above it; `about` is for whoever rests the mouse there."""
+    """A figure, and what stands above it; `about` is shown when the mouse rests there."""
 
     key: str
     title: str

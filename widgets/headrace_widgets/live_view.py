@@ -35,7 +35,7 @@ class Page(w.VBox):
 class LiveView(ABC):
     """A view that updates itself, and is shown where it is made; run again, its cell replaces it.
 
-    Whoever is one makes the attributes below, says what an update is, and calls `_begin` when all is there.
+    A subclass makes the attributes below, says what an update is, and calls `_begin` when all is there.
 
     Attributes
     ----------

@@ -48,7 +48,7 @@ class PlanPanel:
         self._is_large = layout.name == "present"
 
     def look(self, metrics: OperatorMetrics) -> None:
-        """See who waits for whom."""
+        """See which node waits for which."""
         self._waits.add(metrics.values.get("waits_for", {}))
 
     def update(self, metrics: OperatorMetrics) -> None:

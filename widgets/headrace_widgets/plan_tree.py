@@ -1,4 +1,4 @@
-"""A synchronization plan as a picture of what its nodes do: who owns what, how busy each is, and who waits for whom.
+"""A synchronization plan as a picture of what its nodes do: what each owns, how busy each is, and which waits for which.
 
 Drawn by `graph_widget`, from the plan and from what the engine measures by node; roots on the left. What is not measured is
 left out. Places are in pixels, from the upper left.
@@ -34,15 +34,15 @@ class Look:
 FULL = Look(226, 4, 15, 11)
 LARGE = Look(154, 2, 18, 14)
 """For a lecture hall: what a node owns and its rate, in boxes that are narrow, since the page enlarges them all alike. How busy
-it is, its bar says, and for whom it waits, the branches."""
+it is, its bar says, and what it waits for, the branches."""
 LOOKS = 12
-"""Over which it is counted who waits for whom."""
+"""Over which it is counted which node waits for which."""
 MUCH = 0.5
 """Share of the looks from which a branch on which somebody waits is marked."""
 
 
 class Waits:
-    """Counts at the last looks who waited for whom."""
+    """Counts at the last looks which node waited for which."""
 
     def __init__(self) -> None:
         self._looks: deque[Mapping[str, str]] = deque(maxlen=LOOKS)
@@ -54,7 +54,7 @@ class Waits:
         self._looks.append(waits)
 
     def of(self, node: str) -> tuple[str, float]:
-        """For whom a node waited most often, and at which share of the looks; ("", 0.0) if for nobody."""
+        """What a node waited for most often, and at which share of the looks; ("", 0.0) if for nothing."""
         found = Counter(look[node] for look in self._looks if look.get(node))
         if not found:
             return "", 0.0
@@ -148,7 +148,7 @@ def _gained(now: OperatorMetrics, then: OperatorMetrics | None, what: str, name:
 
 
 def _marked(placed: Sequence[Any], waits: Waits) -> dict[int, str]:
-    """By node the branch above which somebody waits on, with who: all between it and the one it waits for."""
+    """By node the branch above it on which a node waits, with its name: all between it and the one it waits for."""
     by_name = {one.name: one for one in placed}
     marked: dict[int, str] = {}
     for one in placed:

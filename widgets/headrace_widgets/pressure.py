@@ -1,4 +1,4 @@
-"""Whether the run keeps up, in one line that is always in sight: lag, backlog, back-pressure, and who holds it up."""
+"""Whether the run keeps up, in one line that is always in sight: lag, backlog, back-pressure, and what holds it up."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from headrace_widgets.units import amount, milliseconds
 VERY_LATE_S = 1.0
 """Lag from which on it is an error rather than a warning."""
 LEAST_S = 0.5
-"""Who holds a run up is said of intervals that are not shorter."""
+"""What holds a run up is said of intervals that are not shorter."""
 _LOOKS = {"good": "✔", "warning": "▲", "error": "✖"}
 
 
@@ -24,7 +24,7 @@ class Pressure:
     Attributes
     ----------
     found : Bottleneck or None
-        Who held the run up between the snapshots `before` and `now`; None before there were two.
+        What held the run up between the snapshots `before` and `now`; None before there were two.
     """
 
     def __init__(self):

@@ -1,7 +1,7 @@
 """The dashboard alone, as a page: ``python -m headrace_widgets.serve``, which is ``make dashboard``.
 
 Jupyter Server serves it, with Voila as an extension: it listens on loopback only, answers to the names of loopback
-only, and lets in who has the token that it makes at its start and prints with the address. Voila's own server has no
+only, and lets in clients with the token that it makes at its start and prints with the address. Voila's own server has no
 such checks. Each visit has a kernel of its own, so there is a limit to them; one that nobody is connected to and that
 has nothing to do is ended.
 """

@@ -338,7 +338,7 @@ def test_example_plans_that_cannot_be(plan, text, refused):
 
 
 def test_example_a_plan_may_name_streams_that_have_no_rows(tmp_path):
-    """Who wrote it for all of them can use it on any of their files."""
+    """A plan that was written for all streams can be used on any of their files."""
     (tmp_path / "plan.json").write_text(json.dumps(PLANS["eventwindow"][2]))
     app, few = Application("eventwindow", tmp_path), VALUES.slice(0, 1)
     for table in (few, few.slice(1), few.drop_columns(["stream"])):

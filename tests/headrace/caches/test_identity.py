@@ -117,7 +117,7 @@ def test_example_what_only_kernels_call_is_linked_from_disk(package):
     caller.write_text(CALLER.replace("step(step(x))", "step(x) - 1"))
     os.utime(callee, (0, 0))
     assert child(package) == [10, 0]
-    assert callee.read_bytes() == content and callee.stat().st_mtime > 0  # whoever loads it says that it is used
+    assert callee.read_bytes() == content and callee.stat().st_mtime > 0  # a process that loads it marks it as used
 
     caller.write_text(CALLER.replace("step(step(x))", "step(x) - 2"))
     callee.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))

@@ -88,7 +88,7 @@ def test_planted_implementation_that_is_not_noted_again(monkeypatch):
 
     monkeypatch.setattr(RememberingContext, "resolve_function_type", forgets)
     monkeypatch.setattr(remembering, "_ANSWERS", [])
-    with pytest.raises(ZeroDivisionError, match="division by zero"):  # of who wants infinity
+    with pytest.raises(ZeroDivisionError, match="division by zero"):  # where infinity is wanted
         divides_as_its_flags_say()
 
 

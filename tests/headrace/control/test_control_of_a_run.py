@@ -295,7 +295,7 @@ def test_nothing_is_predicted_before_anything_was_seen():
 
 
 def test_a_controller_is_there_before_the_first_tuple():
-    """However short the stream, and however late whoever started it gets its turn."""
+    """However short the stream, and however late the starting thread gets its turn."""
     few = pa.table({"ts": [1, 2], "k": [0, 1]})
     for query in (counts(few), counts(few).key_by("k").window(1_000).aggregate("last", n=hr.count())):
         name = query.operators[-1]

@@ -64,7 +64,7 @@ def test_example_a_rate_that_rises_is_answered_by_what_an_event_costs():
     request = controller.decide(risen)
     assert request.threads == 6 and request.value == pytest.approx(4.0) and request.threshold == 0.80
     assert request.predicted["load"] == pytest.approx(4.0 / 6)
-    assert Threshold(damping=Damping(**AT_ONCE)).decide(risen) is None, "who looks at busy threads has not seen it yet"
+    assert Threshold(damping=Damping(**AT_ONCE)).decide(risen) is None, "a look at busy threads does not show it yet"
 
 
 def test_example_threads_that_an_interval_without_events_calls_for():

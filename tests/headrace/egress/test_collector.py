@@ -89,7 +89,7 @@ class Instances:
         assert not self.thread.is_alive()
 
     def write(self, r, primary, a):
-        """Write a record; it waits for room as an instance does. Its value says who wrote it."""
+        """Write a record; it waits for room as an instance does. Its value says which one wrote it."""
         slot = rings.reserve_slot(self.out, r, self.heads[r])
         assert slot >= 0
         self.out.primary[r, slot], self.out.a[r, slot] = primary, a
@@ -156,7 +156,7 @@ def test_example_an_instance_that_is_not_active_holds_nothing():
 
 @pytest.mark.parametrize("seed", range(8))
 def test_oracle_any_instances_give_the_same_sequence(seed):
-    """More records than the rings hold; who writes what is drawn."""
+    """More records than the rings hold; which instance writes what is drawn."""
     draw = random.Random(seed)
     records = [(draw.randrange(60), a) for a in range(200)]
     members = sorted(draw.sample(range(4), draw.randint(1, 4)))

@@ -109,7 +109,7 @@ class Output:
 
 @pytest.mark.parametrize("workers", [1, 2])
 def test_oracle_results_come_by_the_position_of_their_cause(workers):
-    """More results than the rings hold: whoever is ahead waits."""
+    """More results than the rings hold: a worker that is ahead waits."""
     counter = padded_cells(1)
     with Output(workers) as output:
         arguments = [(output.rings, output.values, me, counter, TUPLES) for me in range(workers)]

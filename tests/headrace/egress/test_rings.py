@@ -261,7 +261,7 @@ PLACES_PLANTED = {
         "    fence()  # W5\n    wanted = load_relaxed(o.words, WANTED)  # P4\n",
         "    wanted = load_relaxed(o.words, WANTED)\n", TSO, "deadlock",
     ),
-    "who waits does not look at the place": (
+    "a waiting collector does not look at the place": (
         "    if wanted == bound + 1 and promised_place(o, bound) >", "    if False and promised_place(o, bound) >", SC,
         "deadlock",
     ),
@@ -332,7 +332,7 @@ PLANTED = {
         "        if False:\n            break\n",
         ASLEEP,
     ),
-    "who drained a full ring wakes nobody": (
+    "draining a full ring wakes nobody": (
         "    store_release(o.tail, me * CELL, tail)\n    signal(o.words, INSTANCES_WAITING, o.event, DRAINED_EVENT)\n",
         "    store_release(o.tail, me * CELL, tail)\n",
         ASLEEP,

@@ -177,7 +177,7 @@ def test_example_parquet_follows_a_link(tmp_path):
 
 @pytest.mark.parametrize("checks", [True, False])
 def test_example_parquet_writes_through_no_link(tmp_path, monkeypatch, checks):
-    """Whoever looks at the directory sees the hidden name when it is tried out, before the first row."""
+    """Other users of the directory see the hidden name when it is tried out, before the first row."""
     (tmp_path / "theirs").write_text("theirs")
     sink = hr.parquet(tmp_path / "out.parquet")
     sink.check()

@@ -1,7 +1,7 @@
 """Lists of results on their way through the output gate: whole, in their record's place, whatever the rings hold.
 
-Property    with a record come its words; a list may be longer than the ring; nobody
-            sleeps for ever, and a stop ends whoever waits; what is released is
+Property    with a record come its words; a list may be longer than the ring; no thread
+            sleeps for ever, and a stop ends all waits; what is released is
             forgotten, and nothing else
 Schedules   of the file's own text (`interleave`), under both memory models: a ring
             of two words, an instance that writes lists of up to five, a collector
@@ -129,7 +129,7 @@ PLANTED = {
         "    signal(",
         ASLEEP,
     ),
-    "who took words wakes nobody": (
+    "taking words wakes nobody": (
         WORDS,
         "# P5\n    signal(o.words, INSTANCES_WAITING, o.event, DRAINED_EVENT)\n",
         "# P5\n",

@@ -25,7 +25,7 @@ NEVER_PLANNED = 2**63 - 1
 WORKERS = 3
 
 
-# -- an operator that only notes who processed what ----------------------------------------------------
+# -- an operator that only notes which instance processed what -----------------------------------------
 
 
 def process_batch(me, g, c, o, x, s, l, buffer, row, start, count):

@@ -543,8 +543,8 @@ def test_planted_mistake_in_the_loop_is_noticed(monkeypatch, hangs_are_short, mi
 
 @pytest.mark.slow
 def test_planted_wait_at_the_barrier_for_one_that_failed_is_noticed(monkeypatch, hangs_are_short):
-    """Whoever waits at the barrier does not look whether the run has stopped."""
-    # Whoever joins begins when somebody waits at the next boundary: then there is one who does, whatever the timing.
+    """An instance that waits at the barrier does not look whether the run has stopped."""
+    # A joiner begins when another one waits at the next boundary: then there is one that does, whatever the timing.
     slowly = "while activation > 1 and load_acquire(c.words, BARRIER) == 0 and not stopped(c):\n                pause()\n"
     plant_in_loop(monkeypatch, [(AT_BARRIER, DEAF), (JOINED, f"{JOINED}            {slowly}")])
     monkeypatch.setattr("headrace.runtime.run.STOP_SECONDS", 1.0)

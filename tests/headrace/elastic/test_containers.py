@@ -423,7 +423,7 @@ def text_with(old, new):
 
 
 def blocks_are_given_back_twice(monkeypatch):
-    """The head stays as it was, so whoever comes to the place next has the block, and somebody else too."""
+    """The head stays as it was, so the next two to come to the place get the same block."""
     text_with(
         "from headrace.memory.arena import release",
         "from headrace.memory.arena import CLASS, CLASS_MASK, give_block\n\n\n"
@@ -501,7 +501,7 @@ def test_example_what_planted_mistakes_break(check, states):
     ],
 )
 def test_planted_mistakes_are_seen(mistake, check, expected, monkeypatch, states):
-    """On few rows: who uses what two containers share may never come to an end."""
+    """On few rows: code that uses what two containers share may never come to an end."""
     mistake(monkeypatch)
     with fails(expected):
         check(states)

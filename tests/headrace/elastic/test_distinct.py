@@ -296,7 +296,7 @@ def test_example_sets_and_lists_have_one_limit():
 
 @pytest.mark.logic
 def test_example_one_instance_cannot_take_what_two_had():
-    """Under shared nothing each has the limit; who becomes the only one cannot, and no event time is to blame."""
+    """Under shared nothing each has the limit; one that becomes the only one cannot, and no event time is to blame."""
     query = of_values(6_000, keys=64)
     given = {"mode": "sn", "max_state": 200_000}
     assert sum(query.to_arrow(threads=2, **given)["n"].to_pylist()) == 6_000

@@ -33,7 +33,7 @@ GO_ON = [0]
 
 
 class Case:
-    """The merged input, as (time, source) or the number of a configuration, and who owns which position in each.
+    """The merged input, as (time, source) or the number of a configuration, and which instance owns which position in each.
 
     Parameters
     ----------
@@ -253,7 +253,7 @@ def test_interleave_routers_and_instances(name):
     ids=["a change before a tuple", "behind one", "between two"],
 )
 def test_interleave_every_order_in_which_threads_wait_for_each_other(given, least):
-    """Every schedule in which a thread goes on until it must wait; who owns all goes on, and another one joins."""
+    """Every schedule in which a thread goes on until it must wait; the owner of all goes on, and another one joins."""
     small = Case(given, [[0] * 4, [0, 1, 0, 1]])
     assert exhaustive("instance queues", functools.partial(small.build, *sides()), preemptions=0, longest=6000) > least
 

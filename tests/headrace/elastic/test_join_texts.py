@@ -106,7 +106,7 @@ SCHEDULES = [{"threads": 1}, {"threads": 2, "reconfigure": [(300, 3), (900, 1)]}
 
 
 def in_step(table, meeting):
-    """A source that gives its next rows when all who meet want to: one far ahead would hold all the strings there may be."""
+    """A source that gives its next rows when all that meet want to: one far ahead would hold all the strings there may be."""
 
     def batches():
         for batch in table.to_batches(max_chunksize=50):

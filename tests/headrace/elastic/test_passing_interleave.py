@@ -1,4 +1,4 @@
-"""Results passed on to the next operator's gate: none is lost or late, none is overwritten unread, whoever comes and goes.
+"""Results passed on to the next operator's gate: none is lost or late, none is overwritten unread, as instances come and go.
 
 Property    readers get the rows of all instances in order of time, each instance's in
             its own order; a row reads as it was written; none comes before a
@@ -27,7 +27,7 @@ PASSING = "headrace.elastic.passing_kernel"
 
 
 def instance(o, me, words, sets, rows, promises):
-    """A worker of the upstream operator, as in the engine: members meet at barriers, the last one changes who they are.
+    """A worker of the upstream operator, as in the engine: members meet at barriers, the last one changes which they are.
 
     sets[e] are the members of epoch e, rows[e][r] what r writes then; words = [arrived, epoch, whether a row was read].
     """
@@ -187,12 +187,12 @@ def one_for_the_other(k, leaver=1, **sizes):
 
 
 def one_joins(k, **sizes):
-    """Who joins has the earliest result, and the other one goes on at once."""
+    """The joiner has the earliest result, and the other one goes on at once."""
     return case(k, [[1], [0, 1]], [{1: [4]}, {0: [5], 1: [6, 7]}], [4], **sizes)
 
 
 def comes_back(k, **sizes):
-    """Who has left is back at the next barrier, where what it gave may not have been merged yet."""
+    """The leaver is back at the next barrier, where what it gave may not have been merged yet."""
     return case(k, [[0, 1], [0], [0, 1]], [{0: [3], 1: [2, 3]}, {0: []}, {0: [5], 1: [5]}], [3, 3], **sizes)
 
 
@@ -234,13 +234,13 @@ PLANTED = {
     "a heartbeat beyond the promise": (
         "    single[0] = promised\n", "    single[0] = promised + 2\n", one_for_the_other, WRONG,
     ),
-    "who leaves stays a source": (
+    "a leaver stays a source": (
         "            remove_source(p.gate, me)\n", "", one_for_the_other, "deadlock",
     ),
-    "who joins is no source": (
+    "a joiner is no source": (
         "        elif add_source(p.gate, me) != 0:\n", "        elif True:\n", one_joins, WRONG,
     ),
-    "who comes back is added whatever is left of it": (
+    "a returning instance is added whatever is left of it": (
         "            is_done = True\n        close_membership(p.gate)\n",
         "            is_done = True\n        else:\n            is_done = True\n"
         "        close_membership(p.gate)\n",
@@ -276,7 +276,7 @@ def test_interleave_planted_bug_is_found(bug):
 
 
 def test_interleave_planted_promise_that_lets_a_row_at_it_come_is_found():
-    """What a leaver gave at the promise waits for promises beyond it, and whoever comes back for that: for ever."""
+    """What a leaver gave at the promise waits for promises beyond it, and the returning instance waits for that: for ever."""
     k = kernels(("single, 0, 1, HEARTBEAT, 0, promised + 1)", "single, 0, 1, HEARTBEAT, 0, promised)"))
     with pytest.raises(AssertionError, match="only 0 of .* come to an end"):
         sampled("passing (planted)", comes_back(k), 100)

@@ -37,7 +37,7 @@ DELAYS = {
 
 
 def delayed(text: str, *places: str) -> str:
-    """Sleep for a moment at these places, so that whoever may overtake does."""
+    """Sleep for a moment at these places, so that threads that may overtake do."""
     text = text.replace(_IMPORTED, "from headrace.memory.atomics import nanosleep\n" + _IMPORTED, 1)
     for place in places:
         line, _ = DELAYS[place]
@@ -52,7 +52,7 @@ BUGS = {
     "a joiner promises nothing": (
         "                start_mark(o, r, promise(l), l[WATERMARK])\n",
         "",
-        f"{ROWS}|{HANGS}|{LOST_EPOCHS}",  # by who is awake at that moment
+        f"{ROWS}|{HANGS}|{LOST_EPOCHS}",  # depends on which threads are awake at that moment
     ),
     "a joiner starts behind the tuple that triggered": (
         "join_reader(g, r, position, epoch + 1)",
@@ -96,7 +96,7 @@ BUGS = {
         "                will = was\n",
         f"{LOST_EPOCHS}|{HANGS}",
     ),
-    "who stays keeps the old mapping": (
+    "a member that stays keeps the old mapping": (
         "    take_configuration(c, l, me)\n    acknowledge(c, me, epoch)",
         "    acknowledge(c, me, epoch)",
         HANGS,

@@ -5,7 +5,7 @@ Property    Operator 10 written as plain functions, its stored tuples in lists o
             the same times; with one key also in its order. Operator 15 as printed has
             a copy of each tuple from every key, `Stream.forward` each tuple once
 Oracle      `headrace.reference`, and `Stream.join` beside it
-Cannot see  speed: who stores by hand compares one by one, and not in vectors
+Cannot see  speed: an operator that stores by hand compares one by one, and not in vectors
 """
 
 import itertools

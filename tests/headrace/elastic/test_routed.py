@@ -1,7 +1,7 @@
-"""Results that an operator's instances route to who owns their key behind: the bytes that the collector gives.
+"""Results that an operator's instances route to the next one's owner of the key: the bytes that the collector gives.
 
 Property    as of test_passing.py, with `channel="reader"`: for any threads, mappings and changes of them at both operators;
-            who may not have channels of their own has not, and says why
+            operators that may not have such channels have none, and say why
 Oracle      the run through collectors; `headrace.reference` for the long one
 Planted     here: rows taken for a run that are none; in test_routed_interleave.py: queues, heartbeats, changes
 Cannot see  what a change costs: `headrace bench passing`
@@ -76,7 +76,7 @@ def test_agree_while_both_operators_are_reconfigured(seed):
     draw = random.Random(seed)
     given = [table(20_000, seed, span=40_000), table(20_000, seed + 100, span=40_000)]
     inputs = [Steered(each, [50] * 400) for each in given]
-    capacity = draw.choice([None, 1_000])  # fuller ones count who loses the core before its signal as a lost wake-up
+    capacity = draw.choice([None, 1_000])  # fuller ones count a lost wake-up if a thread loses its core before its signal
     with lower(upper(inputs)).start(threads=2, max_threads=4, capacity=capacity, **READER) as run:
         with given_meanwhile(inputs, draw):
             for _ in range(12):

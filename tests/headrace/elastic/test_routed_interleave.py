@@ -1,7 +1,7 @@
-"""Results routed to who owns them, while both operators change: each is read once, in order, by its owner of that time.
+"""Results routed to their owners, while both operators change: each is read once, in order, by its owner of that time.
 
 Property    each reader gets, in order of time, the rows whose keys it owns under the configuration in force at their time,
-            and together all; of a key no row is read before an earlier one was, whoever read that; a row reads as it was
+            and together all; of a key no row is read before an earlier one was, by any reader; a row reads as it was
             written; none comes before a heartbeat's time that came earlier; nobody waits for ever
 Schedules   of the files' own text (`interleave`), under both memory models: rings of two rows, queues of two records, lanes
             of four; senders and readers that leave, join and come back
@@ -254,13 +254,13 @@ def owner_changes(k, **sizes):
 
 
 def reader_joins(k, **sizes):
-    """One joins, who has nothing before."""
+    """One joins, which has nothing before."""
     rows = [{0: [(1, 0), (4, 1)]}, {0: [(5, 1), (6, 0)]}]
     return case(k, [([0], -1), ([0], 1)], rows, [4], [[0], [0, 1]], [ONE, TWO], **sizes)
 
 
 def reader_comes_back(k, **sizes):
-    """Who leaves is back at the next change, which may be on its way before it has left."""
+    """The leaver is back at the next change, which may be on its way before it has left."""
     rows = [{0: [(1, 0), (2, 1)], 1: [(2, 0)]}, {0: [(4, 1)], 1: [(5, 0)]}, {0: [(6, 1)], 1: [(7, 0)]}]
     epochs = [([0, 1], -1), ([0, 1], 1), ([0, 1], 2)]
     return case(k, epochs, rows, [3, 5], [[0, 1], [0], [0, 1]], [TWO, ONE, TWO], **sizes)
@@ -356,10 +356,10 @@ PLANTED = {
         "        put_in_lane(g, reader, end, limit - 1, HEARTBEAT, limit_at)\n",
         "        put_in_lane(g, reader, end, limit + 1, HEARTBEAT, limit_at)\n", owner_changes, "wrong rows|deadlock",
     ),
-    "who switches does not tell": (
+    "a switch is not told": (
         "        g.next[last, r] = end + 1\n        store_release(g.end, q * CELL, end + 1)  # W2\n", "", owner_changes, WRONG,
     ),
-    "who joins feeds before it has promised what the others have": (
+    "a joiner feeds before it has promised what the others have": (
         "        store_release(g.mark, source * CELL, MIN_TIME)\n        store_release(g.feeding",
         "        store_release(g.feeding", sender_joins, WRONG,
     ),

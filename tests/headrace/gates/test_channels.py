@@ -102,7 +102,7 @@ def test_equal_times_come_by_source():
 def test_a_reader_that_is_slow_holds_up_its_senders():
     channels = ReaderChannels(readers=2, capacity=4)
     assert channels.add(range(10), [0] * 10) == 4
-    assert channels.add([4], [1]) == 0  # whoever gets it: promises would not reach the other reader
+    assert channels.add([4], [1]) == 0  # to either reader: promises would not reach the other one
     assert len(channels.get_ready(0)) == 4
     assert channels.add([4], [1]) == 1
 

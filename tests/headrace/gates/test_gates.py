@@ -271,7 +271,7 @@ def test_example_memory_is_bounded(Gate):
 @both
 @pytest.mark.parametrize("sources", [1, 2])
 def test_example_a_lost_wake_up_is_counted(Gate, sources):
-    """Whoever sleeps until the time is over is counted if it should have been woken, and only then."""
+    """A thread that sleeps until the time is over is counted if it should have been woken, and only then."""
     gate = Gate(sources=sources, readers=1, capacity=16)
     waiting = source_kernels("log" if Gate is MergedLog else "scalegate")
     words, stop = gate.arrays.words, np.zeros(1, np.int64)

@@ -2,8 +2,8 @@
 
 Property    every reader gets the tuples of all sources, merged by (ts, source,
             position), each once, then the end; a control record at the same
-            position as every other reader; who joins or leaves in between
-            misses nothing and repeats nothing; nobody waits for ever.
+            position as every other reader; one that joins or leaves in between
+            misses nothing and repeats nothing; no thread waits for ever.
 Oracle      `sorted` (tests/gate_cases.py).
 Schedules   all with at most one preemption of small cases, random and
             priority schedules of the others; the two shortcuts into small

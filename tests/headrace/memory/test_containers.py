@@ -4,7 +4,7 @@ Property    an operation on a container gives what Python's gives, with keys in 
             come back, once each, and the arena grows with what is held at one time only
 Oracle      `headrace.reference.containers`, on random programs (`support/container_programs`); a
             walk over all heads and free lists, which must account for every word handed out
-Cannot see  who owns a block while threads change: tests/headrace/elastic; what user functions are
+Cannot see  which thread owns a block while threads change: tests/headrace/elastic; what user functions are
             compiled to: tests/headrace/codegen
 """
 

@@ -1,6 +1,6 @@
 """The event count under every schedule of small cases and both memory models, and with planted bugs.
 
-Property    who sleeps is woken once what it waits for is there: a lost wake-up
+Property    a sleeper is woken once what it waits for is there: a lost wake-up
             is a deadlock here, since the timeout never fires.
 Oracle      the end of every schedule.
 Cannot see  S3, the sleeper's fence: on x86 the read-modify-write S1 is one. It

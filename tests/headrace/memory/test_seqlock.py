@@ -1,8 +1,8 @@
 """A seqlock: what a scan calls whole was there at one moment.
 
 Property    two cells that only change together are never read apart by a scan that
-            is whole; of two who want to change them one is turned away; who scans
-            for long enough gets a whole one
+            is whole; of two threads that want to change them one is turned away; one that
+            scans for long enough gets a whole scan
 Schedules   of the file's own text (`interleave`), under both memory models: two
             changes of two cells, and a scan meanwhile
 Planted     a scan that does not look at VERSION again, or not whether it is odd;

@@ -71,7 +71,7 @@ def outcomes(threads, initial):
 
 
 def _run(threads, initial, choose):
-    # A message: value, what who reads it by acquire learns.
+    # A message: value, what an acquire load of it learns.
     cells = {cell: [(value, {})] for cell, value in initial.items()}
     running = [thread() for thread in threads]
     views = [dict.fromkeys(initial, 0) for _ in threads]
@@ -185,7 +185,7 @@ def test_planted_relaxed_stores_are_seen_early(joiner_first):
 
 
 def test_planted_relaxed_loads_of_the_scan():
-    """Release stores alone are not enough: who reads must learn what they carry."""
+    """Release stores alone are not enough: readers must learn what they carry."""
     assert outcomes([change(RELEASE), scan(RELAXED)], START) == WHOLE | HALF
 
 

@@ -133,7 +133,7 @@ def test_property_books_at_full_speed(gate, mode):
 
 @pytest.mark.parametrize(("gate", "mode"), [WAYS[0], WAYS[3], *rarely(WAYS[1], WAYS[2])])
 def test_property_a_saturated_run_loses_no_wake_up(gate, mode):
-    """Sources wait for room again and again, and whoever makes room wakes them: no sleep lasts until its time is over."""
+    """Sources wait for room again and again, and the reader that makes room wakes them: no sleep ends by its time-out."""
     n = 40_000
     tables = [pa.table({"ts": np.arange(n) // 10, "k": np.arange(n) % 500}, SCHEMA_K) for _ in range(2)]
     for sources in (2, 1):

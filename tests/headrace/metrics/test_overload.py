@@ -1,8 +1,8 @@
-"""Overload: what is due and was not taken, how late it is, and who is the reason.
+"""Overload: what is due and was not taken, how late it is, and what is the reason.
 
 Method      real runs that somebody holds up for certain: a sink that waits, a source that gives nothing, an operator that
             costs more than its rate allows, one key for all tuples.
-Oracle      the rate schedule itself; who was made slow.
+Oracle      the rate schedule itself; what was made slow.
 Cannot see  how much a part was to blame where two are slow at once.
 """
 

@@ -98,7 +98,7 @@ def feed(c, values):
 
 
 def stop(c, steps):
-    """Whoever stops the run, at some time."""
+    """The thread that stops the run, at some time."""
     for _ in range(steps):
         cut()
     store_release(c.words, STOP, 1)
@@ -180,7 +180,7 @@ def case(
 ):  # fmt: skip
     """`stages` are (kind, outputs of a value), `first` and `room` what the first ring and the others hold.
 
-    `stop_after`: the run is stopped, after so many steps of who does it.
+    `stop_after`: the run is stopped, after so many steps of the thread that does it.
     """
     sizes = {"workers": workers, "first": first, "room": room, "results": results}
     control, out = arrays(k, [kind for kind, _ in stages], batch=batch, queues=queues, reorder=reorder, **sizes)
@@ -306,7 +306,7 @@ PLANTED = {
          "            return first, count\n"),
         [(PARTITIONED, once)], HYBRID, "rows|deadlock|run twice|Error", "SC",
     ),
-    "who comes back after the ring has come round does not see it": (
+    "a worker back after the ring has come round does not see it": (
         [(WORK, "    return first + ((serial - first) & c.form[stage, MASK])\n", "    return serial\n"),
          (WORK, "        if fetch_add(c.bucket, at + CLAIMED, 1) == 0:  # H3\n",
           "        for _ in range(30 * me):\n"  # so long
@@ -338,7 +338,7 @@ PLANTED = {
         (BUFFER, "    if load_acquire(c.stage, cell(stage, NEXT)) != serial:  # E1\n        return False\n", ""),
         SL, HYBRID, "rows|deadlock|Error", "SC",
     ),
-    "who writes in place does not keep others from draining": (
+    "writing in place does not keep others from draining": (
         (BUFFER, "    if exchange(c.stage, cell(stage, DRAINING), 1) != 0:  # E2\n        return False\n", ""),
         MANY, HYBRID, "rows|deadlock|Error", "SC",
     ),
@@ -353,7 +353,7 @@ PLANTED = {
     "a full stage is not drained again": (
         (BUFFER, "        any_moved = True\n        stage -= 1\n", "        return True\n"), MANY, HYBRID, ASLEEP, "SC",
     ),
-    "who finds a stage full stays booked there": (
+    "a worker that finds a stage full stays booked there": (
         (WORK, "        fetch_add(c.stage, cell(stage, WORKERS), -1)\n        return 0\n", "        return 0\n"),
         SF, HYBRID, "deadlock|booked", "SC",
     ),

@@ -1,6 +1,6 @@
 """The reorder buffer of an ordered pipeline, its own text: every schedule of few preemptions of its smallest cases.
 
-Property    outputs leave in the order of their records, whoever completes them when, and none is left in its slot
+Property    outputs leave in the order of their records, whichever worker completes them when, and none is left in its slot
 Oracle      the numbers of the records
 Schedules   all of `buffer_kernel` with at most so many preemptions (`BOUNDS`), under both memory models, of which a step of a
             store buffer is one: two workers, two or three records, a ring of two; one stage, with the flag or the lock, or
@@ -101,7 +101,7 @@ PLANTED = {
     "nobody looks again after the flag was cleared": (
         "        if not can_drain(c, o, stage):  # D7\n", "        if moved or not moved:  # D7\n", TWO, NONBLOCKING, 1, LEFT, SC,
     ),
-    "who looks again does not take the flag": (
+    "a worker that looks again does not take the flag": (
         "        if exchange(c.stage, cell(stage, DRAINING), 1) != 0:  # D1\n            return moved\n", "",
         THREE, NONBLOCKING, 1, f"{LEFT}|{WRONG}", SC,
     ),

@@ -1,9 +1,9 @@
 """Sleeping and waking of an ordered pipeline's workers under many interleavings of their own text: nobody is left asleep.
 
 Property    whatever is put into the gate comes out, in order, without a time-out: none ends a sleep here, so a lost
-            wake-up is a deadlock, which names who sleeps. Who is needed beside one who is at work is woken as well. At the
-            end all active workers wait for STOP; at any time STOP ends everybody. What strings states hold is looked at
-            while nobody is at work
+            wake-up is a deadlock, which names the sleepers. A worker that is needed beside one at work is woken as well. At
+            the end all active workers wait for STOP; at any time STOP ends all of them. What strings states hold is looked
+            at while no worker is at work
 Oracle      the stages one after another (`support.pipeline_arrays`)
 Schedules   of `pipeline_kernel`, `ingest_kernel` and all they call, as they are (`interleave`): one to three workers, one or
             two sources at a gate of a few records (`source_kernel`, `merged_log_kernel`), a collector (`egress.rings`), rings
@@ -72,7 +72,7 @@ LOOK_AGAIN = (
     "        m = c.meter[me]\n        m[15] = m[15] + 1 if m[DECISIONS] == m[14] + 1 else 0\n        m[14] = m[DECISIONS]\n"
     "        cut()\n        if m[15] > 8:\n            pause()\n",
 )
-"""Who finds that there is work after all goes on; who finds none of it time and again waits until others have written."""
+"""A worker that finds work after all goes on; one that finds none time and again waits until others have written."""
 
 
 def feed(g, c, source, times, first_row, begun):
@@ -275,7 +275,7 @@ def test_interleave_two_sources(queues, count):
 @pytest.mark.parametrize("count", [400, *rarely(4000)])
 @pytest.mark.parametrize("reorder", [NONBLOCKING, LOCKED], ids=["nonblocking", "lock"])
 def test_interleave_who_is_needed_is_woken(reorder, count):
-    """Two records can only be run together: who has one of them waits until somebody has the other one."""
+    """Two records can only be run together: a worker that has one waits until another has the other one."""
     k = kernels()
     explore(case(k, [1, 3], ONE, reorder=reorder, together=(0, 2)), count)
     explore(case(k, [1, 3, 2], ONE, reorder=reorder, together=(0, 2), first=4, log=4, bound=2), count)
@@ -298,7 +298,7 @@ def test_interleave_workers_park_and_are_unparked(plan, count):
 @pytest.mark.parametrize("count", [150, *rarely(3000)])
 @pytest.mark.parametrize("reorder", [NONBLOCKING, LOCKED], ids=["nonblocking", "lock"])
 def test_interleave_states_are_looked_at_while_nobody_is_at_work(reorder, count):
-    """Meanwhile nobody takes records in: who finds some in the gate waits for those on their way."""
+    """Meanwhile no records are taken in: a worker that finds some in the gate waits for those on their way."""
     k = kernels()
     explore(case(k, [1, 3, 2], TWO, reorder=reorder, asks=True), count)
     explore(case(k, [1, 3, 2], LAST_ALONE, reorder=reorder, results=1, asks=True), count)
@@ -325,12 +325,12 @@ STEPS = "    if stage >= 0 and work(me, c, o, s, l, stage, batch) > 0:\n        
 SEEN = "    store_release(c.stage, cell(0, TAIL), serial)  # T1\n"
 PLANTED = {
     # edits; values, chain, what else the case is given; "fails": what happens if it is not that nobody goes on
-    "who sleeps says so after it has looked": (
+    "a sleeper says so after it has looked": (
         [(PIPELINE, LOOKS, LOOKS[LOOKS.index("    if ") :].replace("    if ", "    busy = ").replace(":\n", "\n")
           + LOOKS[: LOOKS.index("    if ")] + "    if busy:\n")],
         [1, 3], ONE, {"workers": 1},
     ),
-    "who sleeps for room says so after it has looked": (
+    "a sleeper for room says so after it has looked": (
         [(PIPELINE, ROOM, ROOM.replace("room_behind(c, o, last) > 0 or ", ""))], [1, 3, 2], ONE, {"results": 1, "workers": 1},
     ),
     "STOP is not looked at again": (
@@ -342,7 +342,7 @@ PLANTED = {
     "the end is not looked for again": (
         [(PIPELINE, LOOKS, LOOKS.replace(" or is_over_or_full(c)", ""))], [1], ONE, {},
     ),
-    "who gives out the last row tells nobody": (
+    "the worker that gives out the last row tells nobody": (
         [(PIPELINE, "            signal(g.words, READERS_WAITING, g.event, DATA_EVENT)  # who sleeps there shall see it\n", "")],
         [1], ONE, {},
     ),
@@ -357,7 +357,7 @@ PLANTED = {
           "    signal(o.words, INSTANCES_WAITING, o.event, DRAINED_EVENT)\n    store_release(o.tail, me * CELL, tail)\n")],
         [1, 3, 2], ONE, {"results": 1, "workers": 1},
     ),
-    "who makes a stage schedulable wakes nobody": (
+    "a worker that makes a stage schedulable wakes nobody": (
         [(PIPELINE, STEPS, STEPS.replace("        wake(g, c)\n", ""))], [1], TWO, {"together": (1, 2)},
     ),
     "a drain that made room is not followed by another one": (
@@ -379,24 +379,24 @@ PLANTED = {
         [(INGEST, SEEN, "    if ended:\n        store_release(c.words, INPUT_OVER, 1)\n" + SEEN)],
         [1, 3], ONE, {"together": (0, 2), "first": 4, "fed": True},
     ),
-    "who parks drains no further": (
+    "a worker that parks drains no further": (
         [(PIPELINE, "    for _ in range(c.form.shape[0] + 1):\n        if not sweep(c, o):  # L1\n            break\n", "")],
         [1, 3, 2], LAST_ALONE, {"plan": FEWER, "reorder": LOCKED},
     ),
-    "who parks tells nobody": (
+    "a worker that parks tells nobody": (
         [(PIPELINE, "    signal(g.words, READERS_WAITING, g.event, DATA_EVENT)  # L2\n", "")], [1, 3, 2], ALONE, {"plan": FEWER},
     ),
-    "who becomes active is unparked before it is": (
+    "a worker is unparked before it is active": (
         [(CHANGES, "            store_release(c.reading, worker * CELL, change + 1 if is_active else 0)\n"
           "            if is_active:\n                unpark(c, worker)\n",
           "            if is_active:\n                unpark(c, worker)\n"
           "            store_release(c.reading, worker * CELL, change + 1 if is_active else 0)\n")],
         [1], ONE, {"plan": MORE, "first": 4, "fed": True},
     ),
-    "who becomes active is not unparked": (
+    "a worker that becomes active is not unparked": (
         [(CHANGES, "            if is_active:\n                unpark(c, worker)\n", "")], [1, 3], ONE, {"plan": MORE},
     ),
-    "unparking changes nothing that who parks compares": (
+    "unparking changes nothing that a parking worker compares": (
         [(WORKER, "    fetch_add(c.event, PARK_EVENT + worker * EVENT_CELL, 1)\n", "")], [1, 3], ONE, {"plan": MORE},
     ),
     "STOP unparks one only": (
@@ -410,7 +410,7 @@ PLANTED = {
     "states are looked at with records on their way": (
         [(INGEST, "    if is_in_flight(c):\n        return False\n", "")], [1, 3, 2], TWO, {"asks": True, "fails": AT_WORK},
     ),
-    "who wakes looks for sleepers before what it has stored can be seen": (
+    "a waker looks for sleepers before what it has stored can be seen": (
         [(EVENT_COUNT, "    fence()  # P2\n", "")], [1, 3], ONE, {"workers": 1, "memory": TSO},
     ),
 }  # fmt: skip

@@ -141,4 +141,4 @@ def test_a_visit_counts_for_as_much_as_it_has_tuples():
         learn_cost(c, 1, 640_000, 640)
     assert cost() > 900, "what changes is learned all the same"
     learn_cost(c, 0, 500, 0)
-    assert c.known[0, words.COST] == 0, "who claimed records that others ran has learned nothing"
+    assert c.known[0, words.COST] == 0, "a worker that claimed records which others ran has learned nothing"

@@ -134,7 +134,7 @@ def test_example_thresholds_of_equation_1():
 
 @pytest.mark.logic
 def test_example_workers_by_stage():
-    """Who has a stage takes that or nothing; who has none, the last that has enough to do."""
+    """A worker that has a stage takes that or nothing; one that has none, the last that has enough to do."""
     c = arrays({"gap": 1, "twice": 1})
     figures = [{"waits": 50, "workers": 0, "cost": 10, "taken": 0, "made": 0, "spent": 0} for _ in MOST]
     write(c, figures, NOW)
@@ -165,7 +165,7 @@ PLANTED = {
     "equation 2: without the workers": ("et", " / (workers + 1)", ""),
     "equation 2: without the cost": ("et", "worklist(c, stage) * cost(c, stage)", "worklist(c, stage)"),
     "equation 3 as printed": ("ct", "(cost(c, stage) * before)", "(cost(c, stage) * before * selectivity(c, stage))"),
-    "equation 3: without who is there": ("ct", " + workers * c.tuning[TIME_SLICE]", ""),
+    "equation 3: without the workers there": ("ct", " + workers * c.tuning[TIME_SLICE]", ""),
     "a window that never ends": ("ct", "            store_relaxed(c.known[stage], WINDOW_NS, 0)\n", "            pass\n"),
     "more workers than a stage may have": ("et", " and load_relaxed(c.stage, cell(stage, WORKERS)) < c.form[stage, MOST]", ""),
 }

@@ -139,7 +139,7 @@ def test_failure_of_the_second_operator_stops_the_first():
 
 
 def test_failure_that_also_spoils_the_changes_ends_the_run(monkeypatch):
-    """Whoever waits gets the error and does not wait for ever, though the changes cannot be settled."""
+    """A waiting caller gets the error and does not wait for ever, though the changes cannot be settled."""
 
     def spoilt(self, outcome):
         raise LookupError("a row that nobody wrote")

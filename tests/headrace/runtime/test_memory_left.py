@@ -104,7 +104,7 @@ def test_property_arrays_of_a_run_that_was_stopped_are_freed():
 
 
 def refs_of_a_run_that_fails():
-    """Whatever raises, and whoever catches it, lets go of it."""
+    """Whatever raises, and whatever catches it, lets go of it."""
     stream = hr.stream(TABLE, event_time="ts").map(lambda t: 1 // (t.x - 1_500), k="int64")
     run = stream.key_by("k").window(100).aggregate(n=hr.count()).start(threads=2)
     refs = arrays_of(run)

@@ -52,7 +52,7 @@ def script(text):
 
 
 def next_line(process):
-    """What it says next; one that says nothing is given up, as where whoever started the tests lets nobody interrupt."""
+    """What it says next; one that says nothing is given up, as where interrupts are ignored by what started the tests."""
     if not select.select([process.stdout], [], [], HANG_S)[0]:
         os.killpg(process.pid, signal.SIGKILL)
         raise AssertionError(f"the process says nothing: {process.communicate()}")

@@ -95,7 +95,7 @@ def test_a_rate_set_before_the_first_tuple_counts_from_that_tuple():
 
 def test_event_times_of_several_sources_have_one_beginning():
     #  first   10 s      20 s     at speed 2: the first source's 10 s are 5 s of the clock later
-    #  second     12 s            it begins with the earliest, whoever comes first
+    #  second     12 s            it begins with the earliest, whichever comes first
     clock, origin = Clock(), Origin()
     fast = hr.rates.recorded(speed=2)
     later, earlier = (Player(fast, origin, unit_ns=10**9, clock=clock) for _ in range(2))

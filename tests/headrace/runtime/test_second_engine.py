@@ -179,7 +179,7 @@ def test_example_stops_as_every_run_does(live):
 
 
 def test_agree_a_replay_of_passed_time_names_the_node():
-    """A section of two operators has one input: who was passed over is said by the name of the query's node."""
+    """A section of two operators has one input: what was passed over is said by the name of the query's node."""
     given = table(1000)
     stream = hr.stream(given, event_time="ts", idle_after=60).through(TwoStages("x"), name="stages")
     with stream.start(passed_time=[("stages", 0, 500, 400)]) as run:

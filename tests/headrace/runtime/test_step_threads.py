@@ -1,6 +1,6 @@
 """Stateless steps on threads of their own.
 
-Property    results, late rows, books and errors are the same for any number of threads, whoever is done first.
+Property    results, late rows, books and errors are the same for any number of threads, whichever is done first.
 Oracle      `headrace.reference`, and the run in which the reader applies the steps.
 Not seen    what it brings.
 """

@@ -1,6 +1,6 @@
 """Several results of one run, and a stream that is read once for several operators.
 
-Property    each result is what the stream gives alone, whoever shares its source and operators, on any threads
+Property    each result is what the stream gives alone, whatever shares its source and operators, on any threads
 Oracle      the same streams, each run by itself on a table
 Cannot see  two ways that meet again behind a window: buffers hold what the docstring of `together` says
 """
@@ -343,7 +343,7 @@ def test_takers_that_wait_end_when_the_run_stops():
 
 
 PLANTED = {
-    "only who reads gets the batch": (
+    "only the taker that reads gets the batch": (
         test_every_taker_gets_every_batch_in_order, "assert",
         "                for waiting in self._waiting:\n                    waiting.append(batch)\n",
         "                self._waiting[0].append(batch)\n",
@@ -356,7 +356,7 @@ PLANTED = {
     "an error ends like the input": (
         test_an_error_comes_to_every_taker, "assert", "self._is_over, self._error = True, error", "self._is_over = True",
     ),
-    "who waits does not hear of the stop": (
+    "a waiting taker does not hear of the stop": (
         test_takers_that_wait_end_when_the_run_stops, "'rest'",
         "            self._is_over = True\n            self._changed.notify_all()\n", "            self._is_over = True\n",
     ),

@@ -6,7 +6,7 @@ Property    each event sees, of those that its tag depends on, the ones of small
 Oracle      a state is the set of events processed on it, a fork copies it, a join is the union: an event's result is
             what it finds there of those it depends on, and that is known
 Schedules   of `mailbox_kernel`, `tree_kernel`, `plan_kernel` and all they import, as they are (`interleave`): a feeder for
-            each input, workers, a collector. Time-outs do not happen: who sleeps needs a wake-up. Trees are laid
+            each input, workers, a collector. Time-outs do not happen: a sleeper needs a wake-up. Trees are laid
             out by `layout`; mailboxes of few events and runs. A fifth of the sampled schedules run with store buffers;
             one feeder and one leaf are run in all schedules with one preemption, with store buffers, too
 Planted     each names the failure it must cause; those that need more than draws find are in test_interleave_results.py
@@ -60,7 +60,7 @@ CASES = {
     "in any order": (*APART, WAITING, {"ordered": False}),
     "a window in any order": (*WINDOW, THREE, {"ordered": False}),
     "threads change, far behind": (*APART, WAITING, {"threads": [2, 1, 2], "plan_at": [9, 13], "ordered": False}),
-    "results wait for who lags": ("", node("", node("a0"), node("b0")), [
+    "results wait for the input that lags": ("", node("", node("a0"), node("b0")), [
         [(t, "a0") for t in range(9)], [(3, "b0"), (5, "b0"), (6, "b0")],
     ], {"heartbeat": 2}),
     "results are held back": ("", node("", node("a0"), node("b0")), [
@@ -187,11 +187,11 @@ PLANTED = {
         "full mailboxes", ASLEEP, SC,
         (MAILBOX, " and passed >= load_relaxed(c.queue, queue_cell(q, WAKE_AT)):\n", " and False:\n"),
     ),
-    "who waits for room wants more than there is": (
+    "an input that waits for room wants more than there is": (
         "full mailboxes", ASLEEP, SC,
         (MAILBOX, "passed + (waiting + 1) // 2 if waiting > 0", "passed + waiting + 1 if waiting > 0"),
     ),
-    "who waits says when after a look for room": (
+    "a waiting input says when after a look for room": (
         "a full mailbox", ASLEEP, SC,
         (MAILBOX, "        say_when(c, i)  # S0\n", ""),
         (MAILBOX, "        if taken == 0 and load_acquire(stop, 0) == 0 and",
@@ -245,7 +245,7 @@ PLANTED = {
         (TREE, "        if not is_below(ts, place, other_ts, other_place):\n            return False\n",
          "        if other_ts == NEVER:\n            return False\n"),
     ),
-    "who waits does not look at the leaves": (
+    "a waiting worker does not look at the leaves": (
         "events above that are independent", ASLEEP, SC,
         (TREE, "    for m in range(c.tree[n, BELOW], n + 1):\n        if next_queue(c, m)[0] >= 0:\n",
          "    for m in range(n, n + 1):\n        if next_queue(c, m)[0] >= 0:\n"),
@@ -255,21 +255,21 @@ PLANTED = {
         (LOOP, "        if not compare_exchange(c.node, node_cell(leaf, STATE), READY, RUNNING):  # K1\n",
          "        if exchange(c.node, node_cell(leaf, STATE), RUNNING) == AT_REST:  # K1\n"),
     ),
-    "who parks wakes nobody": (
+    "a worker that parks wakes nobody": (
         "a worker parks", ASLEEP, SC,
         (LOOP, "            signal(c.words, DATA_WAITING, c.signals, DATA_EVENT)  # W4\n", ""),
     ),
-    "who holds waits until nobody asks": (
+    "the holder waits until nobody asks": (
         "plans change", ASLEEP, SC,
         (TREE, "    while load_acquire(c.words, HELD) != 0 and not stopped(c):  # H4\n",
          "    while load_acquire(c.words, RESTS) != 0 and not stopped(c):  # H4\n"),
     ),
-    "who holds is let go while rest is asked for": (
+    "the holder is let go while rest is asked for": (
         "stays joined, plans and threads change", ASLEEP, SC,
         (TREE, "    store_release(c.words, RESTS, 0)  # H3\n    store_release(c.words, HELD, 0)  # H4\n",
          "    store_release(c.words, HELD, 0)\n    store_release(c.words, RESTS, 0)\n"),
     ),
-    "who holds forks when the run stops": (
+    "the holder forks when the run stops": (
         "plans change", "at the root alone", SC,
         (TREE, "    if not stopped(c):\n        fork_below(me, c, s, l, c.shape[ROOT])\n",
          "    fork_below(me, c, s, l, c.shape[ROOT])\n"),
@@ -305,7 +305,7 @@ PLANTED = {
         (MAILBOX, "        if load_acquire(c.input, input_cell(other, FRONTIER)) < frontier:\n", "        if True:\n"),
     ),
     "nobody says that results are released": (
-        "results wait for who lags", ASLEEP, SC,
+        "results wait for the input that lags", ASLEEP, SC,
         (MAILBOX, "    if load_acquire(c.words, RESULTS) - before > MOST_RESULTS:\n", "    if False:\n"),
     ),
     "nobody says that rows are counted": (
@@ -314,7 +314,7 @@ PLANTED = {
         (LOOP, "        signal(c.words, SPACE_WAITING, c.signals, SPACE_EVENT)  # rows are not kept for this any more\n",
          "        pass\n"),
     ),
-    "who sleeps does not count before": (
+    "a sleeper does not count before": (
         "threads change, far behind", ASLEEP, SC,
         (LOOP, "    change(c, x, False)\n    found = look_around", "    found = look_around"),
     ),
@@ -322,16 +322,16 @@ PLANTED = {
         "threads change, far behind", "before its row", SC,
         (MAILBOX, "            found = rows_below(c, x, i, row, end, ts, place)\n", "            found = end\n"),
     ),
-    "who waits for room is not called out": (
+    "an input that waits for room is not called out": (
         "plans change, with full mailboxes", ASLEEP, SC,
         (MAILBOX, "    signal(c.words, SPACE_WAITING, c.signals, SPACE_EVENT)  # G2, G3\n", ""),
     ),
-    "who is called out waits for room": (
+    "an input that is called out waits for room": (
         "plans change, with full mailboxes", ASLEEP, SC,
         (MAILBOX, " and load_acquire(stop, 0) == 0 and load_acquire(c.words, CLOSED) == 0:\n",
          " and load_acquire(stop, 0) == 0:\n"),
     ),
-    "no fence between what is processed and who waits for room": (
+    "no fence between what is processed and the wait for room": (
         "a mailbox emptied at once", ASLEEP, TSO,
         (MAILBOX, "    store_release(c.queue, queue_cell(q, PASSED), passed)  # G1\n    fence()  # G2\n",
          "    store_release(c.queue, queue_cell(q, PASSED), passed)\n"),
@@ -361,7 +361,7 @@ PLANTED = {
         (TREE, "process(me, c, o, x, s, l, n, q, c.form[q, TAG], limit_ts, limit_place)",
          "process(me, c, o, x, s, l, c.form[q, NODE], q, c.form[q, TAG], limit_ts, limit_place)"),
     ),
-    "who sleeps does not look before": (
+    "a sleeper does not look before": (
         "a full mailbox", ASLEEP, SC,
         (LOOP, "    found = look_around(me, c, o, x, s, l)  # W2\n", "    found = False\n"),
     ),

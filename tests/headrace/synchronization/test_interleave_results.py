@@ -1,6 +1,6 @@
-"""An input that waits for results to be released, with who releases them or lets it be ahead no more, in all schedules.
+"""An input that waits for results to be released, beside a thread that releases them or catches up, in all schedules.
 
-Property    whoever waits although there is room is woken: nobody sleeps for ever
+Property    an input that waits although there is room is woken: no thread sleeps for ever
 Oracle      a lost wake-up is a deadlock, since time-outs do not happen
 Schedules   of `mailbox_kernel` as it is, of these words alone: FRONTIER, RESULTS, RELEASED, SPACE_WAITING. Two threads:
             an input that is given one row, and what else happens in a run, in the one order that matters. All schedules
@@ -102,15 +102,15 @@ PLANTED = {
          "            signal(c.words, SPACE_WAITING, c.signals, SPACE_EVENT)  # G3\n        return True\n",
          "        return True\n"),
     ),
-    "no fence between how far an input is and who waits for it": (
+    "no fence between how far an input is and the wait for it": (
         "the other input catches up", TSO,
         (MAILBOX, "ts)  # F3, G1\n        fence()  # G2\n", "ts)\n"),
     ),
-    "no fence between what is released and who waits for it": (
+    "no fence between what is released and the wait for it": (
         "results are released", TSO,
         (MAILBOX, "count)  # G1\n    fence()  # G2\n", "count)\n"),
     ),
-    "who waits looks at the results last": (
+    "a waiting input looks at the results last": (
         "results are released, and more come", SC,
         (MAILBOX, "    results = load_acquire(c.words, RESULTS)  # first: who moves RELEASED after this look at it sees"
          " as many, or more\n    if results - load_acquire(c.words, RELEASED) > MOST_RESULTS and",

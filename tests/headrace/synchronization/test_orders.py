@@ -2,7 +2,7 @@
 
 Property    with ``order="none"`` outputs are those of one event after another as a multiset, and a silent input holds back
             only what may depend on it; a planned change waits until it is certain which row of the merged input comes
-            next, and threads and plans change then; rows and results are kept up to a bound, whoever is silent
+            next, and threads and plans change then; rows and results are kept up to a bound, whichever input is silent
 Oracle      loops in plain Python; inputs are held back, so nothing here depends on the clock
 Cannot see  interleavings (test_interleave.py), random programs (test_random_programs.py, test_runs.py)
 """

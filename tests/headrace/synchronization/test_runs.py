@@ -1,4 +1,4 @@
-"""Programs run by plans: what one event after another gives, whoever runs what.
+"""Programs run by plans: what one event after another gives, whichever thread runs what.
 
 Property    outputs, in their order, are those of a loop over all events by (event time, input, position), for any plan,
             number of leaves and threads, heartbeat, planned change of threads and of the plan, and change of the plan; with

@@ -288,7 +288,7 @@ def test_example_options_that_cannot_be_meant(kind, options, words):
 
 
 def test_example_who_asks_for_no_order_is_told_where():
-    """Once for each wish, at the line of whoever has it."""
+    """Once for each wish, at the line that has it."""
     unsafe = {"unsafe": True, "threads": 1, "max_threads": 2}
     wrong = {"match": "scheme='none' .* THE RESULTS ARE WRONG"}
     with pytest.warns(UnsafeResultsWarning, **wrong) as told, visits(events(10_000)).start(**unsafe, scheme="none") as run:

@@ -134,6 +134,6 @@ def test_oracle_many_changes_while_it_runs(case):
 
 @pytest.mark.interpreted
 def test_planted_mistake_is_found():
-    """A version is the row as it was before the batch, whoever of the batch wrote it."""
+    """A version is the row as it was before the batch, whichever event of the batch wrote it."""
     right, wrong = "c.link[o] = before if 0 <= before < c.sets.size else NOBODY", "c.link[o] = NOBODY"
     assert_found(versions_kernel, right, wrong, follows_the_definition, cases([carry_on], ["mvlk"]), "AssertionError: other rows")

@@ -306,7 +306,7 @@ def test_example_stop_in_the_middle(scheme):
     run.stop()
     with at_punctuation(run.c, run.gate) as position:
         assert position is None
-    if scheme in ("lock", "mvlk", "partition"):  # whoever waits for another transaction looks at STOP
+    if scheme in ("lock", "mvlk", "partition"):  # an executor that waits for another transaction looks at STOP
         run.join()
         assert time.monotonic() - began < HANG_S
 

@@ -1,6 +1,6 @@
 """Where the rows of keys are: against a dict, with threads that put in at once, under every schedule of small cases.
 
-Property    a key has one slot, whoever puts it in; different keys have different ones; KEYS says whose a slot is;
+Property    a key has one slot, whichever thread puts it in; different keys have different ones; KEYS says whose a slot is;
             looking up finds a key that was put in before, and none that never was; where no slot is left, a new key
             is refused, and nobody waits for ever
 Oracle      a dict

@@ -57,7 +57,7 @@ IN_TWO_STEPS = (
 
 
 def take_snapshots(c, every, records, taken):
-    """Who copies the tables after every so many events."""
+    """The thread that copies the tables after every so many events."""
     while True:
         while not is_snapshot_due(c):
             if stopped(c) or load_acquire(c.words, OVER) != 0:
@@ -191,14 +191,14 @@ def ops(*words):
 
 
 CROSSED = ops("A B", "B A", "A B")
-"""Transfers to and fro: a cycle, for who goes by chains."""
+"""Transfers to and fro: a cycle, for a scheme that goes by chains."""
 READERS = ops("A", "a", "a", "A")
 CHAIN = ops("A", "B", "A B", "a", "B")
 FAN = ops("A", "a B", "a C", "a D", "a E", "B")
 """What the first event lets go one executor alone has on its stack."""
 TO_AND_FRO = ops("a B", "b A")
 JOINED = CHAIN[:3]
-"""Two executors count the last one down: who is last has to see what the other one wrote."""
+"""Two executors count the last one down: the later one has to see what the other one wrote."""
 SCHEMES = {
     "chains": (CHAINS, SHARED_NOTHING), "chains, shared": (CHAINS, SHARED_EVERYTHING),
     "chains, two sockets": (CHAINS, SHARED_SOCKET),
@@ -293,7 +293,7 @@ PLANTED = {
         (FLOW, "if load_relaxed(c.pending, i) == 0:  # S1", "if load_relaxed(c.pending, i) & EDGE - 1 == 0:  # S1"),
         "chains, shared", CROSSED, TWICE,
     ),
-    "an event is claimed twice, by whoever finds it counted down": (
+    "an event is claimed twice, by executors that find it counted down": (
         (FLOW, "    if fetch_add(c.pending, i, -WAITING) & EDGE - 1 == WAITING:  # E2",
          "    fetch_add(c.pending, i, -WAITING)\n    if load_relaxed(c.pending, i) & EDGE - 1 == 0:"),
         "chains, shared", JOINED, TWICE,

@@ -313,7 +313,7 @@ PLANTED = {
         PHASES, "if fetch_add(c.words, ARRIVED, 1) == threads - 1:  # W2", "if fetch_add(c.words, ARRIVED, 1) >= 0:  # W2",
         "barrier, one round", "seen",
     ),
-    "who has arrived is forgotten when others have gone on": (
+    "an arrival is forgotten when others have gone on": (
         PHASES, "    store_release(c.words, PHASE, l[AT_PHASE])  # W4\n",
         "    store_release(c.words, PHASE, l[AT_PHASE])  # W4\n    cut()\n    store_relaxed(c.words, ARRIVED, 0)\n",
         "barrier, two rounds", ASLEEP,
@@ -346,7 +346,7 @@ PLANTED = {
         STEALING, "if offered != 0 and compare_exchange(c.offers, e * CELL, offered, 0):  # O2\n",
         "if offered != 0:\n        store_release(c.offers, e * CELL, 0)\n", "offers", ALONE,
     ),
-    "places are drawn by who comes first": (
+    "places are drawn by the executor that comes first": (
         LOCKS, "    if not await_value(me, c, c.words, TURN, first):  # L0", "    if stopped(c):",
         "locks, one record", f"{READ}|{ASLEEP}",
     ),

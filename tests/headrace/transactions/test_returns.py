@@ -513,7 +513,7 @@ MISTAKES = {
     "what is behind a loop is done though it has returned": (
         returns, "is_open = ast.UnaryOp(ast.Not(), ast.Name(self._is_over, ast.Load()))", "is_open = ast.Constant(True)",
         in_loops),
-    "who has not returned does not go on": (
+    "a branch that has not returned does not go on": (
         returns, "node.orelse += rest if ways[1] else []", "pass", by_the_event),
     "what the event says does not guard a turn": (
         statements, "body = [*self._If(turn), located(ast.Break(), node)]",

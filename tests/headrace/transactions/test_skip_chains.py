@@ -116,7 +116,7 @@ PLANTED = {
          LINKED + "                store_relaxed(c.links, own, after)\n                break\n"), HOT, "chain|level|begun"),
     "what was inserted since the look is passed over": (
         ("            if after != 0 and after <= o:\n                continue\n", ""), HOT, "chain|level"),
-    "who comes first in the order of events begins the chain": (
+    "the first in the order of events begins the chain": (
         ("            begins = at == 0 and after == 0\n", "            begins = at == 0\n"), HOT, "begun 2 times"),
     "levels are not linked": (("    for level in range(height):\n", "    for level in range(1):\n"), HOT, "level"),
     "a chain of the part is forgotten": (("            c.link_2[o] = c.part_at[me, p]\n", ""), [[0, 64], [1]], "begun 0 times"),

@@ -164,7 +164,7 @@ def test_made_up_functions_give_what_they_give_in_order(seeds):
 
 
 def balanced(e, t):
-    """Two rows always have 40 together; who sees one without the other's change divides by zero, or turns for ever."""
+    """Two rows always have 40 together; an event that sees half of a change divides by zero, or turns for ever."""
     a = A[e.k]
     b = A[e.j]
     if e.k == e.j:

@@ -1,8 +1,8 @@
 """What the system says of a pool's threads.
 
 Property    a thread that waits for something needs no core meanwhile; one that computes does, for as long at least as it
-            computed. Who has not begun, or has ended, is not known. Whoever waits for the end of threads gives them turns, not
-            time: the process may stand still.
+            computed. A thread that has not begun, or has ended, is not known. A wait for the end of threads gives them turns,
+            not time: the process may stand still.
 Cannot see  systems that do not say it, for which the answer is None.
 """
 

@@ -27,7 +27,7 @@ class PlanControl(Setting):
         self.watch(self.choice)
 
     def put(self, value: Any) -> None:
-        """Show a plan by who made it, or a way that was asked for."""
+        """Show the way by which a plan was made, or one that was asked for."""
         way = value if isinstance(value, str) else value.by
         if way not in self._ways:
             way = BY_HAND if way is None else way

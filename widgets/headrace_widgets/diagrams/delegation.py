@@ -1,4 +1,4 @@
-"""How two threads share a partitioned stage: whoever finds a bucket taken leaves the tuple to the one who has it."""
+"""How two threads share a partitioned stage: one that finds a bucket taken leaves the tuple to the one that has it."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def delegation(
 
 
 class State:
-    """What was taken of the master queue, the counts, and who runs what."""
+    """What was taken of the master queue, the counts, and which thread runs what."""
 
     def __init__(self, keys: str):
         self.keys = keys

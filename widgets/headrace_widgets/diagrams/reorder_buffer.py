@@ -31,7 +31,7 @@ def reorder_buffer(
     ----------
     events : sequence of tuple
         ``("put", thread, number)``: a thread has finished the input of that number, from 1, puts its output into its slot,
-        and takes the flag if the next output is there and nobody has the flag. ``("send",)``: who has the flag passes on
+        and takes the flag if the next output is there and no thread has it. ``("send",)``: the holder of the flag passes on
         what is complete. ``("clear",)``: it gives the flag back, and looks again: if the next output is there, it takes it
         once more.
     slots : int
@@ -68,7 +68,7 @@ def reorder_buffer(
 
 
 class _State:
-    """What is in the slots, who has the flag, what was passed on."""
+    """What is in the slots, which thread has the flag, what was passed on."""
 
     def __init__(self, slots: int, inputs: int):
         self.slots, self.inputs = slots, inputs
@@ -108,7 +108,7 @@ class _State:
             self.holder = holder
             came = f"{self.next} came meanwhile, from a thread that found the flag taken"
             return said + f"{came}: thread {holder} takes it once more."
-        return said + f"{self.next} is not there: it is for whoever brings it. Nothing is left behind."
+        return said + f"{self.next} is not there: the thread that brings it passes it on. Nothing is left behind."
 
     def _held(self, what: str) -> int:
         if self.holder is None:

@@ -67,7 +67,7 @@ class Panel(Protocol):
     key: str
     title: str
     about: str
-    """What it shows, in a sentence, for whoever rests the mouse on the title; "" where the title says it."""
+    """What it shows, in a sentence, shown when the mouse rests on the title; "" where the title says it."""
     least: float
     """The least end of its vertical axis."""
     floor: float
