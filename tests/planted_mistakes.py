@@ -1,7 +1,7 @@
 """Show that a check can fail: run it while a mistake is planted in the code under test.
 
 A mistake is a replacement in a module's source text. The functions of the
-module are given the code compiled from the changed text, so everybody who
+module are given the code compiled from the changed text, so all code that
 imported them runs the mistake too; they are put back afterwards. The functions
 must be plain Python, at the top level of their module or of a class there.
 """

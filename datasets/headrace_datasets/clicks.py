@@ -72,7 +72,7 @@ def clicks(
     items : int
         Are 0 to items - 1. Half of the views in a session are near one item.
     skew : float
-        Zipf's exponent of users and items, low numbers being frequent; 0: all alike. Users who come very often are few,
+        Zipf's exponent of users and items, low numbers being frequent; 0: all alike. Users that come very often are few,
         since their sessions are apart.
     views : float
         Share of the clicks that look at an item; but for those below, the others search, and have no item.
@@ -106,7 +106,7 @@ def clicks(
     made["skew"] = number("skew", skew, 0.0, STEEPEST)
     made |= {name: share(name, value) for name, value in (("views", views), ("carts", carts), ("buys", buys), ("pauses", pauses))}
     if made["buys"] > made["carts"]:
-        raise ValueError(f"buys is {buys}, more than carts={carts}, and who buys had a cart; give at most as much")
+        raise ValueError(f"buys is {buys}, more than carts={carts}, and every session that buys had a cart; give at most as much")
     return Dataset(call_of("clicks", **made), SCHEMA, partial(_blocks, **made))
 
 
@@ -188,7 +188,7 @@ def _below(rng: np.random.Generator, count: NDArray[np.int64]) -> NDArray[np.int
 def _of_free_users(
     drawn: NDArray[np.int32], begins_s: NDArray[np.float64], ends_s: NDArray[np.float64], free_s: list[float]
 ) -> NDArray[np.int64]:
-    """Give each session the first of its candidates who has none at the time, else the next one after them; -1 if all have.
+    """Give each session the first of its candidates that has none at the time, else the next one after them; -1 if all have.
 
     Parameters
     ----------
@@ -198,7 +198,7 @@ def _of_free_users(
     """
     chosen = np.full(len(begins_s), -1, np.int64)
     users = len(free_s)
-    # a plain loop: who is free depends on all sessions before, and there are eight times as many rows
+    # a plain loop: which users are free depends on all sessions before, and there are eight times as many rows
     for at, (candidates, begin, end) in enumerate(
         zip(drawn.reshape(-1, CANDIDATES).tolist(), begins_s.tolist(), ends_s.tolist(), strict=True)
     ):

@@ -172,7 +172,7 @@ def test_example_a_controller_explains_itself(visit):
     until(
         lambda: "Threshold" in visit.dashboard.locator(".headrace-table").inner_text(),
         SLOW,
-        "who asked for it",
+        "what asked for it",
     )
 
 

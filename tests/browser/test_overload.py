@@ -88,7 +88,7 @@ def test_example_the_lag_rises_and_falls(visit):
     set_rate(visit, 1_000_000)
     until(lambda: visit.last("lag_s") > 1, SLOW, "the lag rises")
     until(lambda: "s behind" in line(visit) and "back-pressure" in line(visit), SLOW, "and is said")
-    until(lambda: node(visit, "operator labour").locator(".headrace-limit").count(), SLOW, "who holds it up is marked")
+    until(lambda: node(visit, "operator labour").locator(".headrace-limit").count(), SLOW, "what holds it up is marked")
     until(lambda: visit.bokeh("(models) => models.throughput.end") > 1_000_000, SLOW, "the set rate is on the plot")
     legend = visit.dashboard.locator("[data-panel=throughput] .headrace-legend")
     until(lambda: legend.inner_text().split() == ["input", "processed", "due"], SLOW, "and in its legend")

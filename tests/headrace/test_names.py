@@ -78,7 +78,7 @@ def test_options_of_a_run(call):
     ("start", "words"),
     [
         (lambda: COUNTS.start(scheme="lock"), "^scheme='lock': a window or join has no transactions; leave it out$"),
-        (lambda: COUNTS.start(leaves=2), "^leaves=2: who owns which keys is said by mapping=, there is no plan of leaves"),
+        (lambda: COUNTS.start(leaves=2), "^leaves=2: mapping= says who owns which keys, there is no plan of leaves"),
         (lambda: VISITS.start(schedule="ct"), "^schedule='ct': transactions have no stages: a scheme orders them; leave it out$"),
         (lambda: STAGES.start(punctuation=5), "^punctuation=5: a pipeline has stages, and no transactions; leave it out$"),
         (lambda: PROGRAM.start({"value": STREAM.select("ts")}, queues="hybrid"), "^queues='hybrid': a program has no stages"),

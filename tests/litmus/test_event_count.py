@@ -66,4 +66,4 @@ def test_litmus_no_wake_up_is_lost(peers, rounds):
     for thread in threads:
         thread.join(max(0, began + ALL_S - time.monotonic()))
     assert not any(thread.is_alive() for thread in threads), f"stuck after {time.monotonic() - began:.0f} s"
-    assert words[0] == words[CELL] == 0, "everybody who came has left"
+    assert words[0] == words[CELL] == 0, "every thread that came has left"

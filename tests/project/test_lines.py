@@ -25,7 +25,7 @@ def test_example_no_file_is_too_long():
     assert too_long(ROOT).keys() - EXCEPTIONS.keys() == set()
 
 
-def test_example_who_is_excepted_needs_it_and_says_why():
+def test_example_an_excepted_file_needs_it_and_says_why():
     assert EXCEPTIONS.keys() <= too_long(ROOT).keys()
     assert all(EXCEPTIONS.values())
 

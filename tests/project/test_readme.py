@@ -1,6 +1,6 @@
 """README's examples: what is pasted runs, and gives what README shows.
 
-Method: the blocks of Python of each section are run one after the other, as a reader pastes them who has read no other
+Method: the blocks of Python of each section are run one after the other, as they are pasted by a reader who has read no other
 section; the first one's output is compared with the block that follows it. The commands for the terminal are read as a
 shell and the command line read them: each is one that there is, and what it reads, a line before it makes. Files and
 headings that README links to are there, and so is what its text names of a run, a stream and the package.

@@ -1,4 +1,4 @@
-"""Method: a dashboard on a real run: that it follows it, what fails, who looks, which cell it belongs to.
+"""Method: a dashboard on a real run: that it follows it, what fails, which pages look, which cell it belongs to.
 What this cannot see: anything in the browser; tests/browser drives a real one.
 """
 

@@ -258,7 +258,7 @@ def _results(now: Metrics, then: Metrics | None, found: Bottleneck | None, giver
             lines.append(f"sorts: {used:.0%} of a core")
             bars.append(Bar("", min(1.0, max(0.0, used)), 0.0, about))
     is_it = found is not None and found.kind == "results" and found.where in givers
-    return Node(_RESULTS, "results", "results", "Who takes the results of the run", lines, bars, is_bottleneck=is_it)
+    return Node(_RESULTS, "results", "results", "Consumers of the run's results", lines, bars, is_bottleneck=is_it)
 
 
 def _wide(node: Node) -> int:

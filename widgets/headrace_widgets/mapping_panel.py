@@ -1,4 +1,4 @@
-"""The key mapping: who owns which buckets, what they cost, and moving them.
+"""The key mapping: which instance owns which buckets, what they cost, and moving them.
 
 What is changed here is a draft until it is applied. The draft is a mapping like any
 other, so its imbalance is predicted from measured loads before the stream sees it.

@@ -158,7 +158,7 @@ STEPS = {
 
 
 @pytest.mark.parametrize("step", STEPS)
-def test_property_who_is_killed_leaves_what_was_there(tmp_path, step):
+def test_property_a_killed_process_leaves_what_was_there(tmp_path, step):
     kept = opened(tmp_path)
     kept.write(1, some(1))
     kept.end()

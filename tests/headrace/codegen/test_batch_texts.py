@@ -114,7 +114,7 @@ def test_property_ids_are_equal_and_ordered_as_the_strings_are(column, literals,
             assert not is_ordered or (ranks[a] < ranks[b]) == (text < other)
 
 
-def test_example_strings_are_sorted_only_for_who_asks():
+def test_example_strings_are_sorted_only_where_asked_for():
     rows = batch_of([(0, 1, "b", "a"), (1, 2, "a", "b")])
     asks = StatelessChain([Filter(lambda t: t.name < "b")], SCHEMA, "ts")
     does_not = StatelessChain([Filter(lambda t: t.name != "b")], SCHEMA, "ts")

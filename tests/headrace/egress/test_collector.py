@@ -294,7 +294,7 @@ def test_example_it_rests_while_sources_wait_for_room(monkeypatch):
     assert len(rests) == 3 and all(0 < rest <= collector.MOST_REST_S for rest in rests)
 
 
-def test_example_who_is_not_saturated_gets_his_results_at_once(monkeypatch):
+def test_example_an_unsaturated_run_gets_its_results_at_once(monkeypatch):
     assert rests_of(monkeypatch, waiting=False) == []
 
 

@@ -84,7 +84,7 @@ def collect(o, got, wrong):
 
 
 def promise_and_wait(o, me, mark):
-    """Promise without a record, and go on only when the collector has made use of it, as one who waits for a result."""
+    """Promise without a record, and go on only when the collector has made use of it, as one that waits for a result."""
     publish(o, me, 0, mark, mark)
     while load_acquire(o.membership, GO) == 0:
         pause()

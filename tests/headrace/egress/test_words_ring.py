@@ -269,7 +269,7 @@ def test_example_room_for_released_words_is_used_again():
     assert instances.collector._payload._taken[0]._memory.size < 100 * 1_000 // 2
 
 
-def test_example_a_stop_ends_who_waits_for_room():
+def test_example_a_stop_ends_a_wait_for_room():
     """Nobody collects."""
     instances = Instances([[(1, list(range(100)), [])]])
     writer = instances.threads[1]

@@ -565,7 +565,7 @@ def test_planted_wait_at_the_barrier_for_one_that_failed_is_noticed(monkeypatch,
 
 
 @pytest.mark.slow
-def test_planted_router_that_keeps_time_from_who_owns_nothing_is_noticed(monkeypatch, hangs_are_short):
+def test_planted_router_that_keeps_time_from_a_member_without_keys_is_noticed(monkeypatch, hangs_are_short):
     load = template.load_module
     mistake = ("if member[r] != 0 and (t.last_ts", "if member[r] != 0 and t.end[r] > 0 and (t.last_ts")
 

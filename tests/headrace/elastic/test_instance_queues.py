@@ -40,7 +40,7 @@ class Case:
     input : list
         Tuples (time, source); whole numbers are control records.
     owners : list of list of int
-        By configuration, by position modulo 4; members are those who own something, and `silent` ones.
+        By configuration, by position modulo 4; members are those that own something, and `silent` ones.
     planned : list of (int, int)
         Tuple count and configuration.
     routers, bound, lane : int

@@ -131,7 +131,7 @@ def test_example_a_full_arena_says_so(operation):
     assert {result[1] for result in results[first:]} == {results[first - 1][1]}
 
 
-def test_example_who_chooses_keys_cannot_make_them_collide(monkeypatch):
+def test_example_chosen_keys_cannot_be_made_to_collide(monkeypatch):
     """Two arenas have different seeds, and the same keys lie in different places."""
     keys = np.arange(2000) << 30
     memories = [Memory(), Memory()]

@@ -1,4 +1,4 @@
-"""Who waits, for whom, and with what.
+"""Which thread waits, for which one, and with what.
 
 Method: sources that the test lets through batch by batch; what the run then says of watermarks, depth, windows.
 Cannot see: how long a wait takes.

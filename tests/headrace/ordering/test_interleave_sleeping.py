@@ -274,7 +274,7 @@ def test_interleave_two_sources(queues, count):
 
 @pytest.mark.parametrize("count", [400, *rarely(4000)])
 @pytest.mark.parametrize("reorder", [NONBLOCKING, LOCKED], ids=["nonblocking", "lock"])
-def test_interleave_who_is_needed_is_woken(reorder, count):
+def test_interleave_a_worker_that_is_needed_is_woken(reorder, count):
     """Two records can only be run together: a worker that has one waits until another has the other one."""
     k = kernels()
     explore(case(k, [1, 3], ONE, reorder=reorder, together=(0, 2)), count)

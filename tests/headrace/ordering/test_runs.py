@@ -349,7 +349,7 @@ def test_backlog_is_bounded_and_stop_answers(chain, keys, capacity):
     stopping.join(HANG_S)
     assert not stopping.is_alive() and run.state == "stopped"
     left = [thread.name for thread in threading.enumerate() if operator.name in thread.name]
-    assert [name for name in left if not name.endswith("reader")] == [], "but for who waits in the source, its threads have ended"
+    assert [name for name in left if not name.endswith("reader")] == [], "its threads have ended, except the source's reader"
 
 
 # -- bad input

@@ -67,7 +67,7 @@ def test_oracle_any_number_of_threads_gives_the_reference(sources):
             assert metrics.tuples_in == sum(one.num_rows for one in tables)
 
 
-def test_agree_who_is_done_first_does_not_come_first(monkeypatch):
+def test_agree_the_batch_done_first_does_not_come_first(monkeypatch):
     """Of each two batches the first one is done only after the second: so two threads are at work, and order is kept."""
     jobs, done = [], [threading.Event() for _ in range(100)]
     made, plain = Job.__init__, Job.run

@@ -379,7 +379,7 @@ def test_planted_mistake_is_noticed(mistake, monkeypatch):
 
 @pytest.mark.logic
 @pytest.mark.parametrize("late", ["side", "drop"])
-def test_example_a_late_row_counts_once_whoever_takes_the_stream(late):
+def test_example_a_late_row_counts_once_however_many_take_the_stream(late):
     """Three operators take it, and each finds that the row is late."""
     batches = [pa.record_batch({"ts": [1, 5], "k": [1, 2]}), hr.Watermark(6), pa.record_batch({"ts": [2, 7], "k": [3, 4]})]
     stream = hr.stream(iter(batches), event_time="ts", lateness="watermarks", late=late)

@@ -64,7 +64,7 @@ def test_example_settings(spark):
     assert spark.sparkContext.getConf().get("spark.driver.memory") == "2g"
 
 
-def test_example_who_connects_must_know_the_secret(spark):
+def test_example_clients_must_know_the_secret(spark):
     """The driver and its block manager can be reached by every user of the machine; Spark refuses to start without one.
 
     Another master has a secret of its own to be told, so nothing is set for it.

@@ -91,7 +91,7 @@ SCENARIOS = {
 @pytest.mark.slow
 @pytest.mark.parametrize("memory", [SC, TSO])
 @pytest.mark.parametrize("name", SCENARIOS)
-def test_interleave_who_waits_for_results_is_woken(name, memory):
+def test_interleave_an_input_that_waits_for_results_is_woken(name, memory):
     assert exhaustive("results", built(name), preemptions=PREEMPTIONS, memory=memory) > 100
 
 

@@ -287,7 +287,7 @@ def test_example_options_that_cannot_be_meant(kind, options, words):
         visits(GOOD.select(["ts", "key", "by", "turns"])).start(**options)
 
 
-def test_example_who_asks_for_no_order_is_told_where():
+def test_example_a_wish_for_no_order_is_told_with_its_line():
     """Once for each wish, at the line that has it."""
     unsafe = {"unsafe": True, "threads": 1, "max_threads": 2}
     wrong = {"match": "scheme='none' .* THE RESULTS ARE WRONG"}

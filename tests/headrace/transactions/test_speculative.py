@@ -184,7 +184,7 @@ def fails_late(e, t):
 
 
 @pytest.mark.slow
-def test_example_who_turns_in_a_loop_by_what_holds_no_longer_leaves_it():
+def test_example_an_event_that_turns_in_a_loop_by_what_holds_no_longer_leaves_it():
     c, rows = control.allocate(2, 4, 16, 64, copies=range(4, 104)), np.zeros(104, np.int64)
     for me in range(2):
         speculation_kernel.prepare_speculation(me, c, me, me + 1, 7, 2)

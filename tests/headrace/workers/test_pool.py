@@ -22,7 +22,7 @@ BURNT_NS = 200_000_000
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="nobody says what a thread needs of a core")
-def test_property_who_sleeps_needs_no_core_and_who_computes_does():
+def test_property_a_sleeping_thread_needs_no_core_and_a_computing_one_does():
     go_on, over, has_burnt = threading.Event(), threading.Event(), threading.Event()
 
     def burn():

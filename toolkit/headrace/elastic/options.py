@@ -55,7 +55,7 @@ class ElasticOptions:
     lacks: ClassVar[Dict[str, str]] = {
         **dict.fromkeys(("scheme", "sharing", "punctuation", "unsafe", "chains"), "a window or join has no transactions"),
         **dict.fromkeys(("schedule", "queues", "reorder", "time_slice"), "a window or join has no stages that take turns"),
-        **dict.fromkeys(("plan", "leaves", "heartbeat"), "who owns which keys is said by mapping=, there is no plan of leaves"),
+        **dict.fromkeys(("plan", "leaves", "heartbeat"), "mapping= says who owns which keys, there is no plan of leaves"),
     }
 
     def __init__(

@@ -222,7 +222,7 @@ def _waiting(shares: Sequence[_Shares], used: dict[str, float], cores: int, wait
         if each.mean("blocked_ns") > PRESSED:
             share = used.get(f"{each.name}-collector", 0.0)
             ordering = f"the thread that puts them in order uses {share:.0%} of a core"
-            who = ordering if share > PRESSED else "who takes them is slow"
+            who = ordering if share > PRESSED else "their consumer is slow"
             return Bottleneck(
                 "results", each.name,
                 f"Results of {each.name} are not taken: its threads wait for room {each.mean('blocked_ns'):.0%} of the"

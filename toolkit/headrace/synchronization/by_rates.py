@@ -1,4 +1,4 @@
-"""A plan by measured rates and costs: which tags go up, and who gets how many leaves, as the model weighs it.
+"""A plan by measured rates and costs: which tags go up, and which parts get how many leaves, as the model weighs it.
 
 Beyond Appendix B it takes down again what had not to go up for the rest to be in pieces; tries other orders than that of
 the rates, and separators that are small or that stay deep in the tree; gives more leaves where that shortens the longest
@@ -133,7 +133,7 @@ class _Planner:
             index.setdefault(tag.tag, {}).setdefault(tag.part, set()).add(number)
         return frozenset(staying)
 
-    # Who gets how many leaves
+    # How many leaves each part gets
 
     def arranged(self, above: Tags, parts: list[list[Tree]]) -> list[Tree]:
         """Trees with some tags above parts that are independent of each other, by number of leaves."""

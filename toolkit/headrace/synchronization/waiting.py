@@ -1,7 +1,7 @@
 """Who waits for whom, just now, by what any thread may read: states of the leaves, and where mailboxes and inputs stand.
 
 A look while others work: each number was true a moment ago. What is told is what would hold if all of them were of one
-moment; a look in a thousand may name somebody who has just come.
+moment; a look in a thousand may name one that has just come.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What the executors of one transactional operator share, and the configurations they run under.
 
 A configuration is a row of tables: how many executors, which scheme, how chains
-are shared, how many events a batch has, who owns each bucket of records. Row 0
+are shared, how many events a batch has, the owner of each bucket of records. Row 0
 is in force at the start, then come the planned ones, then spare rows for
 requests. Executors 0 to threads - 1 are active; the others are parked.
 

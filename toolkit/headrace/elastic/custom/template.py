@@ -155,7 +155,7 @@ def update_run_{number}(me, c, o, x, s, l, buffer, ats, tick, ref, rows, earlies
 
 """
 
-# No branch on who owns a key: with several instances nobody could predict it. A batch's rows fit into the buffer.
+# No branch on the owner of a key: with several instances it could not be predicted. A batch's rows fit into the buffer.
 _ROWS_WITH_ONE_KEY = """
 if scattered:
     used = places_in_table(keys, at, at + rows, buffer, owner, me)
