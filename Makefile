@@ -12,7 +12,7 @@ SHELL := /bin/bash
 VENV  := .venv
 BIN   := $(VENV)/bin
 STAMP := $(VENV)/.installed
-# Old pips warn of packages that come as source in their old form, which is nothing to mend for whoever reads it.
+# Old pips warn of packages that come as source in their old form, which their reader can do nothing about.
 PIP   := $(BIN)/python -W ignore -m pip --disable-pip-version-check
 
 # Test processes of a stage. Each begins with its half of the tests in order, and takes some of the other's when done.
