@@ -35,8 +35,11 @@ def test_example_no_text_leaves_it_open():
     assert unnamed(ROOT) == set()
 
 
+TEXTS = ["written by {} runs it", "to wake {} waits", "None waits: {} finds none looks", "It ends. {} sleeps"]
+
+
 @pytest.mark.parametrize("name", ["toolkit/kernel.py", "PAGE.md", "notebooks/00.ipynb"])
-@pytest.mark.parametrize("text", ["written by {} runs it", "to wake {} waits", "None waits: {} finds none looks", "It ends. {} sleeps"])
+@pytest.mark.parametrize("text", TEXTS)
 def test_planted_text_that_does_is_seen(text, name, tmp_path):
     line = text.format("Who")
     (tmp_path / name).parent.mkdir(exist_ok=True)
