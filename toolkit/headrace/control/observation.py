@@ -32,6 +32,8 @@ from headrace.progress import MIN_TIME
 SATURATED = 0.7
 """Busy share of the busiest thread from which tuples that pile up are taken to wait for the threads."""
 _MUCH_S = 0.2
+_WAITS = SYNCHRONIZATION.name
+"""The measure of workers that wait for each other."""
 
 
 class Growth(Protocol):
@@ -187,7 +189,7 @@ class Observation:
     @property
     def waits(self) -> float:
         """Share of the interval the active threads waited for each other, their mean."""
-        return self.spent.get(SYNCHRONIZATION.name, 0.0)
+        return self.spent.get(_WAITS, 0.0)
 
     @property
     def occupied(self) -> float:
