@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from headrace.errors import InputError, NotSupportedError, OutputError, SchemaError
+from headrace.errors import InputError, NotSupportedError, OutputError, SchemaError, UnsupportedTypeError
 from headrace.ingress.readers import open_input
 from headrace.spark import arrow, sink, source
 
@@ -206,6 +206,32 @@ def test_example_results_that_spark_lacks(spark):
         sink.to_dataframe(spark, iter(late), in_memory_bytes=0)
     with pytest.raises(OutputError, match="'t' does not fit"):
         sink.to_dataframe(spark, pa.table({"t": pa.array([1500], pa.timestamp("ns"))}))
+    wide, view = pa.array([Decimal(1)], pa.decimal256(40, 2)), pa.array([[1]], pa.list_view(pa.int64()))
+    for lacking in (wide, view, pa.array([[(1, 2, 3)]], pa.list_(pa.month_day_nano_interval()))):
+        with pytest.raises(UnsupportedTypeError, match="^column 'w' has type .*, which Spark lacks: cast it"):
+            sink.to_dataframe(spark, pa.table({"w": lacking}))
+    with pytest.raises(OutputError, match="^column 'u' does not fit Spark's list<item: int64>"):
+        sink.to_dataframe(spark, pa.table({"u": pa.array([[2**63]], pa.list_(pa.uint64()))}))
+
+
+@pytest.mark.parametrize("in_memory_bytes", [1 << 20, 0])
+def test_agree_types_that_spark_has_wider_ones_for(spark, in_memory_bytes):
+    """They are the same in memory and through Parquet, within lists, structs and maps too."""
+    table = pa.table({
+        "time": pa.array([1000, None], pa.time32("ms")),
+        "list": pa.array([[7], None], pa.large_list(pa.uint64())),
+        "bytes": pa.array([b"a", None], pa.binary_view()),
+        "wide": pa.array([Decimal(1), None], pa.decimal256(20, 2)),
+        "inner": pa.array([{"a": 1, "b": ["x"]}, None], pa.struct([("a", pa.uint8()), ("b", pa.list_(pa.string_view()))])),
+        "map": pa.array([[("a", 2**32 - 1)], None], pa.map_(pa.string(), pa.uint32())),
+    })  # fmt: skip
+    table = pa.concat_tables([table, table, table]).combine_chunks().slice(1, 4)
+    for given in (table, table.drop_columns(["time"])):
+        frame = sink.to_dataframe(spark, given, in_memory_bytes=in_memory_bytes)
+        kinds = {"time": "time(6)", "list": "array<bigint>", "bytes": "binary", "wide": "decimal(20,2)"}
+        kinds |= {"inner": "struct<a:smallint,b:array<string>>", "map": "map<string,bigint>"}
+        assert dict(frame.dtypes) == {name: kinds[name] for name in given.column_names}
+        assert frame.toArrow().to_pylist() == given.to_pylist()
 
 
 def test_example_decimals_and_dates_pass_through(spark):
