@@ -133,7 +133,9 @@ class Staged:
             As of `partitioned`.
         end : function (state, emit), optional
             Called when the input has ended, also an empty one; what it emits says its time, ``emit(ts=...)``, and passes the
-            stages behind before their own end. Not called after a stop or a failure.
+            stages behind before their own end. Not called after a stop or a failure. Since its times may be any that are not
+            before those of the results so far, an operator behind goes by the results: in a `union` with the stream that the
+            pipeline reads, where this can be read once only, they may lag by no more than 64 batches.
         name : str, optional
             Of the stage.
         """
