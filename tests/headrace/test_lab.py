@@ -145,6 +145,12 @@ def test_example_the_command_says_where_the_copy_is(started, tmp_path, capfd):
     assert not any("token" in argument for argument in started[0])
 
 
+def test_example_the_first_time_the_first_notebook_is_opened(started):
+    assert cli.main(["lab"]) == cli.main(["lab"]) == cli.main(["lab", "--here"]) == 0
+    opened = [[argument for argument in command if "default_url" in argument] for command in started]
+    assert opened == [["--LabApp.default_url=/lab/tree/00_first_stream.ipynb"], [], []]
+
+
 def test_example_another_folder(started, tmp_path):
     assert cli.main(["lab", "--folder", "mine"]) == 0
     assert f"--ServerApp.root_dir={tmp_path / 'mine'}" in started[0]
@@ -191,7 +197,7 @@ def test_example_lab_opens_on_the_copy_for_this_machine_only(tmp_path):
         said, address = "", None
         for line in server.stdout:
             said += line
-            if address := re.search(r"http://(127\.0\.0\.1:\d+)/lab\?token=(\w{20,})", line):
+            if address := re.search(r"http://(127\.0\.0\.1:\d+)/lab/tree/00_first_stream\.ipynb\?token=(\w{20,})", line):
                 break
         assert address, said
         place, token = address.groups()

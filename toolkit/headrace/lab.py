@@ -19,6 +19,8 @@ from headrace.errors import OutputError
 
 GIVEN = ".headrace-given.json"
 """In the copy: the hash of each file as it was given last."""
+FIRST = "00_first_stream.ipynb"
+"""What is shown to whoever comes for the first time; later JupyterLab shows what was open before."""
 
 
 @dataclass
@@ -57,7 +59,7 @@ def main(folder: Path | None = None, here: bool = False) -> None:
     """
     from headrace.loopback import become_jupyter
 
-    source = shipped()
+    source, options = shipped(), []
     if source is None or here:
         opened = source or users()
         print(f"JupyterLab on {opened}, for this machine only; the address below carries its token.", flush=True)
@@ -69,8 +71,10 @@ def main(folder: Path | None = None, here: bool = False) -> None:
         print(f"JupyterLab on your own copy of the notebooks, {opened}")
         for line in done.describe():
             print(f"  {line}")
+        if FIRST in done.new:
+            options = [f"--LabApp.default_url=/lab/tree/{FIRST}"]
         print("For this machine only; the address below carries its token.", flush=True)
-    become_jupyter("jupyterlab", opened)
+    become_jupyter("jupyterlab", opened, options)
 
 
 def shipped() -> Path | None:

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headrace.changes import Change
-from headrace.control.cost_model import CostModel
+from headrace.control.cost_model import CostModel, Prediction
 from headrace.control.observation import Observation
 
 
@@ -58,6 +58,12 @@ def test_example_what_n_threads_give():
     capacity = [model.predict(now, n).capacity for n in (1, 2, 4, 1_000)]
     assert capacity == pytest.approx([1e9 / 450, 1e9 / 250, 1e9 / 150, 64e9 / 50_400], rel=0.02)
     assert model.predict(now, 2).load == pytest.approx(1e6 * 250 / 1e9, rel=0.02)
+
+
+def test_example_a_prediction_can_be_read():
+    said = str(Prediction(2, 3_999_999.7, 0.253, 0.104))
+    assert said == "2 threads: at most 4,000,000 tuples/s, a load of 25%, give or take 10% of both"
+    assert str(Prediction(1, math.inf, 0.0, 1.0)).startswith("1 thread: at most inf tuples/s, a load of 0%")
 
 
 def test_example_two_cores_share_four_threads():

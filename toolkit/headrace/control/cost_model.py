@@ -67,6 +67,10 @@ class Prediction:
     load: float
     error: float
 
+    def __str__(self) -> str:
+        threads = "1 thread" if self.threads == 1 else f"{self.threads} threads"
+        return f"{threads}: at most {self.capacity:,.0f} tuples/s, a load of {self.load:.0%}, give or take {self.error:.0%} of both"
+
 
 class CostModel:
     """Costs of one operator's work, in nanoseconds.

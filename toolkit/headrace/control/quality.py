@@ -64,12 +64,13 @@ class Quality:
         return self.reversals == 0
 
     def __str__(self) -> str:
+        turned = "1 reversal" if self.reversals == 1 else f"{self.reversals} reversals"
         settled = "never settled"
         if not math.isnan(self.accuracy):
             when = f"settled after {self.settling_s:.1f} s" if math.isfinite(self.settling_s) else "not after every disturbance"
             settled = f"{self.accuracy:.0%} from the target once settled, {when}"
         return (
-            f"{'stable' if self.is_stable else f'{self.reversals} reversals'}, within the band {self.in_band:.0%} of"
+            f"{'stable' if self.is_stable else turned}, within the band {self.in_band:.0%} of"
             f" the time, {settled}, overshoot {self.overshoot:.0%}, {self.thread_seconds:.1f} thread-seconds"
         )
 
