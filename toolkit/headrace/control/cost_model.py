@@ -69,7 +69,8 @@ class Prediction:
 
     def __str__(self) -> str:
         threads = "1 thread" if self.threads == 1 else f"{self.threads} threads"
-        return f"{threads}: at most {self.capacity:,.0f} tuples/s, a load of {self.load:.0%}, give or take {self.error:.0%} of both"
+        figures = f"at most {self.capacity:,.0f} tuples/s, a load of {self.load:.0%}"
+        return f"{threads}: {figures}, give or take {self.error:.0%} of both"
 
 
 class CostModel:
