@@ -18,6 +18,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import nbformat
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
@@ -243,6 +244,49 @@ def test_example_the_lesson_checks_each_of_its_sentences():
         told(moved=8)
     with pytest.raises(AssertionError, match="moment: Moving it takes longer"):
         told(shortest=0.1)
+
+
+class Played:
+    """What the played lesson asks of a run, of one that is over at once: it has clicks of its own between the lesson's changes."""
+
+    state, threads, rate, mapping = "running", 1, 100.0, hr.Mapping.even(1)
+
+    def __init__(self, outcome="done"):
+        self.changes, self.outcome, self.looked = [], outcome, 0
+
+    def reconfigure(self, threads=None, mapping=None, reason=""):
+        self.threads, self.mapping = threads or self.threads, mapping or self.mapping
+        for why, how in (("by hand", "refused"), (reason, self.outcome), ("", "done")):
+            self.changes.append(SimpleNamespace(reason=why, outcome=how, ms=0.2))
+        return SimpleNamespace(wait=lambda seconds: self.changes[-2])
+
+    def __getitem__(self, operator):
+        return self
+
+    def metrics(self):
+        self.looked += 1
+        each = [self.looked] * 2
+        return SimpleNamespace(
+            seconds=0.0, lag_s=0.0, holds=True, load=each, idle_ns=each, busy_ns=each, bucket_load=np.ones(1_024, np.int64)
+        )
+
+    def wait(self, seconds):
+        return True
+
+    def bottleneck(self):
+        return SimpleNamespace(sentence="")
+
+
+@pytest.mark.parametrize("outcome", ["done", "failed"])
+def test_example_the_lesson_counts_its_own_changes_and_not_those_of_clicks(outcome):
+    (cell,) = [c.source for c in nbformat.read(ELASTIC, 4).cells if c.cell_type == "code" and "lesson: relief" in c.source]
+    names = {"hr": hr, "np": np, "run": Played(outcome), "plays": True, "overload": 100.0, "calm": 60.0}
+    if outcome == "done":
+        exec(cell, names)
+        assert list(names["watched"]) == ["calm", "overload", "relief", "imbalance", "repair"]
+    else:
+        with pytest.raises(AssertionError, match=r"the lesson's changes: \['failed', 'failed', 'failed', 'failed'\]"):
+            exec(cell, names)
 
 
 def test_example_the_solution_names_the_buckets_that_change_their_owner():
