@@ -246,6 +246,13 @@ def test_example_the_lesson_checks_each_of_its_sentences():
         told(shortest=0.1)
 
 
+def test_example_the_lesson_checks_its_sentences_last():
+    """One that does not hold, which may happen where the machine has other work, must not keep what follows from being shown."""
+    code = [cell.source for cell in nbformat.read(ELASTIC, 4).cells if cell.cell_type == "code"]
+    assert "assert all(so for *_, so in held)" in code[-1]
+    assert any("side_by_side(*runs" in source for source in code[:-1])
+
+
 class Played:
     """What the played lesson asks of a run, of one that is over at once: it has clicks of its own between the lesson's changes."""
 
