@@ -70,7 +70,7 @@ def test_example_its_measures_have_panels(dashboard):
     for measure in OWN:
         assert found[f"measure_{measure.name}"]["about"] == measure.title
     assert [entry["label"] for entry in found["measure_queued"]["legend"]] == ["stage 0", "stage 1", "stage 2"]
-    assert [entry["label"] for entry in found["measure_wait"]["legend"]] == ["p99", "p50", "all (darker: more)"]
+    assert [entry["label"] for entry in found["measure_wait"]["legend"]] == ["p99", "p50", "all (stronger: more)"]
     units = [dashboard.plots._figures.built[f"measure_{measure.name}"].yaxis.axis_label for measure in OWN]
     assert units == ["ms (log)", "events", "events/s", "%"]
     assert dashboard.mapping is None and not dashboard.rate.is_there

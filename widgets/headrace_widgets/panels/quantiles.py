@@ -51,7 +51,7 @@ class Quantiles:
             line.glyph.tags = ["ink-line"]
         tiles = made.quad(
             "left", "right", "top", "bottom", source=self.cells, fill_color=palette.OUT, fill_alpha="shade",
-            line_color=None, level="underlay", legend_label="all (darker: more)",
+            line_color=None, level="underlay", legend_label="all (stronger: more)",
         )  # fmt: skip
         sizes = [("how many", "@count{0,0}"), ("of", "@bottom{0.[000]} to @top{0.[000]} ms")]
         made.add_tools(HoverTool(renderers=[tiles], tooltips=sizes))
