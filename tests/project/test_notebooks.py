@@ -157,6 +157,7 @@ def test_example_a_notebook_keeps_to_the_rules(file):
 
 
 LESSONS = [file for file in NOTEBOOKS if file.stem[:2] in ("00", "10", "20", "40", "70", "75")]
+ELASTIC = ROOT / "notebooks" / "30_elastic_reconfiguration.ipynb"
 FIGURES = [file for file in NOTEBOOKS if file.stem[:2] == "95"]
 """No lesson."""
 
@@ -183,6 +184,23 @@ def test_example_a_lesson_draws_what_it_explains(file):
         assert (file.parent / "images" / f"{name}.svg").exists()
 
 
+EXPLAINED = {
+    "00": ["event time", "window", "operator", "buffer", "owner", "key mapping", "epoch", "barrier"],
+    "10": ["tuples", "gate", "watermark"],
+    "30": ["lag", "latency", "delay of results", "pool", "back-pressure", "bottleneck"],
+}
+
+
+@pytest.mark.parametrize(("number", "word"), [(number, word) for number, words in EXPLAINED.items() for word in words])
+def test_example_a_word_is_explained_where_it_comes_first(number, word):
+    """It is in italics there. Titles, tables and links say what is to come."""
+    (file,) = (file for file in LESSONS + [ELASTIC] if file.stem.startswith(number))
+    cells = nbformat.read(file, 4).cells
+    lines = [line for cell in cells if cell.cell_type == "markdown" for line in cell.source.splitlines() if not line.startswith(("#", "|", "!"))]
+    first = next(found for line in lines if (found := re.search(rf"\*?\b{word}\b\*?", line)))
+    assert first[0] == f"*{word}*", first.string
+
+
 def test_example_reading_order():
     """Each notebook names those beside it, and the first one and README list them all, in order."""
     stems = [file.stem for file in NOTEBOOKS]
@@ -198,7 +216,6 @@ def test_example_reading_order():
         assert (after[1] if after else None) == (stems[place + 1] if place + 1 < len(stems) else None), stems[place]
 
 
-ELASTIC = ROOT / "notebooks" / "30_elastic_reconfiguration.ipynb"
 LIES = {
     "Overload: the lag grows": ("overload", {"to": 0.0}),
     "and the thread is busy": ("overload", {"idle": 0.6}),
