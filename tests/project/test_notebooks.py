@@ -196,7 +196,8 @@ def test_example_a_word_is_explained_where_it_comes_first(number, word):
     """It is in italics there. Titles, tables and links say what is to come."""
     (file,) = (file for file in LESSONS + [ELASTIC] if file.stem.startswith(number))
     cells = nbformat.read(file, 4).cells
-    lines = [line for cell in cells if cell.cell_type == "markdown" for line in cell.source.splitlines() if not line.startswith(("#", "|", "!"))]
+    lines = [line for cell in cells if cell.cell_type == "markdown" for line in cell.source.splitlines()]
+    lines = [line for line in lines if not line.startswith(("#", "|", "!"))]
     first = next(found for line in lines if (found := re.search(rf"\*?\b{word}\b\*?", line)))
     assert first[0] == f"*{word}*", first.string
 
@@ -271,7 +272,7 @@ def test_example_the_lesson_checks_its_sentences_last():
 
 
 class Played:
-    """What the played lesson asks of a run, of one that is over at once: it has clicks of its own between the lesson's changes."""
+    """What the played lesson asks of a run, of one that is over at once. Each change comes with clicks before and after it."""
 
     state, threads, rate, mapping = "running", 1, 100.0, hr.Mapping.even(1)
 
