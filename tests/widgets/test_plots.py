@@ -127,7 +127,7 @@ def test_example_the_colours_of_the_key_mapping_have_a_scale(dashboard):
 
 
 def test_example_a_colour_means_one_thing():
-    meanings = [palette.IN, palette.OUT, palette.LIMIT, palette.CHANGE, palette.IDLE, palette.BLOCKED]
+    meanings = [palette.IN, palette.OUT, palette.LIMIT, palette.CHANGE, palette.IDLE, palette.BLOCKED, *palette.RUNS]
     assert len({*meanings, *palette.ELEMENTS}) == len(meanings) + len(palette.ELEMENTS)
     assert not {*palette.share_colours(["busy", "idle", "blocked", "judging", "locking"])} & {*palette.ELEMENTS}
     style = (Path(headrace_widgets.__file__).parent / "live_plot.css").read_text()

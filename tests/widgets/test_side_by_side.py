@@ -4,13 +4,16 @@ What this cannot see: anything in the browser.
 """
 
 import re
+from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
 import pytest
+from bokeh.models import HoverTool
 
 import headrace as hr
-from headrace_widgets import side_by_side
+from headrace_widgets import palette, side_by_side
+from headrace_widgets.markers import markers_of_two
 from support.dashboards import TABLE, controls_of, start, two_steps
 from support.workloads import eventually
 
@@ -42,10 +45,13 @@ def test_example_one_click_steers_both_and_what_it_cost_is_drawn(runs, both):
         eventually(lambda i=i: drawn(both, f"changes{i}")[1][0] > 0, 180)
         eventually(lambda i=i: 1_000 < drawn(both, f"series{i}")[1][-1] < 3_000, 180)
         (change,) = run.changes
-        assert drawn(both, f"changes{i}")[1:, 0] == pytest.approx([change.ms, change.transferred_bytes], rel=1e-4)
+        assert drawn(both, f"changes{i}")[1:3, 0] == pytest.approx([change.ms, change.transferred_bytes], rel=1e-4)
     moved = [drawn(both, f"changes{i}")[2, 0] for i in range(2)]
     assert moved[0] == 0 < moved[1], "shared-nothing moves state, and the other moves none"
     assert drawn(both, "changes0")[0, 0] < 1 < drawn(both, "changes1")[0, 0], "beside one another"
+    (at, *others), labels = drawn(both, "changes0")[3], both.plot.labels["changes"]["label"]
+    assert at > 0 and others == [], "when it was"
+    assert set(labels) == {"1→2"} and both.plot.labels["changes"]["t"][0] == pytest.approx(at, abs=1), "and a marker there"
     eventually(lambda: "VSN: 0 B in 1 change; SN: " in both.plot.texts["moved"], 180)
     assert "its threads have waited" in both.plot.texts["pause"]
     both.rate.entry.value = 3_000
@@ -63,6 +69,49 @@ def test_example_one_click_steers_both_and_what_it_cost_is_drawn(runs, both):
     eventually(lambda: "Stopped:</b> run the cell again for two others" in both.over.value, 180)
     both.update()
     assert [one for one in controls_of(both.widget) if not one.disabled] == [], "they stay off"
+
+
+def test_example_its_plots_say_their_values_and_a_run_has_a_colour_of_its_own(both):
+    figures = {one.key: one.figure for one in both._figures()}
+    for key, mode in (("throughput", "vline"), ("lag", "vline"), ("pause", "mouse"), ("moved", "mouse")):
+        said = [tool for tool in figures[key].tools if isinstance(tool, HoverTool) and tool.mode == mode]
+        said = [tool for tool in said if tool.renderers[0].data_source.name != "changes"]
+        names = [word for tool in said for word, _ in tool.tooltips if word in ("VSN", "SN")]
+        assert names == ["VSN", "SN"], "each run has a box"
+        assert [colour_of(tool.renderers[0].glyph) for tool in said] == [*palette.RUNS]
+    for key in ("throughput", "lag"):
+        marks = [one for one in figures[key].renderers if one.data_source.name == "changes"]
+        assert [mark.glyph.line_color for mark in marks] == [palette.CHANGE]
+
+
+def colour_of(glyph):
+    return glyph.fill_color if hasattr(glyph, "fill_color") else glyph.line_color
+
+
+def change(started_s, threads, ms, buckets=0):
+    return SimpleNamespace(
+        started_ns=round(started_s * 1e9), completed_ns=round((started_s + ms / 1e3) * 1e9), ms=ms, reason="", from_threads=1,
+        to_threads=threads, buckets_moved=buckets, describe=lambda: f"threads 1 → {threads}",
+    )  # fmt: skip
+
+
+def test_example_one_click_is_one_marker_that_says_what_it_cost_each():
+    def clock(at_ns):
+        return at_ns / 1e9
+
+    first = [change(1, 2, 0.2), change(5, 3, 0.2), change(9, 4, 0.2)]
+    second = [change(1.1, 2, 30), change(8, 3, 30), change(8.5, 4, 600)]
+    found = markers_of_two((first, second), ("VSN", "SN"), (clock, clock))
+    rows = list(zip(*(found[name] for name in ("t", "label", "what", "ms")), strict=True))
+    assert rows == [
+        (1, "1→2", "threads 1 → 2", "VSN: 0.20 ms, SN: 30.00 ms"),
+        (5, "1→3", "VSN: threads 1 → 3", "0.20 ms"),  # too far from the other: what happened in between is not hidden
+        (8, "1→3", "SN: threads 1 → 3", "30.00 ms"),
+        (8.5, "1→4", "threads 1 → 4", "VSN: 0.20 ms, SN: 600.00 ms"),
+    ]
+    assert found["end"][0] == pytest.approx(1.13)
+    alone = markers_of_two(([], second[:1]), ("VSN", "SN"), (clock, clock))
+    assert alone["what"] == ["SN: threads 1 → 2"]
 
 
 def test_example_both_have_one_clock():

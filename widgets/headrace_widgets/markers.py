@@ -2,26 +2,68 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from headrace_widgets.feed import Feed
 
 COLUMNS = ("t", "end", "label", "what", "reason", "ms")
 """Of the figures' source `changes`."""
+TOGETHER_S = 1.0
+"""Changes of two runs that begin so close to one another, and do the same, were asked for by one click."""
 
 
 def markers(changes: list[Any], feed: Feed) -> dict[str, list]:
     """The columns, of the changes that were carried out."""
-    columns: dict[str, list] = {name: [] for name in COLUMNS}
-    done = [change for change in changes if change.outcome == "done"]
-    for change in done:
-        columns["t"].append(feed.seconds_of(change.started_ns or change.completed_ns))
-        columns["end"].append(feed.seconds_of(change.completed_ns))
-        columns["label"].append(label_of(change))
-        columns["what"].append(change.describe())
-        columns["reason"].append(change.reason or "asked for")
-        columns["ms"].append(f"{change.ms:.2f} ms")
-    return columns
+    return _columns([_marker(change, feed.seconds_of) for change in changes if change.outcome == "done"])
+
+
+def markers_of_two(
+    changes: Sequence[list[Any]], names: tuple[str, str], clocks: Sequence[Callable[[int], float]]
+) -> dict[str, list]:
+    """The columns, of two runs side by side: what both did at one click is one marker, which says what it cost each.
+
+    Parameters
+    ----------
+    changes : two lists of Change
+        Those of each run that were carried out, oldest first.
+    names : tuple of str
+        What the runs are called.
+    clocks : two functions
+        From a monotonic time to seconds on the axis that the runs share.
+    """
+    left = [[_marker(change, clock) for change in of_run] for of_run, clock in zip(changes, clocks, strict=True)]
+    found: list[dict[str, Any]] = []
+    while left[0] and left[1]:
+        a, b = left[0][0], left[1][0]
+        if a["label"] == b["label"] and abs(a["t"] - b["t"]) < TOGETHER_S:
+            took = ", ".join(f"{name}: {one['ms']}" for name, one in zip(names, (a, b), strict=True))
+            found.append({**a, "t": min(a["t"], b["t"]), "end": max(a["end"], b["end"]), "ms": took})
+            del left[0][0], left[1][0]
+        else:
+            which = int(b["t"] < a["t"])
+            found.append(_of_one(left[which].pop(0), names[which]))
+    found += [_of_one(one, name) for name, of_run in zip(names, left, strict=True) for one in of_run]
+    return _columns(found)
+
+
+def _of_one(marker: dict[str, Any], name: str) -> dict[str, Any]:
+    return {**marker, "what": f"{name}: {marker['what']}"}
+
+
+def _marker(change: Any, seconds_of: Callable[[int], float]) -> dict[str, Any]:
+    return {
+        "t": seconds_of(change.started_ns or change.completed_ns),
+        "end": seconds_of(change.completed_ns),
+        "label": label_of(change),
+        "what": change.describe(),
+        "reason": change.reason or "asked for",
+        "ms": f"{change.ms:.2f} ms",
+    }
+
+
+def _columns(rows: list[dict[str, Any]]) -> dict[str, list]:
+    return {name: [row[name] for row in rows] for name in COLUMNS}
 
 
 def label_of(change: Any) -> str:

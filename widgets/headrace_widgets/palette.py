@@ -1,7 +1,8 @@
 """Colours that people with any colour vision tell apart, fixed: a thread keeps its colour everywhere.
 
-Each means one thing. Threads, sources and stages have colours; what is measured is slate, drawn thin or as an area, or
-has the ink of the page; red is a limit or an error, pink a change. The key mapping's heat is Cividis.
+Each means one thing. Threads, sources and stages have colours, and two runs side by side have others; what is measured is
+slate, drawn thin or as an area, or has the ink of the page; red is a limit or an error, pink a change. The key mapping's
+heat is Cividis.
 """
 
 from __future__ import annotations
@@ -10,6 +11,8 @@ from collections.abc import Sequence
 
 # Okabe and Ito's, without those that vanish on a dark or a white page and those below; then two of Tol's.
 ELEMENTS = ("#0072b2", "#e69f00", "#009e73", "#9467bd", "#56b4e9", "#8c564b", "#999933")
+RUNS = ("#4f46e5", "#65a30d")
+"""Of two runs side by side: a run is no thread."""
 _DASHES = ("solid", "dashed", "dotted", "dotdash")
 
 IN, OUT = "#a3b5c6", "#5f7488"

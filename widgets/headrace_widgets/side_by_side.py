@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import html
 import math
+from functools import partial
 from typing import Any
 
 import ipywidgets as w
 import numpy as np
-from bokeh.models import ColumnDataSource, NumeralTickFormatter, Range1d
+from bokeh.models import ColumnDataSource, HoverTool, NumeralTickFormatter, Range1d
 from bokeh.plotting import figure
 
 from headrace.errors import RunStoppedError
@@ -19,11 +20,12 @@ from headrace_widgets.controls.rate import RateControl
 from headrace_widgets.feed import Feed
 from headrace_widgets.live_plot import LiveFigure, LivePlot
 from headrace_widgets.live_view import LiveView, Page
+from headrace_widgets.markers import markers_of_two
 from headrace_widgets.messages import Messages
 from headrace_widgets.pair import PairTarget
-from headrace_widgets.palette import element_colour
-from headrace_widgets.panels.panel import compact_legend, plain, plays_events, round_up
-from headrace_widgets.plots import MOST_POINTS
+from headrace_widgets.palette import RUNS
+from headrace_widgets.panels.panel import Scene, compact_legend, plain, plays_events, round_up, time_figure
+from headrace_widgets.plots import MOST_MARKERS, MOST_POINTS
 from headrace_widgets.pressure import Pressure
 from headrace_widgets.status import over
 from headrace_widgets.turns import SELDOM_S
@@ -32,7 +34,7 @@ from headrace_widgets.watchdog import Watchdog
 
 SPAN_S = 60.0
 SERIES = ["t", "tuples_per_s", "lag_s"]
-CHANGES = ["place", "ms", "moved"]
+CHANGES = ["place", "ms", "moved", "t"]
 MOST_CHANGES = 12
 
 
@@ -68,6 +70,8 @@ class SideBySide(LiveView):
         self.plot = LivePlot(self._figures(), {
             name: columns for i in range(2) for name, columns in ((f"series{i}", SERIES), (f"changes{i}", CHANGES))
         })  # fmt: skip
+        self._marked: tuple = ()
+        """Of how many changes, and by which clocks, there are markers."""
         self.words = w.HTML()
         self.over = w.HTML()
         """That both runs are over, and what can be done then."""
@@ -87,10 +91,10 @@ class SideBySide(LiveView):
     def _figures(self) -> list[LiveFigure]:
         self._series = [ColumnDataSource({name: [math.nan] for name in SERIES}, name=f"series{i}") for i in range(2)]
         self._changes = [ColumnDataSource({name: [math.nan] for name in CHANGES}, name=f"changes{i}") for i in range(2)]
-        x_range = Range1d(0, SPAN_S, name="x")
+        scene = Scene(self.feeds[0].columns[self.operator], 1)
         return [
-            LiveFigure("throughput", "Throughput", self._lines("throughput", "tuples/s", "tuples_per_s", AXIS_FORMAT, x_range)),
-            LiveFigure("lag", "Lag behind the rate", self._lines("lag", "s", "lag_s", "0,0.[00]", x_range)),
+            LiveFigure("throughput", "Throughput", self._lines("throughput", "tuples/s", "tuples_per_s", AXIS_FORMAT, scene)),
+            LiveFigure("lag", "Lag behind the rate", self._lines("lag", "s", "lag_s", "0,0.[00]", scene)),
             LiveFigure(
                 "pause", "How long each change took", self._bars("pause", "ms", "ms", "0,0.[0]"),
                 "From the moment all threads are told until the last has taken it up",
@@ -98,19 +102,26 @@ class SideBySide(LiveView):
             LiveFigure("moved", "State that each change moved", self._bars("moved", "bytes", "moved", axis_format("bytes"))),
         ]  # fmt: skip
 
-    def _lines(self, key: str, unit: str, column: str, form: str, x_range: Range1d) -> figure:
-        made = plain(key, unit, x_range=x_range, x_axis_label="time since the first tuple (s)")
+    def _lines(self, key: str, unit: str, column: str, form: str, scene: Scene) -> figure:
+        made = time_figure(scene, key, unit)
         made.yaxis.formatter = NumeralTickFormatter(format=form)
         for i, name in enumerate(self._names):
-            made.line("t", column, source=self._series[i], color=element_colour(i), width=2, legend_label=name)
+            line = made.line("t", column, source=self._series[i], color=RUNS[i], width=2, legend_label=name)
+            # The runs are sampled at times of their own, so each has its box; on both sides, where none hides the other.
+            made.add_tools(HoverTool(
+                renderers=[line], mode="vline", line_policy="nearest", attachment=("left", "right")[i],
+                tooltips=[("second", "@t{0,0.0}"), (name, f"@{column}{{{form}}}")],
+            ))  # fmt: skip
         compact_legend(made)
         return made
 
     def _bars(self, key: str, unit: str, column: str, form: str) -> figure:
         made = plain(key, unit, x_range=Range1d(0.4, MOST_CHANGES + 0.6), x_axis_label="change, the newest on the right")
         made.yaxis.formatter = NumeralTickFormatter(format=form)
+        more = [("moved", f"@moved{{{axis_format('bytes')}}}"), ("second", "@t{0,0.0}")]
         for i, name in enumerate(self._names):
-            made.vbar("place", 0.36, column, source=self._changes[i], color=element_colour(i), legend_label=name)
+            bars = made.vbar("place", 0.36, column, source=self._changes[i], color=RUNS[i], legend_label=name)
+            made.add_tools(HoverTool(renderers=[bars], tooltips=[(name, "@ms{0,0.00} ms"), *more]))
         compact_legend(made)
         made.legend.click_policy = "none"
         return made
@@ -134,9 +145,10 @@ class SideBySide(LiveView):
                 block = table.block(table.places(columns), start - later[i], now_s - later[i], MOST_POINTS).copy()
                 block[0] += later[i]
                 blocks[f"series{i}"] = block
-                bars = blocks[f"changes{i}"] = self._bars_of(i)
+                bars = blocks[f"changes{i}"] = self._bars_of(i, later[i])
                 for key, row in (("throughput", block[1]), ("lag", block[2]), ("pause", bars[1]), ("moved", bars[2])):
                     tops[key] = float(np.fmax.reduce(row, initial=tops[key]))
+            self._mark(later)
             ranges = {key: (0.0, round_up(1.15 * top)) for key, top in tops.items()}
             texts = None
             if is_turn:
@@ -178,14 +190,29 @@ class SideBySide(LiveView):
     def _done(self, run: Any) -> list[Any]:
         return [change for change in run.changes if change.outcome == "done" and change.operator == self.operator]
 
-    def _bars_of(self, i: int) -> np.ndarray:
-        """float64[3, changes]: place, milliseconds, bytes moved of the last changes; the two runs beside one another."""
+    def _mark(self, later: list[float]) -> None:
+        """Show the changes of both on the time axis, the newest where there are many."""
+        done = [self._done(run) for run in self.runs]
+        marked = tuple((len(of_run), feed.origin_ns) for of_run, feed in zip(done, self.feeds, strict=True))
+        if marked == self._marked or not any(done):
+            return
+        self._marked = marked
+        clocks = [partial(self._second_of, i, later[i]) for i in range(2)]
+        self.plot.labels = {"changes": markers_of_two([of_run[-MOST_MARKERS:] for of_run in done], self._names, clocks)}
+
+    def _second_of(self, i: int, later: float, at_ns: int) -> float:
+        """A monotonic time in seconds since the first tuple of all."""
+        return self.feeds[i].seconds_of(at_ns) + later
+
+    def _bars_of(self, i: int, later: float) -> np.ndarray:
+        """float64[4, changes]: place, milliseconds, bytes moved, second of the last changes; the runs beside one another."""
         done = self._done(self.runs[i])[-MOST_CHANGES:]
         if not done:
             return np.full((len(CHANGES), 1), math.nan)
         last = max(len(self._done(run)[-MOST_CHANGES:]) for run in self.runs)
         places = [last - len(done) + 1 + number + (i - 0.5) * 0.4 for number in range(len(done))]
-        return np.array([places, [change.ms for change in done], [change.transferred_bytes for change in done]])
+        begun = [self._second_of(i, later, change.started_ns or change.completed_ns) for change in done]
+        return np.array([places, [change.ms for change in done], [change.transferred_bytes for change in done], begun])
 
     def _texts(self) -> dict[str, str]:
         last = [feed.tables[self.operator].last for feed in self.feeds]
