@@ -13,6 +13,7 @@ from bokeh.models import HoverTool
 
 import headrace as hr
 from headrace_widgets import palette, side_by_side
+from headrace_widgets.layouts import LAYOUTS
 from headrace_widgets.markers import markers_of_two
 from support.dashboards import TABLE, controls_of, start, two_steps
 from support.workloads import eventually
@@ -68,7 +69,7 @@ def test_example_one_click_steers_both_and_what_it_cost_is_drawn(runs, both):
     assert both.messages.lines[-1] == "for run in runs: run.stop()"
     eventually(lambda: "Stopped:</b> run the cell again for two others" in both.over.value, 180)
     both.update()
-    assert [one for one in controls_of(both.widget) if not one.disabled] == [], "they stay off"
+    assert [one for one in controls_of(both.widget) if not one.disabled] == [both.presented], "they stay off"
 
 
 def test_example_its_plots_say_their_values_and_a_run_has_a_colour_of_its_own(both):
@@ -82,6 +83,24 @@ def test_example_its_plots_say_their_values_and_a_run_has_a_colour_of_its_own(bo
     for key in ("throughput", "lag"):
         marks = [one for one in figures[key].renderers if one.data_source.name == "changes"]
         assert [mark.glyph.line_color for mark in marks] == [palette.CHANGE]
+
+
+def test_example_it_is_presented_by_a_click_and_by_a_line_of_python(both):
+    def looks():
+        return "headrace-present" in both.widget._dom_classes, both.plot.look
+
+    as_it_was = looks()
+    assert as_it_was == (False, {})
+    both.presented.value = True  # as a click does
+    presented = looks()
+    assert presented == (True, LAYOUTS["present"].look) and both.messages.lines == ("both.present()",)
+    both.present(False)
+    assert (looks(), both.presented.value) == (as_it_was, False)
+    exec(both.messages.lines[-1], {"both": both})
+    assert (looks(), both.presented.value) == (presented, True)
+    assert both.messages.lines == ("both.present()",), "what is written is not said again"
+    both.presented.value = False
+    assert looks() == as_it_was and both.messages.lines[1:] == ("both.present(False)",)
 
 
 def colour_of(glyph):

@@ -17,7 +17,9 @@ from headrace_widgets.connection import Connection
 from headrace_widgets.controls import make_controls
 from headrace_widgets.controls.burst import BurstControl
 from headrace_widgets.controls.rate import RateControl
+from headrace_widgets.controls.shown import Shown
 from headrace_widgets.feed import Feed
+from headrace_widgets.layouts import LAYOUTS
 from headrace_widgets.live_plot import LiveFigure, LivePlot
 from headrace_widgets.live_view import LiveView, Page
 from headrace_widgets.markers import markers_of_two
@@ -67,6 +69,12 @@ class SideBySide(LiveView):
         self.burst = BurstControl(target, self.messages, self.rate)
         self.stop = w.Button(description="Stop runs", tooltip="End both runs now", layout=w.Layout(width="auto"))
         self.stop.on_click(self.messages.guard(lambda _: self._stop()))
+        self.presented = w.ToggleButton(
+            description="Present", tooltip="Four large plots, to be read from the last row", layout=w.Layout(width="auto"),
+        )  # fmt: skip
+        self._shown = Shown()
+        presented = self.messages.guard(lambda change: self._present(change["new"]))
+        self.presented.observe(lambda change: None if self._shown.is_now else presented(change), "value")
         self.plot = LivePlot(self._figures(), {
             name: columns for i in range(2) for name, columns in ((f"series{i}", SERIES), (f"changes{i}", CHANGES))
         })  # fmt: skip
@@ -77,10 +85,11 @@ class SideBySide(LiveView):
         """That both runs are over, and what can be done then."""
         self._is_over = False
         steering = [*(one.widget for one in self.settings.values()), self.rate.widget]
-        head = w.Box([self.words, self.stop]).add_class("headrace-head")
+        buttons = w.HBox([self.presented, self.stop]).add_class("headrace-buttons")
+        head = w.Box([self.words, buttons]).add_class("headrace-head")
         bar = w.Box(steering).add_class("headrace-steering")
         self.widget = Page([head, self.over, bar, self.messages.problem, self.connection, self.messages.code, self.plot])
-        self.widget.add_class("headrace-dashboard")
+        self.widget.add_class("headrace-dashboard").add_class("headrace-both")
         self._seldom_at = 0
         self.watchdog = Watchdog(stop_unwatched_after, lambda: self.connection.seen_at, self._unwatched)
         self.watchdog.watch_cells()
@@ -245,7 +254,22 @@ class SideBySide(LiveView):
         if self.words.value != text:
             self.words.value = text
 
+    def _present(self, is_on: bool) -> None:
+        self.messages.echo(f"both.present({'' if is_on else 'False'})")
+        self._lay_out(is_on)
+
+    def _lay_out(self, is_on: bool) -> None:
+        change_class = self.widget.add_class if is_on else self.widget.remove_class
+        change_class("headrace-present")
+        self.plot.look = LAYOUTS["present" if is_on else "full"].look
+
     # -- for the user
+
+    def present(self, is_on: bool = True) -> None:
+        """Show the plots so large that they can be read from the last row, or as they were."""
+        with self.messages.lock, self._shown.now():
+            self.presented.value = is_on
+            self._lay_out(is_on)
 
     def _stop(self) -> None:
         self.messages.echo("for run in runs: run.stop()")
