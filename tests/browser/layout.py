@@ -17,15 +17,18 @@ SETTLED_S = 30
 """Seconds: on a slow machine a page that is laid out anew may stand still for a moment, half done."""
 
 
-def problems(visit: Any, least: int = 30, settled_s: float = SETTLED_S) -> tuple[str, ...]:
-    """What is cut off, outside or covered, and stays so for some seconds; there must be as many things to look at."""
+def problems(visit: Any, least: int = 30, settled_s: float = SETTLED_S, view: Any = None) -> tuple[str, ...]:
+    """What is cut off, outside or covered, and stays so for some seconds; there must be as many things to look at.
+
+    Of a view of the page, the dashboard by default.
+    """
     end = time.monotonic() + settled_s
     while True:
-        found = visit.stable(lambda: _look(visit, least))
+        found = visit.stable(lambda: _look(visit.dashboard if view is None else view, least))
         if not found or time.monotonic() > end:
             return found
 
 
-def _look(visit: Any, least: int) -> tuple[str, ...] | None:
-    count, found = visit.dashboard.evaluate(FIND)
+def _look(view: Any, least: int) -> tuple[str, ...] | None:
+    count, found = view.evaluate(FIND)
     return tuple(found) if count >= least else None

@@ -195,7 +195,17 @@ def test_example_side_by_side(visit):
     until(lambda: visit.kernel.ask(threads) == [2, 2], SLOW, "both have two threads")
     moved = both.locator("[data-panel=moved]")
     until(lambda: re.search(r"VSN: 0 B in 1 change[;.]", moved.inner_text()), SLOW, "what was moved is said")
-    both.screenshot(path=lab.SHOTS / "side-by-side-1600.png")
+    for name, is_large in (("side-by-side", False), ("side-by-side-present", True)):
+        if is_large:
+            visit.click_once(both.get_by_role("button", name="Present"))
+            until(lambda: both.evaluate("(e) => e.classList.contains('headrace-present')"), SLOW, "it is presented")
+        for width in (1600, 1000, 700):
+            visit.page.set_viewport_size({"width": width, "height": lab.HEIGHT})
+            both.evaluate("(e) => e.scrollIntoView()")
+            visit.stable(both.bounding_box)
+            both.screenshot(path=lab.SHOTS / f"{name}-{width}.png")
+            assert problems(visit, view=both) == (), f"{name}, {width} px"
+    visit.page.set_viewport_size({"width": 1600, "height": lab.HEIGHT})
     both.get_by_role("button", name="Stop runs").click()
     until(lambda: visit.kernel.ask("[run.state for run in runs]") == ["stopped"] * 2, SLOW, "both are stopped")
 
