@@ -18,7 +18,7 @@ from headrace_datasets.arrivals import Clock, milliseconds_as_us
 from headrace_datasets.dataset import TIME, Dataset
 from headrace_datasets.events import call_of, stream_of
 from headrace_datasets.keys import STEEPEST
-from headrace_datasets.parameters import number, share, whole_number
+from headrace_datasets.parameters import explains_arguments, number, share, whole_number
 from headrace_datasets.randomness import stream, zipf
 
 PLACES = ("caller_lat", "caller_lon", "callee_lat", "callee_lon")
@@ -38,6 +38,7 @@ FAR = (6.0, 12.0)  # degrees north or south: 667 km and more
 STRIDE = 7_919  # prime to ten million: telephone numbers beside each other are of no order
 
 
+@explains_arguments
 def calls(
     n: int = 1_000_000,
     seed: int = 7,

@@ -20,7 +20,7 @@ from headrace_datasets.dataset import TIME, Dataset
 from headrace_datasets.events import call_of, stream_of
 from headrace_datasets.interleaved import Columns, Part, Runs, first_rows
 from headrace_datasets.keys import STEEPEST
-from headrace_datasets.parameters import number, share, whole_number
+from headrace_datasets.parameters import explains_arguments, number, share, whole_number
 from headrace_datasets.randomness import stream, zipf
 
 SCHEMA = pa.schema(
@@ -44,6 +44,7 @@ MOST = 1_000_000
 USERS_PER_RATE = 2_000  # so that most users are not there
 
 
+@explains_arguments
 def clicks(
     n: int = 1_000_000,
     seed: int = 7,

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from headrace_datasets.dataset import TIME, Dataset
 from headrace_datasets.events import BLOCK_ROWS, Columns, blocks, call_of, stream_of
-from headrace_datasets.parameters import share
+from headrace_datasets.parameters import explains_arguments, share
 
 TEXT, INTEGER = pa.string(), pa.int64()
 SCHEMA = pa.schema(
@@ -59,6 +59,7 @@ ATTACK_S, ATTACK_BYTES = (100, 2_000), (10**7, 10**9)
 ATTACKED = "telnet"
 
 
+@explains_arguments
 def connections(n: int = 20_000, seed: int = 7, rate: float = 1.0, *, attacks: float = 0.0001) -> Dataset:
     """Connections of a local network, some of which are attacks.
 

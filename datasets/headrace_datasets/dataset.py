@@ -5,13 +5,13 @@ import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from headrace_datasets.parameters import whole_number
+from headrace_datasets.parameters import instead, whole_number
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -50,6 +50,8 @@ class Dataset:
     name: str
     schema: pa.Schema
     _blocks: Callable[[], Iterator[pa.RecordBatch]] = field(repr=False)
+    is_replayable: ClassVar[bool] = True
+    """To those that read `__arrow_c_stream__`: each call begins anew, so that a query can run again."""
 
     def batches(self, size: int = 65_536) -> Iterator[pa.RecordBatch]:
         """Iterate over the rows, `size` at a time; only the last batch may be shorter.
@@ -81,6 +83,17 @@ class Dataset:
     def to_pandas(self) -> "pd.DataFrame":
         """Return all rows as a pandas frame; `ts` is a column of it, as ``headrace.stream(frame, event_time="ts")`` reads it."""
         return self.to_arrow().to_pandas()
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """Give the rows, from the first, to what reads Arrow: ``headrace.stream(tweets(), event_time="ts")``, say."""
+        return pa.RecordBatchReader.from_batches(self.schema, self._blocks()).__arrow_c_stream__(requested_schema)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):  # asked for by Python, or by a notebook
+            raise AttributeError(f"a Dataset has no {name!r}", name=name)
+        methods = [one for one, what in vars(type(self)).items() if callable(what)]
+        there = [one for one in ("name", "schema", *methods) if not one.startswith("_")]
+        raise AttributeError(f"a Dataset has no {name!r}; {instead(name, there, 'its parts', '.{}')}", name=name)
 
     def to_parquet(self, path: str | os.PathLike[str]) -> Path:
         """Write all rows to one Parquet file with bounded memory, and return its path.

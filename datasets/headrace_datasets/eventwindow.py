@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from headrace_datasets.dataset import TIME, Dataset
 from headrace_datasets.occasional import BLOCK_ROWS, dataset, sides_of
-from headrace_datasets.parameters import whole_number
+from headrace_datasets.parameters import explains_arguments, whole_number
 
 VALUES = pa.schema({"ts": TIME, "x": pa.int64(), "stream": pa.int64()})
 BARRIERS = pa.schema({"ts": TIME})
@@ -21,6 +21,7 @@ HIGHEST_VALUE = 1_000
 MOST_STREAMS = 1_000
 
 
+@explains_arguments
 def eventwindow(
     n: int = 1_000_000,
     seed: int = 7,

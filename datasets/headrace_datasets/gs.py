@@ -15,7 +15,7 @@ import pyarrow as pa
 from headrace_datasets.dataset import TIME, Dataset
 from headrace_datasets.events import BLOCK_ROWS, Columns, blocks, call_of, lists, stream_of
 from headrace_datasets.keys import Access, Keys
-from headrace_datasets.parameters import share, whole_number
+from headrace_datasets.parameters import explains_arguments, share, whole_number
 
 SCHEMA = pa.schema({"ts": TIME, "keys": pa.list_(pa.int64()), "values": pa.list_(pa.int64())})
 
@@ -23,6 +23,7 @@ HIGHEST_VALUE = 1_000_000
 MOST_OPERATIONS = 1_000
 
 
+@explains_arguments
 def gs(
     n: int = 1_000_000,
     seed: int = 7,

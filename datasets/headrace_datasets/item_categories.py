@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from headrace_datasets.dataset import TIME, Dataset
 from headrace_datasets.events import call_of
-from headrace_datasets.parameters import share, whole_number
+from headrace_datasets.parameters import explains_arguments, share, whole_number
 from headrace_datasets.randomness import stream
 
 SCHEMA = pa.schema({"ts": TIME, "item": pa.int64(), "category": pa.int64()})
@@ -28,6 +28,7 @@ MOST_CATEGORIES = 1_000
 NONE = 0
 
 
+@explains_arguments
 def item_categories(n: int = 1_000, seed: int = 7, *, categories: int = 10, without: float = 0.02) -> Dataset:
     """Items with their categories, those of `item_sales` with the same seed and parameters.
 

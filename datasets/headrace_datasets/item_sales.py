@@ -17,7 +17,7 @@ from headrace_datasets.dataset import TIME, Dataset
 from headrace_datasets.events import call_of, stream_of
 from headrace_datasets.item_categories import MOST_ITEMS, NONE, categories_of, shelves
 from headrace_datasets.keys import STEEPEST
-from headrace_datasets.parameters import number, share, whole_number
+from headrace_datasets.parameters import explains_arguments, number, share, whole_number
 from headrace_datasets.randomness import stream, zipf
 
 SCHEMA = pa.schema({"ts": TIME, "item": pa.int64(), "amount": pa.int64()})
@@ -33,6 +33,7 @@ STEPS = (-1.0, -0.5, 0.0, 0.5)  # of the trend, by the category's number
 FURTHEST = np.log(1_000.0)  # no trend takes amounts further than that
 
 
+@explains_arguments
 def item_sales(
     n: int = 1_000_000,
     seed: int = 7,

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from headrace_datasets.arrivals import Clock, milliseconds_as_us
 from headrace_datasets.dataset import TIME, Dataset
-from headrace_datasets.parameters import one_of, rate_per_second, whole_number
+from headrace_datasets.parameters import explains_arguments, one_of, rate_per_second, whole_number
 from headrace_datasets.randomness import stream
 
 LEFT = pa.schema({"ts": TIME, "x": pa.int32(), "y": pa.float32()})
@@ -28,6 +28,7 @@ START = np.datetime64("2018-10-01T00:00:00", "us").astype(np.int64)
 BLOCK_ROWS = 65_536
 
 
+@explains_arguments
 def joins(n: int = 1_000_000, seed: int = 7, rate: float = 1_000.0, side: str = "left") -> Dataset:
     """One input of the band join of ScaleJoin.
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 from headrace_datasets.dataset import TIME, Dataset
 from headrace_datasets.events import BLOCK_ROWS, Columns, blocks, call_of, stream_of
 from headrace_datasets.keys import STEEPEST
-from headrace_datasets.parameters import number, share, whole_number
+from headrace_datasets.parameters import explains_arguments, number, share, whole_number
 from headrace_datasets.randomness import zipf
 
 SCHEMA = pa.schema({"ts": TIME, "key": pa.int64(), "kind": pa.string()})
@@ -22,6 +22,7 @@ KINDS = ("inc", "reset")
 MOST_KEYS = 1_000_000
 
 
+@explains_arguments
 def keycounts(
     n: int = 1_000_000,
     seed: int = 7,

@@ -21,7 +21,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from headrace_datasets.dataset import TIME, Dataset
-from headrace_datasets.parameters import whole_number
+from headrace_datasets.parameters import explains_arguments, whole_number
 from headrace_datasets.randomness import stream
 
 NAMES = (
@@ -47,6 +47,7 @@ START = np.datetime64("2004-08-31T00:00:00", "us").astype(np.int64)
 Ints = NDArray[np.int32]
 
 
+@explains_arguments
 def linear_road(n: int = 1_000_000, seed: int = 7, expressways: int = 1) -> Dataset:
     """Position reports of cars on toll roads, and a few queries of their drivers.
 

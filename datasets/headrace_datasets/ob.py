@@ -17,7 +17,7 @@ import pyarrow as pa
 from headrace_datasets.dataset import TIME, Dataset
 from headrace_datasets.events import BLOCK_ROWS, Columns, blocks, call_of, lists, stream_of
 from headrace_datasets.keys import Access, Keys
-from headrace_datasets.parameters import number, share, whole_number
+from headrace_datasets.parameters import explains_arguments, number, share, whole_number
 
 LIST = pa.list_(pa.int64())
 SCHEMA = pa.schema({"ts": TIME, "kind": pa.string(), "items": LIST, "prices": LIST, "quantities": LIST})
@@ -28,6 +28,7 @@ HIGHEST_QUANTITY = 5  # of 1,000 at first: as many are added as bids take
 MOST_ITEMS = 1_000
 
 
+@explains_arguments
 def ob(
     n: int = 1_000_000,
     seed: int = 7,

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from headrace_datasets.dataset import TIME, Dataset
 from headrace_datasets.occasional import BLOCK_ROWS, dataset, sides_of
-from headrace_datasets.parameters import share, whole_number
+from headrace_datasets.parameters import explains_arguments, share, whole_number
 
 VIEWS = pa.schema({"ts": TIME, "page": pa.int64(), "user": pa.int64()})
 UPDATES = pa.schema({"ts": TIME, "page": pa.int64(), "info": pa.int64()})
@@ -23,6 +23,7 @@ HIGHEST_INFO = 99_999
 MOST = 1_000_000
 
 
+@explains_arguments
 def pageviews(
     n: int = 1_000_000,
     seed: int = 7,

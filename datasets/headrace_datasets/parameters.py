@@ -1,8 +1,15 @@
 """Checks of arguments. Every complaint names the parameter, the value it had, and what to give instead."""
 
+import difflib
+import functools
+import inspect
 import numbers
 import operator
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import Any, ParamSpec, TypeVar
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 LONGEST_STREAM_S = 3_000_000_000
 """About 95 years. Longer streams are taken for a mistake, and timestamps stay clear of their limits."""
@@ -61,3 +68,31 @@ def one_of(name: str, value: Any, choices: tuple[str, ...]) -> str:
     if not isinstance(value, str) or value not in choices:
         raise ValueError(f"{name} is {value!r}; give " + " or ".join(repr(choice) for choice in choices))
     return value
+
+
+def instead(name: str, names: Iterable[str], what: str, write: str) -> str:
+    """Say which name to write instead of one that is not there: the closest, where one is close, and all that there are.
+
+    Examples
+    --------
+    >>> instead("nn", ["n", "seed"], "the arguments", "{}=")
+    'did you mean n=? the arguments are n=, seed='
+    """
+    names = list(names)
+    near = [one for one in difflib.get_close_matches(name.casefold(), names, n=1) if one[0] == name[0].casefold()]
+    return "".join(f"did you mean {write.format(one)}? " for one in near) + f"{what} are {', '.join(map(write.format, names))}"
+
+
+def explains_arguments(function: Callable[P, R]) -> Callable[P, R]:
+    """Let a function refuse an argument that it does not have by a TypeError that names the closest one it has."""
+    parameters = inspect.signature(function).parameters
+
+    @functools.wraps(function)
+    def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        for name, value in kwargs.items():
+            if name not in parameters:
+                other = instead(name, parameters, "the arguments", "{}=")
+                raise TypeError(f"{function.__name__}({name}={value!r}): there is no such argument; {other}")
+        return function(*args, **kwargs)
+
+    return call

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from headrace_datasets.dataset import TIME, Dataset
 from headrace_datasets.events import call_of, stream_of
-from headrace_datasets.parameters import share, whole_number
+from headrace_datasets.parameters import explains_arguments, share, whole_number
 from headrace_datasets.randomness import stream
 
 SCHEMA = pa.schema({"ts": TIME, **dict.fromkeys(("house", "household", "plug"), pa.int64()), "load": pa.float64()})
@@ -31,6 +31,7 @@ NOISE, WAVE = 0.07, 0.5
 DAY_US = 86_400 * 1_000_000
 
 
+@explains_arguments
 def plugs(
     n: int = 1_000_000,
     seed: int = 7,

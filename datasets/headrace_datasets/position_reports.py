@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from headrace_datasets.dataset import TIME, Dataset
 from headrace_datasets.linear_road import NAMES, REPORT, SEGMENT_FEET, START
-from headrace_datasets.parameters import whole_number
+from headrace_datasets.parameters import explains_arguments, whole_number
 from headrace_datasets.tp import SCHEMA
 
 FIELDS = ("seconds", "vehicle", "speed", "expressway", "lane", "direction", "position")
@@ -27,6 +27,7 @@ BLOCK_BYTES = 1 << 20
 LATEST_S = 3_000_000_000
 
 
+@explains_arguments
 def position_reports(source: Dataset | str | os.PathLike[str], n: int | None = None) -> Dataset:
     """Return position reports as ts, vehicle, segment (a mile of road), speed.
 

@@ -16,7 +16,7 @@ import pyarrow as pa
 from headrace_datasets.dataset import TIME, Dataset
 from headrace_datasets.events import BLOCK_ROWS, Columns, blocks, call_of, stream_of
 from headrace_datasets.keys import Access, Keys
-from headrace_datasets.parameters import share
+from headrace_datasets.parameters import explains_arguments, share
 
 WHO = ("source", "target", "source_asset", "target_asset")
 SCHEMA = pa.schema(
@@ -33,6 +33,7 @@ HIGHEST_AMOUNT = 10  # of 10,000 at first: by chance a balance does not run out
 OVERDRAFT = 10**12  # and above: more than is ever there
 
 
+@explains_arguments
 def sl(
     n: int = 1_000_000,
     seed: int = 7,

@@ -18,7 +18,7 @@ from headrace_datasets.dataset import TIME, Dataset
 from headrace_datasets.events import call_of, stream_of
 from headrace_datasets.interleaved import Columns, Part, Runs, first_rows
 from headrace_datasets.keys import STEEPEST
-from headrace_datasets.parameters import LOWEST_RATE, number, share, whole_number
+from headrace_datasets.parameters import LOWEST_RATE, explains_arguments, number, share, whole_number
 from headrace_datasets.randomness import stream, zipf
 
 SCHEMA = pa.schema({"ts": TIME, "ticket": pa.int64(), "item": pa.int64()})
@@ -31,6 +31,7 @@ MOST_ITEMS = 1_000_000
 HIGHEST_RATE = 10_000.0  # tickets that go on at the same time are held in memory
 
 
+@explains_arguments
 def store_sales(
     n: int = 1_000_000,
     seed: int = 7,

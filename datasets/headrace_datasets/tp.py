@@ -14,7 +14,7 @@ import pyarrow as pa
 from headrace_datasets.dataset import TIME, Dataset
 from headrace_datasets.events import BLOCK_ROWS, Columns, blocks, call_of, stream_of
 from headrace_datasets.keys import Access, Keys
-from headrace_datasets.parameters import whole_number
+from headrace_datasets.parameters import explains_arguments, whole_number
 from headrace_datasets.randomness import stream
 
 SCHEMA = pa.schema({"ts": TIME, "vehicle": pa.int64(), "segment": pa.int64(), "speed": pa.int64()})
@@ -25,6 +25,7 @@ HIGHEST_MPH = 100
 SPEEDS = 2  # random stream; `events` and `keys` have 0 and 1
 
 
+@explains_arguments
 def tp(
     n: int = 1_000_000,
     seed: int = 7,

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from headrace_datasets.arrivals import Clock, autoregressive, milliseconds_as_us
 from headrace_datasets.dataset import TIME, Dataset
-from headrace_datasets.parameters import rate_per_second, whole_number
+from headrace_datasets.parameters import explains_arguments, rate_per_second, whole_number
 from headrace_datasets.randomness import Choice, stream
 
 SCHEMA = pa.schema({"ts": TIME, "id": pa.int32(), "price": pa.int64(), "average": pa.int64()})
@@ -30,6 +30,7 @@ BLOCK_ROWS = 65_536
 BLOCKS, RATES, PRICES = 0, 1, 2  # random streams
 
 
+@explains_arguments
 def trades(n: int = 1_000_000, seed: int = 7, peak: float = 8_000.0) -> Dataset:
     """Made-up trades of ten stocks at a rate that changes abruptly.
 

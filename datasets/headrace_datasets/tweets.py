@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from headrace_datasets.arrivals import Clock, autoregressive, milliseconds_as_us
 from headrace_datasets.dataset import TIME, Dataset
-from headrace_datasets.parameters import rate_per_second, whole_number
+from headrace_datasets.parameters import explains_arguments, rate_per_second, whole_number
 from headrace_datasets.randomness import Choice, stream, zipf
 from headrace_datasets.words import compounds, pseudo_words, random_letters
 
@@ -79,6 +79,7 @@ ODD_TEXTS = (
 """Texts on which a tokeniser may differ from Python's `str.split`, and hashtags that are none."""
 
 
+@explains_arguments
 def tweets(n: int = 1_000_000, seed: int = 7, rate: float = 30.0) -> Dataset:
     """Made-up tweets with hashtags, Zipf words and bursts.
 

@@ -7,7 +7,9 @@ Oracle      The same rows from another path.
 Blind spot  Whether the rows resemble what they stand for: the other files of this folder.
 """
 
+import copy
 import itertools
+import pickle
 import subprocess
 import sys
 
@@ -16,6 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+import headrace_datasets
 from headrace_datasets import (
     Dataset,
     calls,
@@ -377,6 +380,37 @@ def test_bad_arguments(call, parts):
         call()
     for part in parts:
         assert part in str(caught.value)
+
+
+@pytest.mark.parametrize("function", headrace_datasets.__all__[1:])
+def test_an_argument_that_is_not_there(function):
+    with pytest.raises(TypeError, match=rf"^{function}\(nm=3\): there is no such argument; .*the arguments are .*\bn="):
+        getattr(headrace_datasets, function)(nm=3)
+
+
+def test_the_closest_name_is_named():
+    with pytest.raises(TypeError, match=r"^tweets\(nn=5\): .* did you mean n=\? the arguments are n=, seed=, rate=$"):
+        tweets(nn=5)
+    with pytest.raises(TypeError, match=r"such argument; the arguments are n=, seed=, rate=$"):
+        tweets(gate=5)  # which is not close to rate: it does not begin so
+    with pytest.raises(TypeError, match=r"tweets\(\) takes from 0 to 3 positional arguments but 4 were given"):
+        tweets(1, 2, 3, 4)
+    with pytest.raises(AttributeError, match=r"^a Dataset has no 'to_panda'; did you mean \.to_pandas\? its parts are \.name, "):
+        _ = tweets().to_panda
+    with pytest.raises(AttributeError, match=r"^a Dataset has no 'rows'; its parts are \.name, \.schema, \.batches, "):
+        _ = tweets().rows
+    assert not hasattr(tweets(), "_repr_html_") and tweets(n=5).__doc__ == Dataset.__doc__
+
+
+def test_a_dataset_is_read_by_what_reads_arrow():
+    data = joins(n=40_000)
+    assert pa.table(data).equals(data.to_arrow()) and pa.table(data).equals(data.to_arrow()), "again and again"
+    assert pa.table(data, schema=data.schema).schema == data.schema
+
+
+def test_copies_are_equal():
+    data = tweets(n=5)
+    assert pickle.loads(pickle.dumps(data)).to_arrow().equals(copy.copy(data).to_arrow())
 
 
 def test_numbers_of_numpy_are_numbers():

@@ -18,6 +18,7 @@ import headrace as hr
 from headrace.errors import InputError, SchemaError, UnsupportedTypeError
 from headrace.ingress import readers
 from headrace.ingress.readers import open_input
+from headrace_datasets import tweets
 
 TABLE = pa.table(
     {
@@ -131,6 +132,16 @@ def test_example_pandas_frames():
     zones = [pd.Timestamp("2020-01-01 12:00", tz="Europe/Paris"), pd.Timestamp("2020-01-01 12:00", tz="UTC")]
     (batch,) = open_input(pd.DataFrame({"ts": pd.Series(zones, dtype=object)}))
     assert [time.timestamp() for time in batch["ts"].to_pylist()] == [zone.timestamp() for zone in zones]
+
+
+def test_example_data_sets_again_and_again():
+    """They are tables to whatever reads Arrow's streams, and begin anew for each run."""
+    data = tweets(n=20_000, rate=10.0)
+    counts = hr.stream(data, event_time="ts").key_by("user").window("1h").aggregate(n=hr.count())
+    of_table = hr.stream(data.to_arrow(), event_time="ts").key_by("user").window("1h").aggregate(n=hr.count()).to_arrow()
+    assert of_table.num_rows > 0
+    for _ in range(2):
+        assert counts.to_arrow().equals(of_table)
 
 
 def test_example_missing_columns(sources):

@@ -343,7 +343,10 @@ def _open(source: Any, columns, batch_rows: int, name: str, schema: pa.Schema | 
     if type(source).__module__ == "pyarrow._dataset":
         return _open_dataset(source, columns, batch_rows, name)
     if not isinstance(source, pa.RecordBatchReader) and hasattr(source, "__arrow_c_stream__"):
-        source = pa.RecordBatchReader.from_stream(source)
+        first = pa.RecordBatchReader.from_stream(source)
+        if getattr(type(source), "is_replayable", False):  # it says so; of others nobody knows whether they begin anew
+            return open_stream(first.schema, lambda: pa.RecordBatchReader.from_stream(source), columns, name, True)
+        source = first
     if isinstance(source, pa.RecordBatchReader):
         return open_stream(source.schema, lambda: source, columns, name)
     if isinstance(source, Iterable) and not isinstance(source, (dict, set, bytes)):
