@@ -191,6 +191,7 @@ def test_example_nothing_is_left_behind(run):
         ({"stop_unwatched_after": 0}, "stop_unwatched_after"),
         ({"operator": "nobody"}, "operator='nobody'"),
         ({"layout": "large"}, "layout='large'"),
+        ({"laout": "full"}, r"^Dashboard\(laout='full'\): there is no such argument; did you mean layout=\?"),
     ],
 )
 def test_example_parameters(run, options, named):

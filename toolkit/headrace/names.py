@@ -152,13 +152,14 @@ the arguments are rows=, threads=
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
         signature = inspect.signature(function)
+        called = function.__qualname__.removesuffix(".__init__").rpartition(".")[2]  # a class is called by its own name
 
         @functools.wraps(function)
         def call(*args: P.args, **kwargs: P.kwargs) -> R:
             try:
                 signature.bind(*args, **kwargs)
             except TypeError as error:
-                raise _explained(function.__name__, signature, kwargs, meant, error) from None
+                raise _explained(called, signature, kwargs, meant, error) from None
             return function(*args, **kwargs)
 
         return call

@@ -17,6 +17,7 @@ from typing import Any
 import ipywidgets as w
 import numpy as np
 
+from headrace.names import explains_arguments
 from headrace_widgets.changes_table import ChangesTable
 from headrace_widgets.connection import Connection
 from headrace_widgets.controller_panel import ControllerPanel, with_clock
@@ -85,6 +86,7 @@ class Dashboard(LiveView):
     >>> dashboard.close()
     """
 
+    @explains_arguments()
     def __init__(
         self,
         run: Any,

@@ -13,6 +13,7 @@ from bokeh.models import ColumnDataSource, HoverTool, NumeralTickFormatter, Rang
 from bokeh.plotting import figure
 
 from headrace.errors import RunStoppedError
+from headrace.names import explains_arguments
 from headrace_widgets.connection import Connection
 from headrace_widgets.controls import make_controls
 from headrace_widgets.controls.burst import BurstControl
@@ -284,6 +285,7 @@ class SideBySide(LiveView):
         self._stop_runs()
 
 
+@explains_arguments(labels="names")
 def side_by_side(
     run_a: Any, run_b: Any, names: tuple[str, str] = ("VSN", "SN"), *,
     stop_unwatched_after: float | None = 300.0, refresh_s: float = 0.17,
