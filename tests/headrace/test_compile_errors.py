@@ -9,7 +9,9 @@ Cannot see  which line, for every kind of mistake: see tests/headrace/codegen/te
 import pickle
 import re
 import traceback
+from importlib.util import find_spec
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -66,6 +68,21 @@ def test_the_users_line_and_no_pages(function, call):
     assert "\x1b" not in error.compiler
     again = pickle.loads(pickle.dumps(error))
     assert (str(again), again.compiler) == (str(error), error.compiler)
+
+
+@pytest.mark.skipif(find_spec("scipy") is not None, reason="with it, the compiler stops at the arrays")
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda t: np.linalg.svd(np.ones((2, 2)))[1][0] * t.x,
+        lambda t: np.dot(np.ones(2), np.ones(2)) * t.x,
+        lambda t: (np.ones((2, 2)) @ np.ones(2))[0] * t.x,
+    ],
+)
+def test_linear_algebra_says_what_to_do_instead(function):
+    with pytest.raises(FunctionError, match=r"calls np\.linalg, np\.dot or @ on arrays.*: write the sums as loops, or") as caught:
+        STREAM.map(function, y="float64").to_arrow()
+    assert "scipy" not in str(caught.value) and caught.value.line == function.__code__.co_firstlineno
 
 
 def test_what_fails_on_a_tuple_has_nothing_of_the_compiler():

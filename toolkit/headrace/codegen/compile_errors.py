@@ -57,6 +57,11 @@ def _text_of(error: BaseException) -> str:
     rejected = re.findall(r"raised a specific error:\s*\w+: (.*)", text)
     if rejected:
         return rejected[-1].strip()
+    if re.search(r"scipy \S+ is required", text):  # which would not help: what these functions work on are arrays of their own
+        return (
+            "calls np.linalg, np.dot or @ on arrays, which are not compiled here: write the sums as loops, or compute the column"
+            " with NumPy before the stream"
+        )
     if "NRT required" in text:
         return "makes a list, set or array of its own, which it cannot here: write a loop, or min(a, b) and max(a, b) for sorted"
     attribute = re.search(r"Unknown attribute '(\w+)' of type Module\(<module '(\w+)'", text)
