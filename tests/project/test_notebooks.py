@@ -219,7 +219,7 @@ def test_example_reading_order():
 
 LIES = {
     "Overload: the lag grows": ("overload", {"to": 0.0}),
-    "and the thread is busy": ("overload", {"idle": 0.6}),
+    "and the thread is busy for more than half of the time": ("overload", {"idle": 0.6}),
     "Relief: the lag drains": ("relief", {"to": 1.9}),
     "Imbalance: one thread has the work": ("imbalance", {"shares": (0.5, 0.5)}),
     "and the lag grows, with two threads": ("imbalance", {"to": 0.0}),
