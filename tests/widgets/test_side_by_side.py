@@ -153,7 +153,7 @@ def test_example_both_have_one_clock():
 def test_example_what_is_no_pair_is_refused(runs):
     with pytest.raises(ValueError, match="two different names"):
         side_by_side(*runs, names=("a", "a"))
-    with pytest.raises(ArgumentError, match=r"^side_by_side\(nmes=\('a', 'b'\)\): there is no such argument; did you mean names="):
+    with pytest.raises(ArgumentError, match=r"^side_by_side\(nmes=\('a', 'b'\)\): .* did you mean names="):
         side_by_side(*runs, nmes=("a", "b"))
     with two_steps() as other, pytest.raises(ValueError, match="give two runs of one query"):
         side_by_side(runs[0], other)
