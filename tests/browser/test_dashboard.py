@@ -237,6 +237,30 @@ def test_example_pause_scrub_and_save(visit, folder):
     visit.look_at(saved, "saved-page")
 
 
+def test_example_layouts_by_their_buttons(visit):
+    panels = visit.dashboard.locator(".headrace-panel:visible")
+    for word, layout, line in (
+        ("Compact", "compact", "dashboard.arrange('compact')"),
+        ("Present", "present", "dashboard.present()"),
+        ("All", "full", "dashboard.arrange('full')"),
+    ):
+        visit.click_once(visit.button(word))
+        until(lambda of=f"headrace-{layout}": visit.dashboard.evaluate("(e, of) => e.classList.contains(of)", of), SLOW, word)
+        until(lambda line=line: line in visit.dashboard.inner_text(), SLOW, "the line of Python")
+        wanted = {"compact": 5, "present": 4}.get(layout)  # the key mapping is the fifth
+        until(lambda n=wanted: panels.count() == n if n else panels.count() > 5, SLOW, f"the plots of {word}")
+
+
+def test_example_axes_that_are_fitted(visit):
+    end = "(models) => models.throughput.end"
+    before = visit.bokeh(end)
+    visit.kernel.run("dashboard.plots._figures._ranges['throughput'].end *= 1.9")  # it shrinks by itself where half would do
+    until(lambda: visit.bokeh(end) == pytest.approx(1.9 * before), SLOW, "more room than it needs")
+    visit.click_once(visit.button("Fit axes"))
+    until(lambda: visit.bokeh(end) <= 1.5 * before, SLOW, "it begins anew from what is shown")
+    assert "dashboard.fit()" in visit.dashboard.inner_text()
+
+
 def test_example_dark_theme(visit):
     colour = """(models) => {
         const all = [...models.x.document._all_models.values()];
@@ -320,6 +344,20 @@ def test_example_restart_of_the_kernel(visit):
     visit.until_rows(5, 3 * SLOW)
     assert visit.kernel.ask("run.state") == "running"
     assert visit.dashboard.count() == 1
+
+
+def test_example_a_drawing_is_stepped_through(visit):
+    visit.run_new_cell("from headrace_widgets import diagrams\ndiagrams.gate()")
+    drawing = visit.page.locator(".hrd")
+    drawing.wait_for()
+    seen = "(all) => all.flatMap((one, i) => one.checkVisibility() ? [i + 1] : [])"
+    steps = drawing.locator("section")
+    assert steps.evaluate_all(seen) == [1]
+    for word, step in (("Next", 2), ("Next", 3), ("Prev", 2)):
+        steps.nth(steps.evaluate_all(seen)[0] - 1).get_by_text(word, exact=True).click()
+        until(lambda step=step: steps.evaluate_all(seen) == [step], SLOW, f"step {step}")
+    drawing.get_by_text("all steps").click()
+    until(lambda: steps.evaluate_all(seen) == [*range(1, steps.count() + 1)], SLOW, "all of them")
 
 
 def test_example_an_exception_in_a_worker_appears_in_the_view(visit):
