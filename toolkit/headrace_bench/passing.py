@@ -89,6 +89,13 @@ def pair_words(table: pa.Table) -> Any:
     return pairs.key_by(word).window(20_000, 10_000).aggregate("words", n=hr.sum("n"), most=hr.max("n"), pairs=hr.count())
 
 
+def frequent_pairs(table: pa.Table) -> Any:
+    """The same pairs, of which those that were there more than once are added up: a filter is between the two."""
+    pairs = _pairs(table)
+    again = pairs.filter(hr.col("n") > 1).key_by(*pairs.schema.names[1:3])
+    return again.window(20_000, 10_000).aggregate("sums", n=hr.sum("n"), most=hr.max("n"))
+
+
 def _row(name: str, query: Any, threads: int, repetitions: int, ways: dict[str, dict[str, str]]) -> Row:
     """Seconds from table to table by the first way, beside the second."""
     tables = [query.to_arrow(threads=threads, **way) for way in ways.values()]
@@ -116,6 +123,7 @@ def measure(full: bool, tiny: bool = False) -> list[Row]:
         ("pair count, sums by pair", pair_count, texts(tweets)),
         ("pair count, sums by word", pair_words, texts(tweets)),
         ("pair count, totals", pair_totals, texts(tweets)),
+        ("frequent pairs, sums by pair", frequent_pairs, texts(tweets)),
     ]
     rows_of = [_row(name, query(table), threads, repetitions, WAYS) for name, query, table in cases for threads in (1, 2)]
     for row in rows_of:

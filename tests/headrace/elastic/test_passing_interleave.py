@@ -2,7 +2,8 @@
 
 Property    readers get the rows of all instances in order of time, each instance's in
             its own order; a row reads as it was written; none comes before a
-            heartbeat's time that came earlier; nobody waits for ever
+            heartbeat's time that came earlier; nobody waits for ever. Where a filter leaves rows out, of those that
+            pass, and what was given and what was left out is counted as such
 Schedules   of the file's own text with the gate's (`interleave`), under both memory
             models: rings of two rows, a log of two records; instances that leave, join
             and come back at a barrier, while what they gave is not merged yet
@@ -12,9 +13,12 @@ Cannot see  memory weaker than x86's, as of the gates: tests/litmus
 
 # ruff: noqa: F821  (the names are the explored kernels')
 
+import itertools
+
 import pytest
 
 from gate_cases import LOG, READER, SOURCE, log_state
+from headrace.elastic.kept_rows_kernel import EQUAL
 from headrace.progress import END_OF_TIME, MIN_TIME
 from headrace.references import HEARTBEAT, ROW_MASK, SOURCE_SHIFT
 from interleave import TSO, Kernels, copied, exhaustive, find_failure, sampled
@@ -104,18 +108,40 @@ def take(o, g, reader, got, wrong, words):
             return
 
 
-PROGRAMS = (write, instance, change_instances, promise_only, write_and_wait, take)
+def write_together(o, me, primaries, most):
+    """An instance that publishes several results at once, as windows give them; what a full ring wants goes before."""
+    head = 0
+    for p in primaries:
+        slot = reserve_slot(o, me, head)
+        o.primary[me, slot] = p
+        head += 1
+        if head % most == 0:
+            publish(o, me, head, p, p)
+    publish(o, me, head, END_OF_TIME, END_OF_TIME)
+
+
+PROGRAMS = (write, instance, change_instances, promise_only, write_and_wait, write_together, take)
+
+
+def flags(kept):
+    """What stands for the address of a column that is 1 where a row of all rings is kept: a bit for each, above the offset."""
+    return sum(flag << 16 + i for i, flag in enumerate(itertools.chain.from_iterable(kept)))
+
+
+def flag_of(address, count):
+    """What is there."""
+    return [address >> 16 + (address >> 3 & 255) & 1]
 
 
 def kernels(*planted, where=PASSING):
     return Kernels(
         PASSING, LOG, SOURCE, READER, "headrace.memory.event_count", programs=PROGRAMS,
         shared={"primary", "ring_ts", "ring_ref", "out_ts", "out_ref"},
-        planted=[(where, old, new) for old, new in planted], given={"GO_ON": [0]},
+        planted=[(where, old, new) for old, new in planted], given={"GO_ON": [0], "view_i64": flag_of},
     )  # fmt: skip
 
 
-def case(k, sets, rows, promises, readers=1, capacity=2, idle=False, **sizes):
+def case(k, sets, rows, promises, readers=1, capacity=2, idle=False, kept=(), together=0, **sizes):
     """Epochs of the upstream operator.
 
     Parameters
@@ -128,6 +154,10 @@ def case(k, sets, rows, promises, readers=1, capacity=2, idle=False, **sizes):
         Of all, at the barrier behind each but the last.
     idle : bool
         Instance 0 of two only promises, and both end only when a row was read.
+    kept : list of list of int
+        Of each instance's ring, whether a filter keeps what is in each place; none: it keeps all, without looking.
+    together : int
+        There is one epoch, and so many rows are published at once.
     """
     instances = 1 + max(max(members) for members in sets)
     sizes = {"ring": 2, "log": 4, "bound": 2} | sizes
@@ -148,10 +178,13 @@ def case(k, sets, rows, promises, readers=1, capacity=2, idle=False, **sizes):
         list_words=[], list_head=[], list_tail=[],
     )  # fmt: skip
     template = k.PassingArrays(
-        gate=gate, rings=rings, sent=cells[:], told=[MIN_TIME] * instances, keys=[[] for _ in range(instances)], ids=[], known=[],
-        numbers=[], valid=[], latency=[[0] * 64 for _ in range(instances)], longest=cells[:], stop=[0],
+        gate=gate, rings=rings, sent=cells[:], kept_count=cells[:], left_count=cells[:], kept_row=ring() if kept else [],
+        comparisons=[[flags(kept), -1, 0, EQUAL, 1]] if kept else [], told=[MIN_TIME] * instances,
+        keys=[[] for _ in range(instances)], ids=[], known=[], numbers=[], valid=[], latency=[[0] * 64 for _ in range(instances)],
+        longest=cells[:], stop=[0],
     )  # fmt: skip
-    wanted = [[p for epoch in rows for p in epoch.get(r, [])] for r in range(instances)]
+    written = [[p for epoch in rows for p in epoch.get(r, [])] for r in range(instances)]
+    wanted = [[p for i, p in enumerate(each) if not kept or kept[r][i % capacity]] for r, each in enumerate(written)]
 
     def build():
         p = copied(template)
@@ -163,12 +196,18 @@ def case(k, sets, rows, promises, readers=1, capacity=2, idle=False, **sizes):
         threads = [k.instance(o, r, words, sets, rows, promises) for r in range(instances)]
         if idle:
             threads = [k.promise_only(o, 0, words, 5), k.write_and_wait(o, 1, words, rows[0][1])]
+        if together:
+            threads = [k.write_together(o, r, each, together) for r, each in enumerate(written)]
         threads += [k.take(o, p.gate, r, outs[r], wrong[r], words) for r in range(readers)]
 
         def check():
             for out, found in zip(outs, wrong, strict=True):
                 assert not found, f"wrong rows: {found}"
                 assert out == wanted, f"got {out}, written {wanted}"
+            if kept:
+                counted = list(zip(p.sent, p.kept_count, p.left_count, strict=True))
+                booked = [(len(all_), len(those), len(all_) - len(those)) for all_, those in zip(written, wanted, strict=True)]
+                assert counted == booked, f"books: {counted}, written and wanted {booked}"
 
         return threads, check
 
@@ -206,6 +245,32 @@ def many_rows(k, **sizes):
     return case(k, [[0, 1]], [{0: [1, 2, 3, 4], 1: [2]}], [], **{"ring": 4, "log": 16, "bound": 16, **sizes})
 
 
+LONG = {"capacity": 4, "ring": 4, "log": 16, "bound": 16}
+
+
+def few_gaps(k, **sizes):
+    """Rows that pass between others that do not, given to the gate when the ring is full, and at the end."""
+    return case(k, [[0, 1]], [{0: [1, 2, 3, 4, 5, 6, 7]}], [], kept=[[1, 0, 1, 1], [0, 0, 0, 0]], together=99, **LONG | sizes)
+
+
+def gaps(k, **sizes):
+    """The same of two, with promises in between; rows that pass are alone or two together, also over the end of the ring."""
+    rows = {0: [1, 2, 3, 4, 5, 6, 7, 8, 9], 1: [2, 3, 3, 6, 7]}
+    return case(k, [[0, 1]], [rows], [], kept=[[1, 0, 0, 1], [0, 1, 1, 0]], together=3, **LONG | sizes)
+
+
+def gaps_everywhere(k, **sizes):
+    """One whose rows all are left out finds its ring full like any other, and is not what the other one waits for."""
+    rows = {0: [1, 2, 3, 4, 5, 6], 1: [2, 3, 4, 5, 6, 7]}
+    return case(k, [[0, 1]], [rows], [], kept=[[0, 0, 0, 0], [1, 0, 1, 1]], together=5, **LONG | sizes)
+
+
+def gaps_and_changes(k, **sizes):
+    """Who has left is back, what it gave is not merged yet, and some of it is left out."""
+    rows = [{0: [3], 1: [1, 2, 3]}, {0: [4]}, {0: [5], 1: [5, 6, 7]}]
+    return case(k, [[0, 1], [0], [0, 1]], rows, [3, 4], kept=[[1, 0], [0, 1]], **sizes)
+
+
 # -- every schedule, and many --------------------------------------------------------------------------
 
 
@@ -216,7 +281,7 @@ def test_interleave_every_schedule_of_few_preemptions():
     assert exhaustive("passing", one_is_idle(k), preemptions=1, memory=TSO) > 100
 
 
-CASES = [two, one_for_the_other, one_joins, comes_back, one_is_idle, many_rows]
+CASES = [two, one_for_the_other, one_joins, comes_back, one_is_idle, many_rows, few_gaps, gaps, gaps_everywhere, gaps_and_changes]
 
 
 @pytest.mark.parametrize("count", [100, pytest.param(300, marks=pytest.mark.campaign)])
@@ -253,6 +318,34 @@ PLANTED = {
         "    if not send(p, me, head):\n        return\n    if promised >= END_OF_TIME:\n",
         "    if promised >= END_OF_TIME and not send(p, me, head):\n        return\n    if promised >= END_OF_TIME:\n",
         one_for_the_other, "wrong rows|got",
+    ),
+    "with gaps as many rows are unread as records are": (
+        "max(before, first_unread(p, me, unread))", "max(before, load_relaxed(p.sent, me * CELL) - unread)", few_gaps, WRONG,
+    ),
+    "the row of the earliest unread record is taken to be read": (
+        "p.kept_row[me, (kept - unread) &", "1 + p.kept_row[me, (kept - unread) &", few_gaps, WRONG,
+    ),
+    "the row of the record behind the earliest unread one is taken": (
+        "p.kept_row[me, (kept - unread) &", "p.kept_row[me, (kept - unread + 1) &", few_gaps, WRONG,
+    ),
+    "rows that follow each other are noted as the first of them": (
+        "= at + until\n", "= at + count\n", few_gaps, WRONG,
+    ),
+    "of more records unread than there are notes an old note is read": (
+        "    if unread > min(kept, p.rings.primary.shape[1]):\n", "    if unread > 999:\n", few_gaps, WRONG,
+    ),
+    "what is left out is counted as given": (
+        "            done += 1  # this one is left out\n", "            done += 1\n            kept += 1\n", few_gaps, "books: ",
+    ),
+    "what is left out is counted twice": (
+        "p.left_count, me * CELL, at + done - kept)", "p.left_count, me * CELL, at + count - kept + done)", few_gaps, "books: ",
+    ),
+    "what does not pass is given all the same": (
+        "        while until < count and is_kept(p.comparisons, p.valid, first_row + until):\n", "        while until < count:\n",
+        few_gaps, "got ",
+    ),
+    "of rows left out behind the last one given none is free": (
+        "    if unread == 0:\n        return load_relaxed(p.sent, me * CELL)\n", "", few_gaps, "deadlock",
     ),
 }  # fmt: skip
 

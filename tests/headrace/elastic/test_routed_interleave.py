@@ -214,8 +214,9 @@ def case(k, epochs, rows, promises, configs, owners, senders=1, capacity=2, size
         meter=[[0] * 16 for _ in range(senders)], membership=[0], list_words=[], list_head=[], list_tail=[],
     )  # fmt: skip
     template = k.PassingArrays(
-        gate=gate, rings=rings, sent=zeros(senders), told=[MIN_TIME] * senders, keys=[], ids=[], known=[], numbers=[], valid=[],
-        latency=[[0] * 64 for _ in range(senders)], longest=zeros(senders), stop=[0],
+        gate=gate, rings=rings, sent=zeros(senders), kept_count=[], left_count=[], kept_row=[], comparisons=[],
+        told=[MIN_TIME] * senders, keys=[], ids=[], known=[], numbers=[], valid=[], latency=[[0] * 64 for _ in range(senders)],
+        longest=zeros(senders), stop=[0],
     )  # fmt: skip
     wanted = sorted(row for epoch in rows for each in epoch.values() for row in each)
 

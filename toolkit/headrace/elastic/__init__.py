@@ -31,6 +31,7 @@ no state moves (STRETCH, Gulisano et al.).
 ``passing``          to the next operator without a collector: which results, and what stands for it
                      (``passing_kernel``: how each instance gives the next gate its own)
 ``passed_keys``      a key of some columns of the key before: ids of one for ids of the other
+``passed_steps``     steps between two operators that are done on the way (``kept_rows_kernel``)
 ``routed``           the same into a channel for each instance behind (``routing_kernel``)
 ``results``          from result records to rows: what operators with keys have in common
 ``measures``         what is measured, declared once

@@ -19,6 +19,12 @@ ROWS_FOLLOW = True
 
 """
 
+READS_SOME = """
+# Of each source an instance reads some rows.
+ROWS_FOLLOW = False
+
+"""
+
 SHARES_STATE = '''
 # The instances share the state.
 process_batch = process
@@ -32,7 +38,7 @@ def transfer(me, c, s, config, next_config, epoch):
 
 '''
 
-SHARING = READS_ALL + SHARES_STATE + '''
+_SHARES_LOG = SHARES_STATE + '''
 from headrace.elastic.instance_loop import SEEN
 
 
@@ -41,6 +47,10 @@ def tuples_before(g, l, row, start):
     """How many tuples of the merged input come before a record: all were read here."""
     return l[SEEN]
 '''
+
+SHARING = READS_ALL + _SHARES_LOG
+SHARING_WITH_GAPS = READS_SOME + _SHARES_LOG
+"""Where rows are left out on the way into the log."""
 
 _RECORDS = "me, g, c, o, x, s, l, buffer"
 _ENTRIES = (
@@ -127,7 +137,7 @@ def loop_source(gate: str) -> str:
     return "\n\n".join([waiting, loop, stubs_text(_ENTRIES, PROGRAM)])
 
 
-def build(operator_text: str, gate: str, name: str, debug: bool = False) -> Instance:
+def build(operator_text: str, gate: str, name: str, debug: bool = False, sharing: str = SHARING) -> Instance:
     """Return the instance of an operator that shares its state, reading a gate.
 
     Parameters
@@ -139,5 +149,7 @@ def build(operator_text: str, gate: str, name: str, debug: bool = False) -> Inst
         For readers of profiles.
     debug : bool
         Check bounds.
+    sharing : str
+        As of `Instance`.
     """
-    return Instance(operator_text, GATES[gate], name, debug=debug)
+    return Instance(operator_text, GATES[gate], name, sharing, debug)

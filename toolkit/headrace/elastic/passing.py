@@ -15,13 +15,18 @@ the gate takes only sums of what is never negative, which leave int64 in any ord
 Where both operators have a key, the gate may be a channel for each instance of the one behind, into which those before
 route what it owns (`gates.reader_queues_kernel`, `routed`): `Way.why_shared` says why not.
 
-Open: a step between the two (`filter`, `select`, `map`) has the results go through the collector. To apply it here:
+Steps between the two go along where they compute nothing (`passed_steps`): `select` that chooses and names columns, which are
+read where they were written, and `filter` by comparisons of them with constants, whose outcome is certain to be Arrow's. Each
+instance compares before it gives the gate a row (`kept_rows_kernel`), so there are gaps between the rows of a source: I1 of
+`passing_kernel` then goes by the numbers of the rows that were given; the operator behind must not take a source's rows for
+consecutive ones (ROWS_FOLLOW of `build` is False, as behind channels); the books count what is left out as filtered. Behind a
+filter no instance has a channel of its own: what is unread there is known by the places of a source's latest rows, all of
+which were sent. The keys of what is left out are live behind it all the same, as they have ids there.
 
-- a filter needs a predicate of a row, compiled for the columns where they lie and called by its address, as `take_results` is.
-  `passing_kernel.send` then gives the log runs of rows with gaps between them, and I1 no longer follows from how many of the
-  latest records are unread: `note_read` needs the row of the earliest of these, as `reader_queues_kernel.unread_rows` finds it
-  by its place; `PassedBooks` has to count what the gate was given, not how far the instance has come; and the operator behind
-  must not take the rows of a source for consecutive ones: ROWS_FOLLOW is False there, as behind channels (`routed`);
+Open: what computes, or is not certain (`passed_steps`), has the results go through the collector. To apply it here:
+
+- other conditions need a predicate of a row, compiled for the columns where they lie and called by its address, as
+  `take_results` is, in the place of `is_kept`;
 - what `select` and `map` compute needs an array, and one of validity, for each column, as long as the ring and written before A1;
 - a function of a user that fails does so in an instance's thread, which has no batch whose row the error could name.
 
@@ -55,6 +60,7 @@ What leaves the query always goes through a collector.
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -63,16 +69,19 @@ import pyarrow as pa
 from headrace.codegen.called import Bound
 from headrace.egress.rings import ELSEWHERE
 from headrace.elastic.aggregate.program import AggregateProgram
+from headrace.elastic.kept_rows_kernel import CONSTANT, HOLDS, IS_FLOAT, VALID, VALUES, WORDS
 from headrace.elastic.outlets import READER
 from headrace.elastic.passed_keys import PassedKeys
+from headrace.elastic.passed_steps import Between, between
 from headrace.elastic.passing_kernel import LATENCY_PARTS, PassingArrays
 from headrace.errors import ParameterError
 from headrace.gates.membership_kernel import NOTHING
 from headrace.ingress.store import CHUNK, FIRST_VALUE, KEYS, OFFSETS, TS, directory_width
 from headrace.memory.atomics import CELL
-from headrace.memory.cells import padded_cells, publish_cell, read_cells
+from headrace.memory.cells import padded_cells, publish_cell, read_cells, reserved
 from headrace.metrics.latency import LatencyHistogram
 from headrace.plan.nodes import Branch, OperatorNode
+from headrace.plan.steps import Step
 from headrace.progress import END_OF_TIME, MIN_TIME
 from headrace.runtime.sections import Books
 from headrace.workers import worker_kernel
@@ -100,6 +109,8 @@ class Way(NamedTuple):
     why_collected: str = ""
     why_shared: str = ""
     """Why all instances read one gate and none a channel of its own; "" if they read those."""
+    between: Between = Between({}, ())
+    """What is done to results that are passed on."""
 
 
 def way_in(program: Any, branches: list[Branch], options: ElasticOptions) -> Way:
@@ -129,7 +140,8 @@ def way_in(program: Any, branches: list[Branch], options: ElasticOptions) -> Way
     if why or passing == "collector":
         way = Way(None, why, why or 'passing="collector"')
     else:
-        way = Way(above, "", _why_shared(program, above, options))
+        middle = between(branches[0].steps, above.node.schema)
+        way = Way(above, "", _why_shared(program, above, middle, options), middle)
     if way.why_shared and options.channel(name) == READER:
         raise ParameterError(
             f'channel="reader": the instances of {name!r} have no channels of their own: {way.why_shared}; leave it out, or give'
@@ -138,7 +150,7 @@ def way_in(program: Any, branches: list[Branch], options: ElasticOptions) -> Way
     return way
 
 
-def _why_shared(program: Any, above: Any, options: ElasticOptions) -> str:
+def _why_shared(program: Any, above: Any, middle: Between, options: ElasticOptions) -> str:
     """Say why instances read one gate together, behind an operator that passes its results on."""
     channel = options.channel(program.node.name)
     if channel == "shared":
@@ -147,6 +159,8 @@ def _why_shared(program: Any, above: Any, options: ElasticOptions) -> str:
         return "it has no key, so no instance owns a result before another"
     if above.is_routed:
         return f"{above.name!r} reads such channels, so it has no one place where the senders can meet for a change"
+    if middle.conditions:
+        return f"a filter behind {above.name!r} leaves results out, and such channels know by their places how many are unread"
     if options.planned(program.node.name):
         return "a change is planned at a count of all its tuples, which no reader of some of them knows"
     if channel == "auto" and options.max_threads < _MANY_READERS:
@@ -179,24 +193,28 @@ def why_not(
     before = above.program
     if len(takers) > 1:
         return f"the results of {above.name!r} go to several places"
-    if branches[0].steps:
-        return "there are steps between the two, which take record batches"
+    middle = between(branches[0].steps, above.node.schema)
+    if middle.why_not:
+        return f"there are steps between the two, which take record batches: {middle.why_not}"
     if not isinstance(before, AggregateProgram) or before.list_fields:
         return f"{above.name!r} is no aggregate, or gives lists"
     if not isinstance(program, AggregateProgram):
         return "it is no aggregate"
-    has_no_ties = _has_no_ties(program, before)
+    has_no_ties = _has_no_ties(program, before, middle)
     if program.order_matters and not has_no_ties:
         return f"its results depend on the order of tuples of one time: {program.order_matters}"
-    if program.dictionary is not None and key_places(program, before) is None:
+    if program.dictionary is not None and key_places(program, before, middle) is None:
         return f"its key is not that of {above.name!r}, nor some of its columns"
     exact = exact_results(before)
-    for name in program.names:
+    for name in (*(middle.names[name] for name in program.names), *(condition.column for condition in middle.conditions)):
         if name not in exact:
             return f"column {name!r} is none of numbers or times that {above.name!r} has before its results are made columns"
+    times = before.node.schema.field(before.node.event_time).type
+    if middle.conditions and not _has_all_times(times):
+        return f"a filter is between the two, and a time that {times} has not is an error also of what it leaves out"
     if options.passing(program.node.name) == "auto" and not has_no_ties:
         for name, wanted in program.spec.aggregates:
-            if wanted.kind == "sum" and wanted.column not in above.never_negative:
+            if wanted.kind == "sum" and middle.names[wanted.column] not in above.never_negative:
                 return (
                     f"{name}={wanted!r} adds numbers that may be negative, so it could leave int64 on the way in one order"
                     f" of tuples of one time and not in another; if it never does, give"
@@ -205,18 +223,28 @@ def why_not(
     return ""
 
 
-def never_negative(program: Any, above: Any) -> frozenset[str]:
+def _has_all_times(kind: pa.DataType) -> bool:
+    """Whether a column of event times has all that kernels count with."""
+    return kind == pa.int64() or (pa.types.is_timestamp(kind) and kind.unit != "ns")
+
+
+def never_negative(program: Any, above: Any, steps: Sequence[Step]) -> frozenset[str]:
     """Give the results that are whole numbers and never negative, whatever comes in.
 
     Parameters
     ----------
     program : Program
     above : ElasticSection or None
-        Whose results it takes as they are.
+        Whose results it takes.
+    steps : sequence of Step
+        What is done to these.
     """
     if not isinstance(program, AggregateProgram):
         return frozenset()
-    given = above.never_negative if above is not None else _unsigned(program.given)
+    given = _unsigned(program.given)
+    if above is not None:
+        names = between(steps, above.node.schema).names
+        given |= {name for name, before in names.items() if before in above.never_negative}
     return frozenset(
         name
         for name, wanted in program.spec.aggregates
@@ -229,36 +257,37 @@ def _unsigned(schema: pa.Schema) -> frozenset[str]:
     return frozenset(f.name for f in schema if pa.types.is_unsigned_integer(f.type) and f.type.bit_width < 64)
 
 
-def key_places(program: AggregateProgram, before: AggregateProgram) -> list[int] | None:
+def key_places(program: AggregateProgram, before: AggregateProgram, middle: Between) -> list[int] | None:
     """Which key columns of the operator before the key of one is made of, a value of each; None if it is not."""
     if before.dictionary is None or program.multi_key:
         return None
     found = []
     for key in program.spec.keys:
-        (name,) = key.columns
+        (column,) = key.columns
+        name = middle.names[column]
         if name not in before.key_names:
             return None
         found.append(list(before.key_names).index(name))
     return found
 
 
-def _is_same_key(program: AggregateProgram, before: AggregateProgram) -> bool:
+def _is_same_key(program: AggregateProgram, before: AggregateProgram, middle: Between) -> bool:
     """Whether the ids of one's keys may stand for the other's: equal columns, each with one value and never null."""
     if before.dictionary is None or program.dictionary is None or program.dictionary.kinds != before.dictionary.kinds:
         return False
-    return key_places(program, before) == list(range(len(before.key_names)))
+    return key_places(program, before, middle) == list(range(len(before.key_names)))
 
 
-def passed_keys(program: AggregateProgram, before: AggregateProgram) -> PassedKeys | None:
+def passed_keys(program: AggregateProgram, before: AggregateProgram, middle: Between) -> PassedKeys | None:
     """Set up ids for keys of an operator to which results are passed on; None where those of the one before may stand."""
-    places = key_places(program, before)
-    if places is None or _is_same_key(program, before) or program.dictionary is None or before.dictionary is None:
+    places = key_places(program, before, middle)
+    if places is None or _is_same_key(program, before, middle) or program.dictionary is None or before.dictionary is None:
         return None
-    types = [before.node.schema.field(key.columns[0]).type for key in program.spec.keys]
+    types = [before.node.schema.field(middle.names[key.columns[0]]).type for key in program.spec.keys]
     return PassedKeys(before.dictionary, program.dictionary, places, types, before.id_capacity)
 
 
-def _has_no_ties(program: AggregateProgram, before: AggregateProgram) -> bool:
+def _has_no_ties(program: AggregateProgram, before: AggregateProgram, middle: Between) -> bool:
     """Whether no two results of one key have the same time, for a program that has that key, in any order of its columns.
 
     A key has one result per window, of the instance that owns it when the window expires, and windows end at different
@@ -266,7 +295,7 @@ def _has_no_ties(program: AggregateProgram, before: AggregateProgram) -> bool:
     """
     if program.dictionary is None or before.spec.window.zone is not None:
         return False
-    return set(key_places(program, before) or ()) == set(range(len(before.key_names)))
+    return set(key_places(program, before, middle) or ()) == set(range(len(before.key_names)))
 
 
 class Exact(NamedTuple):
@@ -335,7 +364,7 @@ class PassedBooks(Books):
 
     @property
     def added(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
-        return self._passed.sent
+        return self._passed.kept
 
     @added.setter
     def added(self, rows: int) -> None:  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -343,10 +372,19 @@ class PassedBooks(Books):
 
     @property
     def adding(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
-        return max(0, self._passed.rows - self._passed.sent)
+        left_out = self._passed.left_out  # first: with `added` it is to be no less than what the gate was given by now
+        return max(0, self._passed.rows - left_out - self._passed.kept)
 
     @adding.setter
     def adding(self, rows: int) -> None:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """The instances count."""
+
+    @property
+    def filtered(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return self._passed.left_out
+
+    @filtered.setter
+    def filtered(self, rows: int) -> None:  # pyright: ignore[reportIncompatibleVariableOverride]
         """The instances count."""
 
 
@@ -391,6 +429,19 @@ def _why_null(field: Exact) -> tuple[str, str]:
     return field.known, field.value if field.skips_nan else ""
 
 
+def _comparisons(section: Any, middle: Between, nulls: list[tuple[str, str]]) -> np.ndarray:
+    """int64[comparisons, WORDS]: what results have to pass, as `kept_rows_kernel` reads it; nulls are where `valid` says."""
+    exact, found = exact_results(section.program), np.zeros((len(middle.conditions), WORDS), np.int64)
+    for words, condition in zip(found, middle.conditions, strict=True):
+        field = exact[condition.column]
+        values = getattr(section.state, field.value)
+        assert values.dtype == (np.float64 if condition.is_float else np.int64), f"{condition.column!r} is kept as {values.dtype}"
+        words[VALUES] = values.ctypes.data
+        words[VALID] = nulls.index(_why_null(field)) if field.known else -1
+        words[IS_FLOAT], words[HOLDS], words[CONSTANT] = condition.is_float, condition.holds, condition.constant
+    return found
+
+
 class Passed:
     """What a section asks of its collector, of one without: counts, and how far time has come.
 
@@ -406,14 +457,21 @@ class Passed:
         out, gate, state = section.out, following.gate, section.state
         instances, capacity = out.primary.shape
         reads_keys = following.dictionary is not None
-        fields = self._fields(section, following)
-        nulls = list(dict.fromkeys(_why_null(field) for field in fields if field.known))
+        exact, middle = exact_results(section.program), following.way.between
+        fields = [exact[middle.names[name]] for name in following.program.names]
+        looked_at = [*fields, *(exact[condition.column] for condition in middle.conditions)]
+        nulls = list(dict.fromkeys(_why_null(field) for field in looked_at if field.known))
         told = padded_cells(instances)
         told[:] = MIN_TIME
+        self._has_gaps = bool(middle.conditions)
         self.arrays = PassingArrays(
             gate=gate,
             rings=out,
             sent=padded_cells(instances),
+            kept_count=padded_cells(instances),
+            left_count=padded_cells(instances),
+            kept_row=reserved(instances * capacity * self._has_gaps, np.int64).reshape(instances, -1),
+            comparisons=_comparisons(section, middle, nulls),
             told=told,
             keys=following.passed_keys(instances, capacity),
             ids=np.zeros(0, np.int32) if following.key_ids is None else following.key_ids.ids,
@@ -445,11 +503,6 @@ class Passed:
         publish_cell(words, ELSEWHERE + 1, addresses[1])
         publish_cell(words, ELSEWHERE, addresses[0])
 
-    @staticmethod
-    def _fields(section: Any, following: Any) -> list[Exact]:
-        exact = exact_results(section.program)
-        return [exact[name] for name in following.program.names]
-
     def begin(self, members: tuple[int, ...]) -> None:
         """These are the first sources; before anything runs."""
         gate = self.arrays.gate
@@ -465,8 +518,18 @@ class Passed:
 
     @property
     def sent(self) -> int:
-        """Of them, those that the gate has taken."""
+        """Of them, those that the gate has taken, or that are left out."""
         return int(read_cells(self.arrays.sent).sum())
+
+    @property
+    def kept(self) -> int:
+        """Of them, those that the gate has taken."""
+        return int(read_cells(self.arrays.kept_count).sum()) if self._has_gaps else self.sent
+
+    @property
+    def left_out(self) -> int:
+        """Of them, those that a filter has left out."""
+        return int(read_cells(self.arrays.left_count).sum())
 
     @property
     def unreleased(self) -> int:
@@ -494,8 +557,11 @@ class Passed:
         keys, capacity = self.arrays.keys, self.arrays.rings.primary.shape[1]
         if not keys.size:
             return np.zeros(0, np.int32)
-        ends = read_cells(self.arrays.sent).tolist()
+        ends = read_cells(self.arrays.kept_count if self._has_gaps else self.arrays.sent).tolist()
         places = [np.arange(max(0, end - _LATEST), end) & (capacity - 1) for end in ends]
+        if self._has_gaps:
+            numbers = read_cells(self.arrays.kept_row, 1)
+            places = [numbers[r, at] & (capacity - 1) for r, at in enumerate(places)]
         return np.concatenate([keys[r, at] for r, at in enumerate(places)])
 
 

@@ -11,8 +11,15 @@ know where results go, so they are compiled once for both ways, and this file on
 
 State       the gate's (`merged_log_kernel`); per instance r of its ring WRITTEN[r] =
             HEAD[r] rows written, FREED[r] = TAIL[r] of them read by all readers for
-            certain; SENT[r] of them given to the gate; rows [r, i % capacity]
+            certain; SENT[r] of them given to the gate, or left out by a filter; rows
+            [r, i % capacity]. With a filter KEPT_COUNT[r] + LEFT_COUNT[r] = SENT[r], and
+            the number k of those given is row KEPT_ROW[r, k % capacity]
 Invariants  I1  FREED[r] <= rows read by all <= SENT[r] <= WRITTEN[r] <= FREED[r] + capacity
+                with a filter: of U records that may be unread (F1) at most U are rows, the
+                last ones given, so all before row KEPT_ROW[r, KEPT_COUNT[r] - U] is read or
+                left out. KEPT_ROW has that one while U <= capacity, and it is one if
+                U <= KEPT_COUNT[r]; else there are others' records among these, and nothing
+                is known but what was before. Where U is 0, all of SENT[r] is free
             I2  only instance r stores WRITTEN[r], SENT[r], FREED[r] and, while it is a
                 source, MARK[r] of the gate; a thread that changes the members may, while r is parked
             I3  all that an instance has promised at a barrier is promised at the gate
@@ -36,7 +43,7 @@ Source      STRETCH, section 7: TB_out, whose sources are the instances, added a
             with them. Differs: content orders no ties, so only operators follow whose
             results do not depend on these, or that see none of them by
             key (`passing`).
-Checked     tests/headrace/elastic/test_passing_interleave.py, test_passing.py
+Checked     tests/headrace/elastic/test_passing_interleave.py, test_passing.py, test_passing_filter.py
 """
 
 from __future__ import annotations
@@ -47,6 +54,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from headrace.egress.rings import FOR_ROOM, FOR_ROWS, OutArrays
+from headrace.elastic.kept_rows_kernel import is_kept
 from headrace.gates.membership_kernel import (
     SOURCES_WAITING,
     SPACE_EVENT,
@@ -88,6 +96,10 @@ class PassingArrays(NamedTuple):
     gate: Any  # the next operator's: LogArrays, or ReaderQueues
     rings: OutArrays  # the rings, with `tail` for FREED
     sent: np.ndarray
+    kept_count: np.ndarray  # per instance, where a filter leaves some out: how many of those it has sent the gate was given
+    left_count: np.ndarray  # per instance: how many it was not
+    kept_row: np.ndarray  # int64[instances, capacity]: the numbers of those it was given; of no size where it is all of them
+    comparisons: np.ndarray  # int64[comparisons, WORDS], of `kept_rows_kernel`: what rows have to pass
     told: np.ndarray  # per instance: the latest heartbeat
     keys: np.ndarray  # int32[instances, capacity]: `a` as the next operator reads it; [instances, 0] where it does not
     ids: np.ndarray  # int32[ids]: of an id of a key here, that of its key behind; of no size where these are the same
@@ -146,6 +158,39 @@ def give_waiting(p, me, slot, count):
 
 
 @kernel
+def give(p, me, slot, count):
+    """Give the gate rows. How many it took; fewer when stopped."""
+    taken = add(p.gate, me, p.rings.primary[me], slot, count, slot)  # A2
+    if taken < count:
+        taken += give_waiting(p, me, slot + taken, count - taken)
+    return taken
+
+
+@kernel(seldom=True)
+def give_kept(p, me, at, slot, count):
+    """Give the gate those of `count` rows from number `at` on that pass. With how many it is through; fewer when stopped."""
+    capacity = p.rings.primary.shape[1]
+    first_row = me * capacity + slot
+    kept = load_relaxed(p.kept_count, me * CELL)
+    done = 0
+    while done < count:
+        until = done
+        while until < count and is_kept(p.comparisons, p.valid, first_row + until):
+            p.kept_row[me, (kept + until - done) & (capacity - 1)] = at + until
+            until += 1
+        taken = give(p, me, slot + done, until - done) if until > done else 0
+        kept += taken
+        store_release(p.kept_count, me * CELL, kept)
+        done += taken
+        if done < until:
+            break
+        if done < count:
+            done += 1  # this one is left out
+    store_release(p.left_count, me * CELL, at + done - kept)
+    return done
+
+
+@kernel
 def send(p, me, head):
     """Give the gate all rows before number `head`. False when stopped."""
     at = load_relaxed(p.sent, me * CELL)
@@ -154,14 +199,26 @@ def send(p, me, head):
         slot = at & (capacity - 1)
         count = min(head - at, capacity - slot)
         ready_rows(p, me, slot, count)  # A1
-        taken = add(p.gate, me, p.rings.primary[me], slot, count, slot)  # A2
-        if taken < count:
-            taken += give_waiting(p, me, slot + taken, count - taken)
-        at += taken
+        done = give(p, me, slot, count) if p.comparisons.size == 0 else give_kept(p, me, at, slot, count)
+        at += done
         store_release(p.sent, me * CELL, at)
-        if taken < count:
+        if done < count:
             return False
     return True
+
+
+@kernel(seldom=True)
+def first_unread(p, me, unread):
+    """The number of the first row that may be unread, where so many of the latest records may be, and some rows are none.
+
+    Of the rows given at most as many are unread; what is left out before the first of them is nobody's.
+    """
+    kept = load_relaxed(p.kept_count, me * CELL)
+    if unread == 0:
+        return load_relaxed(p.sent, me * CELL)
+    if unread > min(kept, p.rings.primary.shape[1]):
+        return np.int64(0)  # others' records, and heartbeats, are among them: this says nothing
+    return p.kept_row[me, (kept - unread) & (p.rings.primary.shape[1] - 1)]
 
 
 @kernel(inline=True)
@@ -171,7 +228,10 @@ def note_read(p, me):
     unread = unread_rows(p.gate, me)  # F1
     if unread < 0:
         return before  # members change just now
-    freed = max(before, load_relaxed(p.sent, me * CELL) - unread)
+    if p.comparisons.size == 0:
+        freed = max(before, load_relaxed(p.sent, me * CELL) - unread)
+    else:
+        freed = max(before, first_unread(p, me, unread))
     store_release(p.rings.tail, me * CELL, freed)
     return freed
 

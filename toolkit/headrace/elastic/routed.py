@@ -31,12 +31,9 @@ _KERNELS = reader_queues_kernel.__name__
 _LEAST_SHARE = 1024
 """Tuples that each queue takes at least of what a gate is allowed: with many threads there are as many queues squared."""
 
-_SHARING = build.SHARES_STATE + '''
+_SHARING = build.READS_SOME + build.SHARES_STATE + '''
 from headrace.elastic.instance_loop import SEEN
 from headrace.gates.reader_queues_kernel import tuples_passed
-
-# Of each source an instance reads some rows.
-ROWS_FOLLOW = False
 
 
 @kernel

@@ -65,13 +65,13 @@ class ElasticSection(GatedSection):
                 f" out, or give a dict of the operators that do not"
             )
         self.above: ElasticSection | None = way.above
-        before = branches[0].origin if len(branches) == 1 and not branches[0].steps else None
+        before = branches[0].origin if len(branches) == 1 else None
         taken = options.sections.get(before.name) if isinstance(before, OperatorNode) else None
-        self.never_negative = never_negative(self.program, taken)
+        self.never_negative = never_negative(self.program, taken, branches[0].steps)
         self.key_ids: PassedKeys | None = None
         """Ids of its keys by those of the operator before, which has others."""
         if self.above is not None and self.program.dictionary is not None:
-            self.key_ids = passed_keys(self.program, self.above.program)
+            self.key_ids = passed_keys(self.program, self.above.program, way.between)
             if self.key_ids is None:
                 self.program.dictionary = self.above.dictionary
         self.dictionary = self.program.dictionary
@@ -234,7 +234,8 @@ class ElasticSection(GatedSection):
                     touch(array.reshape(-1)[: CACHE_LINE // array.itemsize])
 
     def _build(self) -> build.Instance:
-        return build.build(self.program.text(), self.options.gate, self._kind, debug=self.options.debug)
+        sharing = build.SHARING_WITH_GAPS if self.way.between.conditions else build.SHARING
+        return build.build(self.program.text(), self.options.gate, self._kind, self.options.debug, sharing)
 
     @property
     def _kind(self) -> str:

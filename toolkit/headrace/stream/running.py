@@ -124,10 +124,12 @@ class Runnable(Summarised):
             How the results of the operator before get to an operator; the results of the query are the same. "collector":
             one thread orders the results of all its instances and makes Arrow columns of them, which are encoded again.
             "gate": each instance is a source of the next operator's gate, which reads the results where they were written:
-            for aggregates that follow one aggregate without steps in between, have its key, one of some of its columns,
-            or none, and read its numbers and times, of any type, but no means, strings and lists. With the same key, its
-            columns in any order (and windows before that are not of local days), they may be any, as a key has one result
-            at a time; others must not depend on the order of tuples (see `input_order`). All else is an error with the
+            for aggregates that follow one aggregate, have its key, one of some of its columns, or none, and read its numbers
+            and times, of any type, but no means, strings and lists. With the same key, its columns in any order (and windows
+            before that are not of local days), they may be any, as a key has one result at a time; others must not depend on
+            the order of tuples (see `input_order`). In between there may be `select` that chooses and renames columns, and
+            `filter` by comparisons of int64 and float64 results with constants of their type, joined by ``&``; keys that it
+            leaves out count for `max_keys` behind it all the same. All else is an error with the
             reason. "auto" (the default): through the gate where that is possible, and sums of those others are of what is
             never negative, such as counts: whether one of either sign leaves int64 on the way, which is an error, may
             depend on the order of equal times. ``run["name"].takes`` says which it is, and why.
@@ -137,10 +139,10 @@ class Runnable(Summarised):
             What the instances of an operator read, where results are passed to it through the gate. "shared": one gate,
             of which each instance reads all and takes what it owns. "reader": a channel for each instance (Viper), into which
             the instances before route what it owns, so that none reads what is another one's; for operators with a key, of
-            which no change is planned (`reconfigure=`), and which are not behind one that reads such channels. A change is then
-            put into force where the senders meet, so it waits for their input as well as for its own. All else is an error
-            with the reason. "auto" (the default): "reader" where that is possible and there may be 16 instances or more; for
-            fewer "shared" costs less. The results are the same. ``run["name"].takes`` says which it is;
+            which no change is planned (`reconfigure=`), and which are behind no filter and none that reads such channels. A
+            change is then put into force where the senders meet, so it waits for their input as well as for its own. All else
+            is an error with the reason. "auto" (the default): "reader" where that is possible and there may be 16 instances or
+            more; for fewer "shared" costs less. The results are the same. ``run["name"].takes`` says which it is;
             ``headrace bench passing`` has both.
         scheme, sharing, punctuation, max_delay, max_operations, unsafe
             Of transactions: how they are kept in order ("chains", "lock", "mvlk", "partition", "serial", "speculative",
