@@ -128,12 +128,12 @@ class Runnable(Summarised):
             and times, of any type, but no means, strings and lists. With the same key, its columns in any order (and windows
             before that are not of local days), they may be any, as a key has one result at a time; others must not depend on
             the order of tuples (see `input_order`). In between there may be `select` that chooses and renames columns, and
-            `filter` by comparisons of int64 and float64 results with constants of their type, joined by ``&``; keys that it
-            leaves out count for `max_keys` behind it all the same. All else is an error with the
-            reason. "auto" (the default): through the gate where that is possible, and sums of those others are of what is
-            never negative, such as counts: whether one of either sign leaves int64 on the way, which is an error, may
-            depend on the order of equal times. ``run["name"].takes`` says which it is, and why.
-            ``headrace bench passing`` measures what it brings.
+            `filter` by comparisons of int64 and float64 results with constants of their type, joined by ``&``; keys of what it
+            leaves out count for `max_keys` behind it all the same. All else is an error with the reason. "auto" (the default):
+            through the gate where that is possible, where sums of those others are of what is never negative, such as counts
+            (whether one of either sign leaves int64 on the way, which is an error, may depend on the order of equal times), and
+            where no `max_keys` is given for an operator with a key behind a filter. ``run["name"].takes`` says which it is, and
+            why. ``headrace bench passing`` measures what it brings.
             What leaves the query always goes through a collector.
         channel : {"reader", "shared", "auto"}, or dict of operator name to one
             What the instances of an operator read, where results are passed to it through the gate. "shared": one gate,
