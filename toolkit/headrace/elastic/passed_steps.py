@@ -2,8 +2,9 @@
 
 A column that is chosen, under whatever name, is read where it was written. A filter is one comparison of a column with a number,
 or several with `&` between them. It means what it means to Arrow (`headrace.expressions`), which is certain for few types only:
-int64 with whole numbers of int64, compared as they are, and float64 with numbers as float64, where NaN equals nothing and -0.0
-is 0.0. Narrower types, times, and whole numbers beside floats are left to Arrow, as is all else.
+columns of int64 with whole numbers of int64, compared as they are, and columns of float64 with numbers, whole ones rounded to
+float64, where NaN equals nothing and -0.0 is 0.0. Narrower types, times, and columns of int64 beside floats are left to Arrow, as
+is all else.
 """
 
 from __future__ import annotations
