@@ -269,10 +269,9 @@ def test_example_keys_of_rows_left_out_count_where_the_gate_is_asked_for_and_onl
     of_all = passing.window(600).aggregate("lower", n=hr.sum("n"))
     with pytest.raises(OverflowInputError, match="max_keys"):
         query.to_arrow(**GATE, max_keys=100)
-    limit = {"max_keys": 100}
-    why = "collector: max_keys=100 is given, and keys of what a filter leaves out would count"
-    for wanted, options, way in ((query, limit, why), (query, {}, "gate: "), (of_all, limit, "gate: ")):
-        with wanted.start(**options) as run:
+    why = "collector: keys of what a filter leaves out would take memory behind it, too, and count for max_keys"
+    for wanted, way in ((query, why), (of_all, "gate: ")):
+        with wanted.start(max_keys=100) as run:
             assert run.wait(HANG_S)
             assert run["lower"].takes.startswith(way), run["lower"].takes
         assert sum(run.to_arrow()["n"].to_pylist()) == 12
@@ -379,15 +378,15 @@ def test_agree_results_of_every_kind_that_is_compared():
 
 
 @pytest.mark.logic
-def test_example_by_itself_a_filter_goes_through_the_gate():
+def test_example_by_itself_a_filter_goes_through_the_gate_where_no_key_is_behind():
     above = upper(drawn_table(random.Random(1))).filter((hr.col("n") > 1) & (hr.col("latest") <= 2))
-    for below in (per_key, totals):
-        with below(above).start(threads=2, max_threads=16) as run:
+    for below, options in ((per_key, GATE), (totals, {})):
+        with below(above).start(threads=2, max_threads=16, **options) as run:
             assert run.wait(HANG_S)
             takes = run["lower"].takes
             assert takes.startswith("gate: each instance of 'upper' passes its results on; one channel for all: "), takes
     with pytest.raises(ParameterError, match="a filter behind 'upper' leaves results out"):
-        per_key(above).start(channel="reader")
+        per_key(above).start(**GATE, channel="reader")
 
 
 COL = hr.col

@@ -167,11 +167,6 @@ class ElasticOptions:
                 f'input_order="arrival" with gate={self.gate!r}: a skip list is sorted by what it is; leave one of them out'
             )
 
-    @property
-    def limits_keys(self) -> bool:
-        """Whether `max_keys` was given, and not left at what memory allows as a rule."""
-        return self.max_keys != DEFAULT_MAX_KEYS
-
     def takes_as_they_come(self, operator: str, sources: int) -> bool:
         """Whether an operator is to take tuples as they come; those of one source come in order."""
         return sources > 1 and self._input_order.get(operator, self._input_order.get(None, "merged")) == "arrival"

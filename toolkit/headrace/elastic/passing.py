@@ -21,9 +21,9 @@ instance compares before it gives the gate a row (`kept_rows_kernel`), so there 
 `passing_kernel` then goes by the numbers of the rows that were given; the operator behind must not take a source's rows for
 consecutive ones (ROWS_FOLLOW of `build` is False, as behind channels); the books count what is left out as filtered. Time goes
 on by heartbeats, whatever is left out. Behind a filter no instance has a channel of its own: what is unread there is known by
-the places of a source's latest rows, all of which were sent. The keys of what is left out are live behind it all the same, as
-they have ids there. So where `max_keys` is given, and the operator behind has a key, only who asks for the gate gets it:
-through a collector that operator would never hear of these keys, and the limit might be enough.
+the places of a source's latest rows, all of which were sent. The keys of what is left out stay live behind it all the same,
+until the windows of both operators are over, as they have ids there; through a collector the operator behind never hears of
+them, takes no memory for them, and `max_keys` may be enough. So where that operator has a key, the gate has to be asked for.
 
 Open: what computes, or is not certain (`passed_steps`), has the results go through the collector. To apply it here:
 
@@ -33,8 +33,9 @@ Open: what computes, or is not certain (`passed_steps`), has the results go thro
 - a function of a user that fails does so in an instance's thread, which has no batch whose row the error could name.
 
 `flat_map`, which makes rows, would need a ring of its own. Keys of what is left out would be let go with the windows before, if
-who gives the gate a row noted its time by key, as instances do in HELD of `ingress.ordered_texts`, and `KeyDictionary.recycle`
-took that for the last use behind; the keys of both operators' windows may still be more than `max_keys` of either.
+the instance that gives the gate a row noted its time by key, as instances do in HELD of `ingress.ordered_texts`, and
+`KeyDictionary.recycle` took that for the last use behind; the keys of both operators' windows may still be more than `max_keys`
+of either.
 
 None of this is enough for the query of the Viper paper's Figure 1 (`headrace.apps.tolls`), where a filter is between the two,
 too: its first operator is a custom one, and the next one has another key.
@@ -219,10 +220,10 @@ def why_not(
         return f"a filter is between the two, and a time that {times} has not is an error also of what it leaves out"
     if options.passing(program.node.name) != "auto":
         return ""
-    if middle.conditions and program.dictionary is not None and options.limits_keys:
+    if middle.conditions and program.dictionary is not None:
         return (
-            f"max_keys={options.max_keys} is given, and keys of what a filter leaves out would count behind it, too; if there is"
-            f" room for all keys of both operators' windows, give passing={{{program.node.name!r}: 'gate'}}, which is faster"
+            f"keys of what a filter leaves out would take memory behind it, too, and count for max_keys; if there is room for all"
+            f" keys of the windows of both operators, give passing={{{program.node.name!r}: 'gate'}}, which is faster"
         )
     if not has_no_ties:
         for name, wanted in program.spec.aggregates:

@@ -132,7 +132,7 @@ class Runnable(Summarised):
             leaves out count for `max_keys` behind it all the same. All else is an error with the reason. "auto" (the default):
             through the gate where that is possible, where sums of those others are of what is never negative, such as counts
             (whether one of either sign leaves int64 on the way, which is an error, may depend on the order of equal times), and
-            where no `max_keys` is given for an operator with a key behind a filter. ``run["name"].takes`` says which it is, and
+            where no filter is before an operator with a key. ``run["name"].takes`` says which it is, and
             why. ``headrace bench passing`` measures what it brings.
             What leaves the query always goes through a collector.
         channel : {"reader", "shared", "auto"}, or dict of operator name to one
