@@ -114,7 +114,7 @@ def test_example_generated_text():
                 out_count[0] += 1  # user_update:6"""
     )
     assert generated.reads == {"state": ("chars", "total"), "t": ("chars",)}
-    assert generated.writes == {"state": ("chars", "total")}
+    assert generated.writes == {"state": ("chars", "total"), "emit": ("chars", "total")}
     assert generated.expression is None
     assert generated.signature.startswith("user_update(slot, row, ")
     first = longest.__code__.co_firstlineno

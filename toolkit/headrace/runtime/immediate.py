@@ -1,7 +1,7 @@
 """Controls that take effect at once, since nothing in the stream has to be waited for: a batch size, a schedule.
 
-For a section of your own: those of the engines here all change at a boundary of the stream. `tests/support/two_stages.py`
-shows the use.
+For a section of your own: those of the engines here all change at a boundary of the stream. The second engine of
+`tests/headrace/runtime/test_second_engine.py` shows the use.
 """
 
 from __future__ import annotations
