@@ -49,7 +49,8 @@ from headrace.windows import NANOSECONDS
 from headrace.workers.pool import WorkerPool
 from headrace.workers.worker_kernel import spins_for
 
-STOP_SECONDS = 2.0
+STOP_SECONDS = 10.0
+"""Of which threads need a hundredth; where much other work waits for the cores, one of ours may be without for seconds."""
 CHECKPOINT_SECONDS = 30.0
 """What is being written to a disk may take longer than threads need to stop."""
 STOPPED = "stop() was called"
