@@ -292,6 +292,7 @@ def test_event_time_that_is_computed():
     assert stream.select("k", ts="ts").to_arrow()["ts"].to_pylist() == [1, 2, 12]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("threads", [1, 3])
 def test_integer_sum_that_overflows(threads):
     table = pa.table({"ts": [1, 2, 3], "v": [2**62, 2**62, -(2**62)]})

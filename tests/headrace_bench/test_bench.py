@@ -275,6 +275,7 @@ def test_oracle_order_of_the_gate():
     assert gate.expected_fold(times) % 2**64 == folded
 
 
+@pytest.mark.slow
 def test_example_wrong_results_are_noticed():
     case = reconfigure.band_join(2000, window=200)
     case.results = (case.results[0] + 1, case.results[1])

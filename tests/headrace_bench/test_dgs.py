@@ -45,6 +45,7 @@ def test_example_one_other_value_is_not_the_same():
     assert not dgs_apps.same(SimpleNamespace(table=table.slice(1)), expected)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("order", ["events", "none"])
 def test_oracle_page_views_through_a_run_are_those_of_the_loop(order):
     """The program that is timed, from tables to a table: inlets, mailboxes, plan, collector."""
@@ -106,6 +107,7 @@ def test_example_more_leaves_are_predicted_for_both_applications(name):
     assert len(values) == 4 and values == sorted(values) and 8.0 < values[0] <= 16.0 < values[-1] < 8.0 * 16
 
 
+@pytest.mark.slow
 def test_example_a_pace_has_the_quantiles_of_the_paper(monkeypatch):
     """Figure 6: 10th, 50th and 90th percentile at each rate, on one leaf and on two; other rows than the loop's are not timed."""
     measured = dgs_rates._rows_of("frauds", 1, 0.01, (0.5, 1.0))

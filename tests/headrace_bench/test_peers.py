@@ -163,6 +163,7 @@ LEDGERS = ["ledger", "deposits"]
 ORDERED = ("forward", "sessions", *LEDGERS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [*NAMES, *PROGRAMS, "sessions", *LEDGERS])
 def test_oracle_the_loop_gives_the_reference(works, name):
     work = works[name]
@@ -175,6 +176,7 @@ def test_oracle_the_loop_gives_the_reference(works, name):
     assert (turned == work.digest) == (name not in ORDERED)  # only there the order is part of the result
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_agree_ours_and_batch(works, name):
     other = ours.Ours(2, index=False) if name == "band join" else ours.Ours(2, "sn")

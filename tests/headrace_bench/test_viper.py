@@ -90,6 +90,7 @@ def test_expected_tells_orders_apart(defined):
     assert (before[0] == after[0]).all() and before[1, 1] == after[1, 1] and before[1, 0] != after[1, 0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("operator", OPERATORS.values(), ids=OPERATORS)
 @pytest.mark.parametrize("side", viper_trial.SIDES)
 def test_oracle_any_numbers_of_injectors_and_instances(table, defined, side, operator):

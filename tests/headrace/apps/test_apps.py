@@ -174,6 +174,7 @@ def files(tmp_path):
     return Files(tmp_path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_agree_one_file_whatever_the_flags(files, name):
     tables = inputs_of(name)
@@ -278,6 +279,7 @@ def test_oracle_the_event_time_keeps_its_type(files, name, kind):
     assert first_difference(result, expected_rows(name, [table], unit)) is None
 
 
+@pytest.mark.slow
 def test_example_times_a_type_cannot_hold_come_as_microseconds(files):
     """A result of a join is one microsecond later than its later tuple; windows may end within a second."""
     left, right = (
@@ -319,6 +321,7 @@ def test_oracle_scalejoin_wide_types(files):
     assert first_difference(pq.read_table(out), expected_rows("scalejoin", tables)) is None
 
 
+@pytest.mark.slow
 def test_oracle_hedge_of_named_stocks(files):
     tables = [trades(random.Random(8), named=True)]
     out, _ = files.run("hedge", tables, threads=2)

@@ -131,6 +131,7 @@ INPUTS = {
 """By application, one of each engine: its columns; the first one's input is there already."""
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="this system does not let a thread be kept on a core")
 @pytest.mark.parametrize("app", INPUTS)
 def test_example_workers_are_kept_on_cores(app, monkeypatch):

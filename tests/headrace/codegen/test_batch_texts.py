@@ -125,6 +125,7 @@ def test_example_strings_are_sorted_only_where_asked_for():
     assert not numbers._parts[0].compile(False).literals, "no string is looked at for numbers"
 
 
+@pytest.mark.slow
 def test_example_through_an_operator():
     """What a function computes is a column like any other: a key, an aggregate's."""
     table = pa.table({"ts": [0, 1, 2, 3], "kind": ["view", "cart", "buy", "view"], "user": ["u", "v", "u", "w"]})

@@ -205,6 +205,7 @@ def domains_of(number, parameters, pairs):
     return [[INTEGERS, INTEGERS], chosen, [FLOATS, FLOATS]] if pairs == "most" else mixed
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("debug", "pairs"),
     [(False, "most"), *rarely((False, "the other mixed ones")), (True, "most"), *rarely((True, "the other mixed ones"))],
@@ -335,6 +336,7 @@ def test_example_what_wraps_around_in_an_operator_is_as_in_the_table():
     assert growing().to_arrow()["n"].to_pylist() == [wrapped(((2 + 2**62) * 2 + 3) * 2)]
 
 
+@pytest.mark.slow
 def test_example_debug_names_line_and_tuple_of_what_would_wrap():
     first = grow.__code__.co_firstlineno
     query = growing()
@@ -343,6 +345,7 @@ def test_example_debug_names_line_and_tuple_of_what_would_wrap():
     assert (caught.value.function, caught.value.line, caught.value.tuple["i"]) == ("grow", first + 2, 2**62)
 
 
+@pytest.mark.slow
 def test_example_a_step_fails_as_python_does():
     stream = hr.stream(TABLE, event_time="ts")
     with pytest.raises(FunctionError, match="ValueError: math domain error") as caught:

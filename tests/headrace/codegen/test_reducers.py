@@ -68,6 +68,7 @@ def rows_of(function, **options):
     return stream.to_arrow(**options).to_pylist()
 
 
+@pytest.mark.slow
 def test_oracle_each_reducer():
     source = [(row["ts"], {name: row[name] for name in ("k", "v", "f", "s")}) for row in ROWS.to_pylist()]
     stages = [reference.Partitioned(all_of_them, by="k", state=STATE, emits=EMITS)]

@@ -135,6 +135,7 @@ CHAINS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [*rarely("filter"), *(name for name in CHAINS if name != "filter")])  # others begin with it
 def test_example_fused_equals_plain(name):
     batch = batch_of(ROWS)

@@ -79,6 +79,7 @@ def program(fork=split, join=merge):
     )  # fmt: skip
 
 
+@pytest.mark.slow
 def test_agree_what_is_given_away_is_there_and_given_back():
     values = [[(ts, {"key": ts * 7919 % (501 + k)}) for ts in range(4_000)] for k in range(3)]
     ends = [(ts, {}) for ts in range(0, 4_000, 40)]

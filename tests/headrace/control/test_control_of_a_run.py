@@ -294,6 +294,7 @@ def test_nothing_is_predicted_before_anything_was_seen():
             control.predict(2)
 
 
+@pytest.mark.slow
 def test_a_controller_is_there_before_the_first_tuple():
     """However short the stream, and however late the starting thread gets its turn."""
     few = pa.table({"ts": [1, 2], "k": [0, 1]})

@@ -176,6 +176,7 @@ def asked_for(run, threads):
     return requests and requests[-1].to_threads == threads and requests[-1].outcome in ("done", "unneeded")
 
 
+@pytest.mark.slow
 @pytest.mark.skipif((os.cpu_count() or 1) < 2, reason="a second thread needs a second core")
 def test_on_a_run_of_transactions_whose_rate_changes():
     """At more than it can do one thread is taken all the time: another one; at a trickle it goes again."""

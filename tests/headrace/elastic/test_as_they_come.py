@@ -147,6 +147,7 @@ def test_example_a_sum_may_leave_its_range_and_come_back():
         keyed([ahead, ahead]).window(10).aggregate(total=hr.sum("v")).to_arrow(input_order="arrival")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("threads", [1, 2])
 def test_agree_a_source_that_is_ahead(threads):
     """What source 0 has within one advance of where source 1 is, is folded while source 1 is silent; no more of it."""

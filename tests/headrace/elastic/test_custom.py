@@ -433,6 +433,7 @@ def failing(keys, **columns):
     return hr.stream(table, event_time="ts").key_by("k").window(100).apply(FAILS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("threads", [1, 3])
 def test_example_a_failing_update_shows_its_line_and_the_tuple(threads):
     """`n` was 4 and became 5 before the failure: the function is called again on the state it found."""

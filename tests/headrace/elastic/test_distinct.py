@@ -189,6 +189,7 @@ def test_oracle_count_distinct(mode):
     check()
 
 
+@pytest.mark.slow
 def test_agree_many_values_of_one_key():
     """No keys: one set that grows to 100,000 values, in windows that overlap."""
     rng = np.random.default_rng(5)
@@ -203,6 +204,7 @@ def test_agree_many_values_of_one_key():
     ]
 
 
+@pytest.mark.slow
 def test_agree_strings_that_are_recycled():
     """More strings over time than the dictionary keeps: an id means another string later."""
     count = 60_000
@@ -220,6 +222,7 @@ def test_agree_strings_that_are_recycled():
     assert table.column("first").to_pylist() == [strings[max(0, ts - 1000)] for ts in ends]
 
 
+@pytest.mark.slow
 def test_oracle_duckdb_least_and_greatest_of_recycled_strings():
     """Long strings that differ far behind, more of them over time than are live: against DuckDB's binary order."""
     rng = random.Random(8)

@@ -87,6 +87,7 @@ def defined(table, window, wanted):
     return [bits([row.ts, row.key, *row.values.values()]) for row in result]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("window", [pytest.param(WINDOWS[0], marks=pytest.mark.campaign), WINDOWS[1]], ids=str)
 @SETTINGS
 @given(seed=st.integers(0, 2**32), threads=st.integers(1, 3))

@@ -311,6 +311,7 @@ def waves(seed):
     return tables
 
 
+@pytest.mark.slow
 @pytest.mark.interpreted
 @pytest.mark.parametrize(
     ("threads", "schedule"),

@@ -281,6 +281,7 @@ class TestCommonColumns:
         assert query.schema == wanted.schema
         check(query, wanted.to_pylist(), threads, schedule)
 
+    @pytest.mark.slow
     def test_example_the_left_value_and_type_stay(self):
         left = pa.table({"ts": [1, 2], "id": pa.array([1, 2], pa.duration("s"))})
         right = pa.table({"ts": [3], "id": pa.array([2000], pa.duration("ms"))})

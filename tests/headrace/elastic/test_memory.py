@@ -104,6 +104,7 @@ def test_tuple_with_too_many_keys_is_named():
         query.aggregate(n=hr.count()).to_arrow()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("gate", ["log", "scalegate"])
 @pytest.mark.parametrize("order", ["forward", "backward"])
 def test_eight_overlapping_sources_longer_than_the_buffers(gate, order):

@@ -96,6 +96,7 @@ def test_agree_three_in_a_row_and_keys_of_several_columns():
     assert run.to_arrow().equals(totals.to_arrow(passing="collector"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [0, 1, pytest.param(2, marks=pytest.mark.campaign)])
 def test_agree_while_both_operators_are_reconfigured(seed):
     """Instances of both come and go all the time; `books` looks on."""
@@ -232,6 +233,7 @@ def test_bad_options(options, text):
 # -- ends ----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_failure_of_either_ends_both():
     huge = pa.table({"ts": [0, 1, 50, 51], "k": ["a"] * 4, "v": [2**62, 2**62 + 5, 2**62, 1], "f": [1.0] * 4})
     with pytest.raises(AggregateOverflowError, match="total"):

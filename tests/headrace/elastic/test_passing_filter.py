@@ -201,6 +201,7 @@ def many(rows=200_000, seed=1, keys=2_000, span=2_000):
     })  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("threads", "condition"),
     [(1, hr.col("n") > 1), ({"upper": 3, "lower": 2}, (hr.col("total") > 0) & (hr.col("last") == 0.0)), (2, hr.col("n") > 99)],

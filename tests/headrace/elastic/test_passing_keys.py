@@ -111,6 +111,7 @@ def test_agree_a_key_in_another_order_has_no_ties():
     both_ways(query, threads=2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.campaign)])
 def test_agree_while_both_operators_are_reconfigured(seed):
     draw = random.Random(seed)

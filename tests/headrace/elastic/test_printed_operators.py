@@ -213,6 +213,7 @@ def test_oracle_operator_15_as_printed_and_as_meant():
     check()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "operator", [pytest.param(KEEPING, id="of kept tuples"), pytest.param(OPERATOR_10, marks=pytest.mark.campaign, id="10")]
 )

@@ -70,6 +70,7 @@ def test_agree_with_the_collector(threads):
     assert routed.num_rows > 100 and routed["lasts"].null_count == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [0, 1, pytest.param(2, marks=pytest.mark.campaign)])
 def test_agree_while_both_operators_are_reconfigured(seed):
     """Instances of both come and go all the time, and keys change their owners; `books` looks on."""

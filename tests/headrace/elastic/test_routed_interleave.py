@@ -312,6 +312,7 @@ def test_interleave_every_schedule_of_few_preemptions():
         assert exhaustive("routed", make(k), preemptions=1, memory=TSO) > 100
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", CASES, ids=lambda make: make.__name__)
 def test_interleave_sampled(make):
     sampled("routed", make(kernels()), 100 if make is steady else 300, longest=20_000)

@@ -72,6 +72,7 @@ def found(table):
     return sorted(zip(table["user"].to_pylist(), begin.tolist(), end.tolist(), table["clicks"].to_pylist(), strict=True))
 
 
+@pytest.mark.slow
 def test_oracle_sessions_are_those_of_sql(recipe):
     table_of_clicks = clicks(20_000, users=300, seed=5)
     wanted = duckdb.execute(BY_SQL.replace("FROM clicks", "FROM table_of_clicks")).fetchall()

@@ -195,6 +195,7 @@ def test_example_means_of_times_are_times(values, mean):
     assert found.type == pa.duration("us") and found.cast(pa.int64()).to_pylist() == [mean]
 
 
+@pytest.mark.slow
 def test_example_a_mean_of_days_is_a_day():
     days = [datetime.date(2020, 1, 1), datetime.date(2020, 1, 4)]
     for kind in (pa.date32(), pa.date64()):

@@ -36,6 +36,7 @@ def test_example_the_fewest_tuples_of_a_gate_take_no_long_time(Gate, cost, most)
     assert gate.add(np.arange(first, first + 200), 0) == most
 
 
+@pytest.mark.slow
 @both
 def test_example_no_more_wait_than_were_read(Gate):
     """Each may meet all before it, so those that wait become dearer: what those cost that are read now says too little."""

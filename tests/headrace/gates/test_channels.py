@@ -26,6 +26,7 @@ def sent_in_order(per_source, reader):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(30))
 def test_oracle_each_reader_gets_its_own_in_order(seed):
     rng = random.Random(seed)

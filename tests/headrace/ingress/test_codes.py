@@ -76,6 +76,7 @@ def expected(table):
         return connection.sql(query).to_arrow_table()
 
 
+@pytest.mark.slow
 def test_agree_groups_in_codes_and_groups_in_texts(tmp_path):
     """Which of them come changes within a file, and so does the dictionary."""
     path = tmp_path / "mixed.parquet"

@@ -66,6 +66,7 @@ def unique(keys):
     return list(dict.fromkeys(keys))
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None)
 @given(st.lists(row, max_size=30), st.integers(1, 7), st.integers(0, 3), st.data())
 def test_oracle_key_sets(rows, max_rows, skip, data):

@@ -196,6 +196,7 @@ def test_example_bad_files(tmp_path):
             list(open_input(tmp_path / name))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("other", [pa.table({"ts": [1]}), pa.table({"ts": [7], "w": [8]})], ids=["column gone", "column retyped"])
 def test_example_a_file_that_is_replaced(tmp_path, other):
     """While it is read, the file that was opened is read to its end; before, the error names it. Long texts are read twice."""

@@ -115,6 +115,7 @@ def test_property_books_of_random_queries(gate, mode, seed):
         assert counts.updates == 2 * sum(row["home"] is not None for row in kept)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("gate", "mode"), [WAYS[0], WAYS[3]])
 def test_property_books_at_full_speed(gate, mode):
     """Many tuples, looked at as often as can be, while threads come and go; two sources, two operators."""
@@ -149,6 +150,7 @@ def test_property_a_saturated_run_loses_no_wake_up(gate, mode):
 SCHEMA_K = pa.schema({"ts": pa.int64(), "k": pa.int64()})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["vsn", *rarely("sn")])
 def test_property_books_of_joins_forwarding_and_functions(mode):
     """Every kind of operator, and a flat_map that makes rows."""

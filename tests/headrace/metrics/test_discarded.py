@@ -41,6 +41,7 @@ def stopped(run, sink):
     return run.metrics()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("gate", "mode"), WAYS)
 def test_results_that_were_not_given_out(gate, mode):
     """All rows are processed, each is a result, and the first batch of results is all that came out."""

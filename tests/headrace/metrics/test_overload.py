@@ -217,6 +217,7 @@ def test_example_an_engine_that_says_only_when_it_is_busy():
         assert run.wait(180)
 
 
+@pytest.mark.slow
 def test_example_threads_that_have_too_much_to_do():
     with laborious(rows()).start(rate=ROWS, threads=1, max_threads=2) as run:
         found = found_to_be(run, "workers", "cores")

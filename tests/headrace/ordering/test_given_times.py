@@ -46,6 +46,7 @@ def rest(state, emit):
     emit(ts=state.last, key=state.key, v=state.v)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("function", "end"), [(lag, None), (begin, rest)])
 def test_oracle_windows_behind_times_that_are_given(function, end):
     table = some_rows(np.random.default_rng(3), 1000, 3)

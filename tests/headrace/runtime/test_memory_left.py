@@ -75,6 +75,7 @@ def ended(query, **options):
     return run
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [{"threads": 2}, {"threads": 1, "mode": "sn"}], ids=["vsn", "sn"])
 def test_property_arrays_are_freed_with_the_run(options):
     ended(counted(), **options)

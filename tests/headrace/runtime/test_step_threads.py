@@ -53,6 +53,7 @@ def expected(tables):
     return [{"ts": row.ts, "k": row.key} | row.values for row in found]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sources", [1, 3, 11], ids="{} sources".format)
 def test_oracle_any_number_of_threads_gives_the_reference(sources):
     """Of eleven sources, several share a thread that feeds them, and it waits for none of their steps."""

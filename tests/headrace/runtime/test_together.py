@@ -60,6 +60,7 @@ def alone():
     return {name: stream.to_arrow() for name, stream in streams(table()).items()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [0, 1, *rarely(2, 3), 4, 5])
 def test_agree_each_result_is_what_its_stream_gives_alone(alone, seed):
     rng = random.Random(seed)

@@ -104,6 +104,7 @@ def expected_of(program, rows):
     return reference.run(program, [[(row["ts"], row["tag"], row) for row in rows]])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(24))
 def test_oracle_outputs_are_those_of_one_event_after_another(seed):
     rng = random.Random(seed)
@@ -188,6 +189,7 @@ def test_a_function_that_is_not_by_key_is_refused_by_check(tag, function, words)
     assert found.run(pages(depends=depends)).verdict == "agree"
 
 
+@pytest.mark.slow
 def test_a_function_that_makes_other_entries_ends_the_run():
     program = pages(update={"view": view, "update": also_of_another, "total": total})
     rows = [{"ts": 1, "tag": "view", "page": 1, "info": 0, "s": 0}, {"ts": 2, "tag": "update", "page": 1, "info": 0, "s": 1}]

@@ -124,6 +124,7 @@ KINDS = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 def test_oracle_words_of_every_kind():
     program = hr.program(
         tags={"value": {"i": "int64", "f": "float64", "word": "string", "maybe": "int64"}, "show": {}},

@@ -118,6 +118,7 @@ TEXTS = {5, 7, 9, 19, 23, 25, 27}
 """Seeds below 30 that count by strings: a compilation of its own, of what test_entries.py has every day, too."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [*sorted({*range(30)} - TEXTS), *rarely(*TEXTS, *range(30, 60))])
 def test_property_outputs_are_those_of_one_event_after_another(seed):
     rng = random.Random(seed)

@@ -101,6 +101,7 @@ def case(rng):
     return streams, inputs, expected
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(16))
 def test_oracle_outputs_are_those_of_one_event_after_another(seed):
     rng = random.Random(seed)
@@ -313,6 +314,7 @@ def fails(into, left, right):
     into.barriers = left.known
 
 
+@pytest.mark.slow
 def test_a_typed_function_that_fails_is_named():
     typed = program(join={**TYPED["join"], ("all", "part", "part"): fails})
     values = [pa.table({"ts": [1], "x": [3]}), pa.table({"ts": [2], "x": [4]})]

@@ -86,6 +86,7 @@ def rows_of(*lines):
     return [dict(zip(("ts", "every", "sum"), line, strict=True)) for line in lines]
 
 
+@pytest.mark.slow
 def test_example_slices_end_with_a_tick():
     """
     values    1 (-1)  |  2 (0)  4 (9)  |  8 (10)   ...   16 (1000)

@@ -374,6 +374,7 @@ def test_example_a_run_of_its_own_accord():
         query.start(threads=2, scheme="adaptiv")
 
 
+@pytest.mark.slow
 def test_example_schemes_that_cannot_run_the_functions_are_not_tried():
     """A key that is read needs versions, or one thread; of rows with a set there are no versions."""
     for function, tried in (

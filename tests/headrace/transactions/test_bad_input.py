@@ -287,6 +287,7 @@ def test_example_options_that_cannot_be_meant(kind, options, words):
         visits(GOOD.select(["ts", "key", "by", "turns"])).start(**options)
 
 
+@pytest.mark.slow
 def test_example_a_wish_for_no_order_is_told_with_its_line():
     """Once for each wish, at the line that has it."""
     unsafe = {"unsafe": True, "threads": 1, "max_threads": 2}

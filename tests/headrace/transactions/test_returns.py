@@ -410,6 +410,7 @@ def is_rejecting(node):
     return ast.unparse(node) == "t.reject()"
 
 
+@pytest.mark.slow
 @settings(max_examples=300)
 @given(st.randoms(use_true_random=False))
 def test_any_statements_without_return_do_what_they_did(draw):

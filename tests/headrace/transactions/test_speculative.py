@@ -85,6 +85,7 @@ SHAPES = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 def test_example_a_pointer_is_followed():
     rows = agree(POINTERS, drawn(0, 30), GIVEN, schemes=KEYLESS, threads=2)
     assert len({row["o"] for row in rows}) > 2
