@@ -136,7 +136,7 @@ BOTH := -n $(WORKERS) --dist worksteal
 MORE := -n $(shell expr $(WORKERS) + 1) --dist worksteal
 
 check-quick: $(STAMP)  ## stage: the tests that a person runs while working
-	$(call stage,quick,tests/project tests/headrace tests/headrace_bench tests/datasets tests/widgets,$(BOTH) -m "not slow and not campaign")
+	$(call stage,quick,tests/project tests/headrace tests/headrace_bench tests/datasets tests/widgets,$(MORE) -m "not slow and not campaign")
 
 check-project: $(STAMP)  ## stage: the project's own files
 	$(call stage,project,tests/project,$(MORE))
