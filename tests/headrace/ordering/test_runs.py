@@ -271,8 +271,7 @@ def test_a_failure_counts_and_not_what_it_stops(monkeypatch):
         worker, control = arguments[0], section.control
         if worker == 0:
             worker_kernel.fail(control, 99, worker, 0, 0, 0, 0)
-            name = f"headrace-{section.name}-1"
-            (other,) = eventually(lambda: [thread for thread in threading.enumerate() if thread.name == name])
+            (other,) = eventually(lambda: [one for one in threading.enumerate() if one.name == f"headrace-{section.name}-1"])
             other.join(60)
         else:
             eventually(lambda: worker_kernel.stopped(control))
