@@ -145,7 +145,7 @@ class SideBySide(LiveView):
                 feed.poll()
             is_turn = self._seldom_at == 0
             self._seldom_at = (self._seldom_at + 1) % max(1, round(SELDOM_S / self._refresh_s))
-            later = self._later()
+            later, done = self._later(), [self._done(run) for run in self.runs]
             now_s = max(feed.newest_s + by for feed, by in zip(self.feeds, later, strict=True))
             start = max(0.0, now_s - SPAN_S)
             blocks, tops = {}, {"throughput": 10.0, "lag": 0.1, "pause": 1.0, "moved": 1_024.0}
@@ -155,10 +155,10 @@ class SideBySide(LiveView):
                 block = table.block(table.places(columns), start - later[i], now_s - later[i], MOST_POINTS).copy()
                 block[0] += later[i]
                 blocks[f"series{i}"] = block
-                bars = blocks[f"changes{i}"] = self._bars_of(i, later[i])
+                bars = blocks[f"changes{i}"] = self._bars_of(i, done, later[i])
                 for key, row in (("throughput", block[1]), ("lag", block[2]), ("pause", bars[1]), ("moved", bars[2])):
                     tops[key] = float(np.fmax.reduce(row, initial=tops[key]))
-            self._mark(later)
+            self._mark(done, later)
             ranges = {key: (0.0, round_up(1.15 * top)) for key, top in tops.items()}
             texts = None
             if is_turn:
@@ -168,7 +168,7 @@ class SideBySide(LiveView):
                 configuration = self._target.configuration
                 for name, setting in self.settings.items():
                     setting.show(configuration[name])
-                texts = self._texts()
+                texts = self._texts(done)
             self.plot.push(blocks, {"x": (start, start + SPAN_S), **ranges}, texts)
             states = [feed.metrics.state for feed in self.feeds if feed.metrics is not None]
             if not self._is_over and len(states) == len(self.feeds) and "running" not in states:
@@ -200,9 +200,8 @@ class SideBySide(LiveView):
     def _done(self, run: Any) -> list[Any]:
         return [change for change in run.changes if change.outcome == "done" and change.operator == self.operator]
 
-    def _mark(self, later: list[float]) -> None:
+    def _mark(self, done: list[list[Any]], later: list[float]) -> None:
         """Show the changes of both on the time axis, the newest where there are many."""
-        done = [self._done(run) for run in self.runs]
         marked = tuple((len(of_run), feed.origin_ns) for of_run, feed in zip(done, self.feeds, strict=True))
         if marked == self._marked or not any(done):
             return
@@ -214,34 +213,34 @@ class SideBySide(LiveView):
         """A monotonic time in seconds since the first tuple of all."""
         return self.feeds[i].seconds_of(at_ns) + later
 
-    def _bars_of(self, i: int, later: float) -> np.ndarray:
+    def _bars_of(self, i: int, done: list[list[Any]], later: float) -> np.ndarray:
         """float64[4, changes]: place, milliseconds, bytes moved, second of the last changes; the runs beside one another."""
-        done = self._done(self.runs[i])[-MOST_CHANGES:]
-        if not done:
+        shown = done[i][-MOST_CHANGES:]
+        if not shown:
             return np.full((len(CHANGES), 1), math.nan)
-        last = max(len(self._done(run)[-MOST_CHANGES:]) for run in self.runs)
-        places = [last - len(done) + 1 + number + (i - 0.5) * 0.4 for number in range(len(done))]
-        begun = [self._second_of(i, later, change.started_ns or change.completed_ns) for change in done]
-        return np.array([places, [change.ms for change in done], [change.transferred_bytes for change in done], begun])
+        last = min(MOST_CHANGES, max(map(len, done)))
+        places = [last - len(shown) + 1 + number + (i - 0.5) * 0.4 for number in range(len(shown))]
+        begun = [self._second_of(i, later, change.started_ns or change.completed_ns) for change in shown]
+        return np.array([places, [change.ms for change in shown], [change.transferred_bytes for change in shown], begun])
 
-    def _texts(self) -> dict[str, str]:
+    def _texts(self, done: list[list[Any]]) -> dict[str, str]:
         last = [feed.tables[self.operator].last for feed in self.feeds]
         said: dict[str, list[str]] = {key: [] for key in ("throughput", "lag", "pause", "moved")}
-        for name, run, row, feed in zip(self._names, self.runs, last, self.feeds, strict=True):
-            done, columns = self._done(run), feed.columns[self.operator]
+        for name, changes, row, feed in zip(self._names, done, last, self.feeds, strict=True):
+            columns = feed.columns[self.operator]
             if row:
                 said["throughput"].append(f"{name}: {amount(row[columns.of['processed'][0]])} tuples/s")
                 due = "" if plays_events(row) else f", {amount(row['behind'])} due"
                 said["lag"].append(f"{name}: {milliseconds(row['lag_s'] * 1e3)}{due}")
-            if done:
+            if changes:
                 values = feed.metrics.operators[self.operator].values if feed.metrics else {}
                 waits = sum(values.get("barrier_ns", ())) / 1e6
                 said["pause"].append(
-                    f"{name}: {milliseconds(done[-1].ms)}, the longest {milliseconds(max(one.ms for one in done))};"
+                    f"{name}: {milliseconds(changes[-1].ms)}, the longest {milliseconds(max(one.ms for one in changes))};"
                     f" its threads have waited {milliseconds(waits)} for one another"
                 )
-                moved = amount(sum(one.transferred_bytes for one in done), "B")
-                said["moved"].append(f"{name}: {moved} in {len(done)} change{'s' * (len(done) != 1)}")
+                moved = amount(sum(one.transferred_bytes for one in changes), "B")
+                said["moved"].append(f"{name}: {moved} in {len(changes)} change{'s' * (len(changes) != 1)}")
         return {key: "; ".join(parts) + "." if parts else "Nothing yet." for key, parts in said.items()}
 
     def _show_words(self) -> None:

@@ -50,7 +50,7 @@ from headrace.workers.pool import WorkerPool
 from headrace.workers.worker_kernel import spins_for
 
 STOP_SECONDS = 10.0
-"""Of which threads need a hundredth; where much other work waits for the cores, one of ours may be without for seconds."""
+"""Threads end within a hundredth of it, but on a busy machine one of them may have to wait for a core for seconds."""
 CHECKPOINT_SECONDS = 30.0
 """What is being written to a disk may take longer than threads need to stop."""
 STOPPED = "stop() was called"
