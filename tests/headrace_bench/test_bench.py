@@ -283,6 +283,7 @@ def test_example_wrong_results_are_noticed():
         reconfigure.alternate(case, 1, 2, 1, 0)
 
 
+@pytest.mark.slow
 def test_example_results_that_a_change_made_wrong_are_noticed():
     _, pipeline = reconfigure_engines.engines(2000)
     wrong = pipeline.stream.to_arrow().slice(1)

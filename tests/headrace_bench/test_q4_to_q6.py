@@ -116,6 +116,7 @@ def test_example_latency_and_threads_over_time():
     assert (line.x, line.y, line.steps) == ([-1.0, 0.0, 2.0], [1.0, 3.0, 3.0], True)
 
 
+@pytest.mark.slow
 def test_example_what_is_sustained_by_a_run_that_is_over_in_a_moment():
     """There is no sample, or one, with full windows: of a busy machine as of a quick one."""
     for guess in (1e4, 1e6):

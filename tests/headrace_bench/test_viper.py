@@ -103,6 +103,7 @@ def test_oracle_any_numbers_of_injectors_and_instances(table, defined, side, ope
 
 
 @pytest.mark.parametrize("side", viper_trial.SIDES)
+@pytest.mark.slow
 def test_oracle_paced(table, defined, side):
     """Batches as small as the clock makes them; each result has its latency."""
     roads = share_roads(table, 3, 2)
@@ -263,6 +264,7 @@ def test_the_papers_16_cells_and_three_batches():
 
 
 @pytest.mark.parametrize("side", viper_trial.SIDES)
+@pytest.mark.slow
 def test_oracle_tuples_handed_over_one_at_a_time(table, defined, side):
     """The sequence is the same, at full speed and paced; `due_in_order` never gives more than it was told to."""
     roads, truth = share_roads(table, 2, 2), expected(defined[NEW_SEG], 2)

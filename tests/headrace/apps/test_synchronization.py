@@ -131,6 +131,7 @@ def _other_inputs(app, draw, first, time, is_long):
         app.check(content, given)
 
 
+@pytest.mark.slow
 def test_example_equal_times_left_comes_before_right(tmp_path):
     """Whatever stream a value is of, and wherever its leaf is.
 
@@ -223,6 +224,7 @@ def test_example_a_null_is_refused_by_name_and_row(name, refused):
             assert ("right.parquet" if side else "in.parquet") in said
 
 
+@pytest.mark.slow
 def test_example_streams_that_nobody_lists_may_be_anything(tmp_path):
     app, tables = Application("keycounter", tmp_path), nasty("keycounter", 0, rows=40)
     first, _ = app.run(tables)
@@ -288,6 +290,7 @@ def test_example_slices_that_cannot_be(name, flags, text, refused):
         ("ts", [1, 2, 2**62], "input 'in.parquet', event_time column 'ts' is 4611686018427387904 at row 2: |event time| + "),
     ],
 )
+@pytest.mark.slow
 def test_example_loads_that_cannot_be(column, values, text, refused):
     place = LOADS.column_names.index(column)
     assert text in refused(*_command("smarthome", [LOADS.set_column(place, column, pa.array(values))]))
@@ -300,6 +303,7 @@ def test_example_a_time_out_of_range_names_its_file_and_no_window_where_there_is
 
 
 @pytest.mark.parametrize("time", [pa.timestamp("ms"), *rarely(pa.int64(), pa.int32())], ids=str)
+@pytest.mark.slow
 def test_example_loads_of_other_types(time, tmp_path):
     """Integers are loads too; times before 1970, of other widths."""
     app = Application("smarthome", tmp_path)

@@ -142,6 +142,7 @@ class TestBand:
         )  # fmt: skip
         check(stream(lefts).join(stream(rights), 20, where, index=False), rows, 2, [])
 
+    @pytest.mark.slow
     def test_example_another_width_is_no_other_kernel(self):
         left, right = one_shape([0, 10, 20], [0, 10, 20]), one_shape([0], [0], there=True)
         modules = []
@@ -288,6 +289,7 @@ class TestCommonColumns:
         joined = stream([left]).join(stream([right]), 10, on="id").to_arrow()
         assert joined.equals(pa.table({"ts": [4], "id": pa.array([2], pa.duration("s"))}))
 
+    @pytest.mark.slow
     def test_example_what_an_event_time_equals_stays(self):
         """The result has another event time than the left tuple: nothing would be left of the key."""
         left, right = pa.table({"ts": [5], "x": [1]}), pa.table({"when": [7], "ts": [5], "a": [2]})

@@ -128,6 +128,7 @@ def forgets_no_key():
     both_ways(query, threads=2, max_keys=900)
 
 
+@pytest.mark.slow
 def test_agree_a_key_lives_as_long_as_any_window_has_it(monkeypatch):
     from headrace.ingress import keys
 
@@ -250,6 +251,7 @@ def test_failure_of_either_ends_both():
 
 
 @pytest.mark.parametrize("full", [False, True])
+@pytest.mark.slow
 def test_stop_in_the_middle(full):
     """Also where nobody takes results, and all that is before them is full."""
     goes_on, taken = threading.Event(), threading.Event()

@@ -221,6 +221,7 @@ def test_agree_rings_are_full_again_and_again(monkeypatch, threads, condition):
 
 
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.campaign) for seed in (1, 2))])
+@pytest.mark.slow
 def test_agree_while_both_operators_are_reconfigured(monkeypatch, seed):
     """Instances of both come and go all the time; `books` looks on."""
     monkeypatch.setattr(section, "OUTPUT_CAPACITY", CHUNK)

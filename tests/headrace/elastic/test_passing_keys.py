@@ -139,6 +139,7 @@ def come_and_go():
 
 
 @pytest.mark.parametrize("key", [("house",), ("room",), ("room", "house")], ids="-".join)
+@pytest.mark.slow
 def test_agree_keys_that_come_and_go(monkeypatch, key):
     monkeypatch.setattr(keys, "_LEAST_RECYCLED", 16)
     above = hr.stream(come_and_go(), event_time="ts", batch_rows=64)

@@ -154,6 +154,7 @@ def test_bad_options_of_an_operator_that_reads_a_source(option, way):
         upper(table(10)).start(**{option: way})
 
 
+@pytest.mark.slow
 def test_stop_while_a_change_waits_for_silent_senders():
     """Nobody takes results, so both are full: the change cannot be put into force, and the run stops all the same."""
     goes_on, taken = threading.Event(), threading.Event()

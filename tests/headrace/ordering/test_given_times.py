@@ -62,6 +62,7 @@ def test_oracle_windows_behind_times_that_are_given(function, end):
         assert counts.to_arrow(threads=2).to_pylist() == expected, batch_rows
 
 
+@pytest.mark.slow
 def test_windows_behind_tuples_of_their_own_times_are_closed_by_the_input():
     """The last one, too: nothing is given that could be earlier."""
 

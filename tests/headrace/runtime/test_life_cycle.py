@@ -278,6 +278,7 @@ def test_stop_while_the_sink_holds_everything_up():
         run.stop()
 
 
+@pytest.mark.slow
 def test_all_are_stopped_though_a_thread_of_one_does_not_end(monkeypatch):
     monkeypatch.setattr(run_module, "STOP_SECONDS", 5.0)
     go_on, is_held, sources = threading.Event(), threading.Event(), [Steered(TABLE), Steered(TABLE)]

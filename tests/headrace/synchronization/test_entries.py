@@ -125,6 +125,7 @@ def above_the_views(program):
 
 
 @pytest.mark.parametrize("maps", [("page",), *rarely((("page", None),))])
+@pytest.mark.slow
 def test_entries_move_and_maps_stay(maps):
     """The campaign compares it with maps that are handed over whole."""
     rng = random.Random(1)

@@ -363,6 +363,7 @@ def test_agree_a_run_that_tries_schemes():
     assert got.equals(query.to_arrow(threads=1, scheme="serial"))
 
 
+@pytest.mark.slow
 def test_example_a_run_of_its_own_accord():
     """Without a controller of the user's; and a word of what there is if it is misspelt."""
     query = ledger(nasty_shapes.move, [0, 1], [1, 2], [5, 2_000])
