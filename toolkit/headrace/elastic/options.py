@@ -12,10 +12,10 @@ from headrace.arguments import is_whole_number, whole
 from headrace.control.mapping import Mapping
 from headrace.elastic.configuration import Configuration, check_threads, resolve
 from headrace.elastic.epochs import DEFAULT_BATCH_NS
-from headrace.elastic.outlets import CHANNELS, WAYS, outlets
+from headrace.elastic.outlets import CHANNELS, WAYS, lines, outlets
 from headrace.errors import ParameterError
 from headrace.gates.variants import check_gate
-from headrace.plan.nodes import Query
+from headrace.plan.nodes import OperatorNode, Query
 from headrace.progress import END_OF_TIME
 from headrace.runtime.options import DEFAULT_MAX_STATE, RunOptions, check_named, pool_size
 
@@ -103,6 +103,7 @@ class ElasticOptions:
             if way not in CHANNELS:
                 raise ParameterError(f"channel={way!r}: give {', '.join(map(repr, CHANNELS))}, or a dict of operator name to one")
         self._outlets: dict[str, list[str]] | None = None
+        self._lines: dict[str, int] = {}
         self.sections: weakref.WeakValueDictionary[str, Any] = weakref.WeakValueDictionary()
         """Those made so far, upstream first, by the name of their node."""
         self._threads = threads if isinstance(threads, dict) else {None: threads}
@@ -132,6 +133,17 @@ class ElasticOptions:
     def look_at(self, query: Query) -> None:
         """Note what takes each operator's results."""
         self._outlets = outlets(query)
+        self._lines = lines(query, self._may_pass)
+
+    def _may_pass(self, before: OperatorNode, node: OperatorNode) -> bool:
+        """Whether results may go from one to the next without a collector, as far as can be said before both are made."""
+        if self.mode != "vsn" or self.gate != "log" or self.passing(node.name) == "collector":
+            return False
+        return all(getattr(each.spec, "may_pass", False) for each in (before, node))
+
+    def line_of(self, operator: str) -> int:
+        """Operators in one line with this one, which may share ids of keys: each has its own `max_keys`."""
+        return self._lines.get(operator, 1)
 
     def takers(self, operator: str) -> list[str]:
         """What takes an operator's results: operators, "" for the end of the query. Nothing where no query was looked at."""

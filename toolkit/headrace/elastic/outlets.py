@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from headrace.plan.nodes import OperatorNode, Query
 
 WAYS = ("collector", "gate", "auto")
@@ -24,4 +26,24 @@ def outlets(query: Query) -> dict[str, list[str]]:
     return found
 
 
-__all__ = ["CHANNELS", "READER", "WAYS", "outlets"]
+def lines(query: Query, may_pass: Callable[[OperatorNode, OperatorNode], bool]) -> dict[str, int]:
+    """Count, for each operator, those that are in one line with it, itself included.
+
+    Parameters
+    ----------
+    query : Query
+    may_pass : function of two nodes
+        Whether the second, which takes the results of the first and of nothing else, and alone, may get them directly.
+    """
+    taken = outlets(query)
+    found: dict[str, list[str]] = {}
+    for node in query.operators:
+        branches = query.branches[node.name]
+        origin = branches[0].origin if len(branches) == 1 else None
+        is_next = isinstance(origin, OperatorNode) and len(taken[origin.name]) == 1 and may_pass(origin, node)
+        line = found[node.name] = found[origin.name] if is_next else []
+        line.append(node.name)
+    return {name: len(line) for name, line in found.items()}
+
+
+__all__ = ["CHANNELS", "READER", "WAYS", "lines", "outlets"]

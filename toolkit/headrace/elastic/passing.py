@@ -25,6 +25,9 @@ the places of a source's latest rows, all of which were sent. The keys of what i
 until the windows of both operators are over, as they have ids there; through a collector the operator behind never hears of
 them, takes no memory for them, and `max_keys` may be enough. So where that operator has a key, the gate has to be asked for.
 
+A key that operators in one line share stays while a window of any of them has it. Each may have `max_keys` of them, so as many
+times `max_keys` may be live as there are such operators (`ElasticOptions.line_of`): what fits through a collector fits here.
+
 Open: what computes, or is not certain (`passed_steps`), has the results go through the collector. To apply it here:
 
 - other conditions need a predicate of a row, compiled for the columns where they lie and called by its address, as
@@ -34,8 +37,7 @@ Open: what computes, or is not certain (`passed_steps`), has the results go thro
 
 `flat_map`, which makes rows, would need a ring of its own. Keys of what is left out would be let go with the windows before, if
 the instance that gives the gate a row noted its time by key, as instances do in HELD of `ingress.ordered_texts`, and
-`KeyDictionary.recycle` took that for the last use behind; the keys of both operators' windows may still be more than `max_keys`
-of either.
+`KeyDictionary.recycle` took that for the last use behind.
 
 None of this is enough for the query of the Viper paper's Figure 1 (`headrace.apps.tolls`), where a filter is between the two,
 too: its first operator is a custom one, and the next one has another key.

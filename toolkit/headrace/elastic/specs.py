@@ -35,6 +35,9 @@ if TYPE_CHECKING:
 class ElasticSpec:
     """What the engine's specifications have in common."""
 
+    may_pass: ClassVar[bool] = False
+    """Whether there are such operators whose results come in, and go on, without a collector (`headrace.elastic.passing`)."""
+
     @property
     def options(self) -> type[ElasticOptions]:
         """What checks this engine's options of `start`."""
@@ -79,6 +82,7 @@ class AggregateSpec(ElasticSpec):
     nulls: str = "error"
     instances: str = "multi"
 
+    may_pass: ClassVar[bool] = True
     name: ClassVar[str] = "aggregate"
     has_sides: ClassVar[bool] = False
 

@@ -91,8 +91,9 @@ def make_dictionary(
     keys: Sequence[KeySource],
     buckets: int = BUCKETS,
     limit: int = DEFAULT_LIMIT,
+    operators: int = 1,
 ) -> KeyDictionary | None:
-    """Return an empty dictionary for keys of these sources; None without keys."""
+    """Return an empty dictionary for keys of these sources, as many as each of these operators may have; None without keys."""
     if not keys:
         return None
     types = [kind for key in keys for kind in [key.key_type(schema)] * key.width]
@@ -101,6 +102,7 @@ def make_dictionary(
         buckets,
         limit,
         shared=[key.how for key in keys] == ["pairs"],
+        operators=operators,
     )
     dictionary.set_types(types)
     return dictionary

@@ -32,6 +32,8 @@ class KeyTable:
     """The arrays of one table and their growth; what a word means is the subclass's."""
 
     is_string = False
+    operators = 1
+    """That share the ids: `limit` is so many times `max_keys`."""
 
     def __init__(self, bucket_bits: int, limit: int, is_inner: bool = False):
         self.bucket_bits, self.limit = bucket_bits, limit
@@ -103,7 +105,7 @@ class KeyTable:
             self.arena = wider
         elif status == keys_kernel.OVER_LIMIT:
             raise KeyLimitError(
-                f"more than max_keys = {self.limit} keys are live at one time: raise max_keys, or use a"
+                f"more than {self._allowed} keys are live at one time: raise max_keys, or use a"
                 f" smaller window or a coarser key"
             )
         elif status == keys_kernel.CROWDED:
@@ -117,13 +119,20 @@ class KeyTable:
                 f"a key string is longer than {keys_kernel.LONGEST_STRING} bytes: shorten it before the stream"
             )
 
+    @property
+    def _allowed(self) -> str:
+        """How many keys may be live, in words."""
+        if self.operators == 1:
+            return f"max_keys = {self.limit}"
+        return f"{self.operators} * max_keys = {self.limit} (of {self.operators} operators that share them)"
+
     def grow_ids(self, count: int) -> None:
         most = min(LARGEST_ID_COUNT, id_capacity(self.limit, self.bucket_next.size))
         if self.stored.size >= most:
             fullest = int(np.argmax(self.bucket_next))
             raise KeyLimitError(
                 f"{int(self.bucket_next[fullest])} of {self.live} live keys fall into bucket {fullest} of"
-                f" {self.bucket_next.size}, more than the memory that max_keys = {self.limit} allows for keys that are spread so"
+                f" {self.bucket_next.size}, more than the memory that {self._allowed} allows for keys that are spread so"
                 f" unevenly; raise max_keys, or use a coarser key"
             )
         count = min(count, most)

@@ -78,6 +78,8 @@ class KeyDictionary:
     shared : bool
         All columns (of one kind) use one inner table, as the two words of a
         pair do.
+    operators : int
+        That share the ids: so many times `limit` keys may be live.
 
     Notes
     -----
@@ -101,6 +103,7 @@ class KeyDictionary:
         buckets: int = BUCKETS,
         limit: int = DEFAULT_LIMIT,
         shared: bool = False,
+        operators: int = 1,
     ):
         self.kinds = tuple(kinds)
         if not self.kinds or any(kind not in KINDS for kind in self.kinds):
@@ -111,7 +114,7 @@ class KeyDictionary:
             raise ParameterError(f"max_keys = {limit}: must be at least 1")
         if shared and len(set(self.kinds)) > 1:
             raise ParameterError(f"kinds = {kinds!r}: columns share a table only if they are of one kind")
-        self.buckets, self.limit = buckets, limit
+        self.buckets, self.limit = buckets, operators * limit
         self.bucket_bits = buckets.bit_length() - 1
         self.types: list[pa.DataType | None] = [None] * len(self.kinds)
         self.lock = threading.RLock()
@@ -125,13 +128,14 @@ class KeyDictionary:
         self._stamp = 1
         self._latest = _BEFORE_ALL  # the last time noted
         if len(self.kinds) == 1:
-            self._table: KeyTable = _TABLES[self.kinds[0]](self.bucket_bits, limit)
+            self._table: KeyTable = _TABLES[self.kinds[0]](self.bucket_bits, self.limit)
             self._inner: list[KeyTable] = [self._table]
         else:
             # Inner ids need no buckets; only tuples count towards the limit.
             inner = [_TABLES[kind](0, LARGEST_ID_COUNT, is_inner=True) for kind in self.kinds]
             self._inner = [inner[0]] * len(inner) if shared else inner
-            self._table = TupleTable(self.bucket_bits, limit, self._inner)
+            self._table = TupleTable(self.bucket_bits, self.limit, self._inner)
+        self._table.operators = operators
 
     @property
     def size(self) -> int:

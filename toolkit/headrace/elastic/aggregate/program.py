@@ -41,7 +41,9 @@ class AggregateProgram(Program):
         self.node, self.spec, self.given = node, spec, schema
         self.window_size = spec.window.longest
         self.nulls, self.key_names = spec.nulls, spec.key_names
-        self.dictionary = make_dictionary(schema, spec.keys, BUCKETS, options.max_keys)
+        # Operators that pass results on share ids, which stay while any of their windows has the key.
+        together = options.line_of(node.name)
+        self.dictionary = make_dictionary(schema, spec.keys, BUCKETS, options.max_keys, together)
         self.multi_key = bool(spec.keys) and not (
             spec.nulls == "error" and all(key.is_single for key in spec.keys)
         )
@@ -75,7 +77,7 @@ class AggregateProgram(Program):
         self.list_fields = [(layout.out_value[number], count) for number, count in layout.out_count.items()]
         self._max_state = options.max_state
         self._schema = node.schema
-        self.id_capacity = BUCKETS if self.dictionary is None else id_capacity(options.max_keys)
+        self.id_capacity = BUCKETS if self.dictionary is None else id_capacity(together * options.max_keys)
 
     def _aggregate(self, wanted: Aggregate) -> AggregateColumn:
         """What the kernels must know of an aggregate."""
