@@ -84,6 +84,23 @@ def test_oracle_partitions_in_figure_8():
         check_partitions_in_figure_8()
 
 
+def test_example_more_threads_than_were_measured():
+    """A part that is not divided limits it; where two threads were no faster than one, more are not either."""
+    for one, two, at_40 in ((100.0, 50.0, 2.5), (100.0, 60.0, 22.0), (100.0, 100.0, 100.0), (100.0, 150.0, 150.0)):
+        model = tstream._beyond(one, two)
+        assert (1e9 / model(2), 1e9 / model(40)) == (pytest.approx(two), pytest.approx(at_40))
+
+
+def test_oracle_every_scheme_is_predicted():
+    of = Asked()
+    tstream._overall(of, ["gs"])
+    (figure,) = of.figures
+    measured, predicted = ([line.name for line in figure.lines if line.predicted is which] for which in (False, True))
+    assert set(predicted) == {*of.correct, "none"} < set(measured)
+    last = f"{tstream.FAR[-1]} threads, predicted"
+    assert {row.case for row in of.rows if row.case.endswith(last)} == {f"Fig. 8, gs, {name}, {last}" for name in predicted}
+
+
 def test_example_chains_have_the_goals_of_their_own_benchmarks():
     """On two threads, in times serial; a figure that is as fast as serial, as here, misses them."""
     of = Asked()
