@@ -16,7 +16,8 @@ import pytest
 import headrace as hr
 from headrace.apps.app import sources
 from headrace.errors import HeadraceError, ParameterError
-from headrace.ordering.control import QUEUE_KINDS, REORDERS, SCHEDULES
+from headrace.ordering.arrays import QUEUE_KINDS, REORDERS
+from headrace.ordering.configuration import SCHEDULES
 from headrace.reference import ordering as reference
 from headrace.workers.worker_kernel import BUSY_NS, PARKED_NS, SINCE, STATE
 from headrace_bench import ordered, ordered_apps, staged
@@ -86,7 +87,7 @@ def test_example_a_worker_that_wakes_up_late():
     table = staged.make_rows(100, 0)
     run = Pipelined(staged.pipeline_of(table), table, threads=3)
     for worker, (state, since) in enumerate([(PARKED_NS, 10), (PARKED_NS, 30), (BUSY_NS, 40)]):
-        run.section.control.meter[worker, [STATE, SINCE]] = state, since
+        run.section.arrays.meter[worker, [STATE, SINCE]] = state, since
     assert run._ends(20) == [30]
 
 

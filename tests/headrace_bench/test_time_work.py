@@ -41,7 +41,7 @@ def test_oracle_no_thread_is_faster_than_time(threads):
     run = case.resident(threads, threads)
     seconds = run.run()
     case.check(run)
-    compared = [int(run.operator.control.meter[member, epochs.COMPARISONS]) for member in range(threads)]
+    compared = [int(run.operator.arrays.meter[member, epochs.COMPARISONS]) for member in range(threads)]
     assert sum(compared) >= 2 * 200 * 500
     assert seconds >= max(compared) * NS * 1e-9
 

@@ -16,7 +16,7 @@ from headrace.apps.app import sources
 from headrace.errors import ParameterError
 from headrace.reference import transaction_apps
 from headrace.transactions.build import Built
-from headrace.transactions.control import SCHEMES
+from headrace.transactions.configuration import SCHEMES
 from headrace_bench import costly, transactions_kernel
 from headrace_bench import transacting as bench
 from headrace_bench.costly import RECORDS, SEGMENTS, WORKLOADS, with_rounds

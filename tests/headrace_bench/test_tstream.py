@@ -15,7 +15,7 @@ import pytest
 import headrace as hr
 from headrace.apps.app import sources
 from headrace.reference import transaction_apps
-from headrace.transactions.control import SCHEMES
+from headrace.transactions.configuration import SCHEMES
 from headrace_bench import kept
 from headrace_bench.costly import TWO_TABLES, WORKLOADS, with_rounds
 from headrace_bench.experiments import tstream

@@ -4,12 +4,12 @@ that say which executors are at work and by which configuration, rings for the r
 from collections import namedtuple
 
 from headrace.progress import END_OF_TIME, MIN_TIME
-from headrace.transactions.control import ControlArrays
+from headrace.transactions.arrays import ExecutorArrays
 
 LOG = 8
 """There are fewer events."""
 NEVER = 2**63 - 1
-Shared = namedtuple("Shared", ControlArrays._fields)
+Shared = namedtuple("Shared", ExecutorArrays._fields)
 CONSTANTS = {"PHASE_YIELDS": 1, "LEAST_SPINS": 1, "LONG": 3, "BLOCK": 1, "LOOKS": 2}
 """Of the kernels: so a few steps reach what takes many."""
 
@@ -36,7 +36,7 @@ def gate_of(k, n):
 
 
 def arrays(k, n, records, configurations, plan=(), operations=16, workers=2, snapshot_every=0):
-    """Gate, control and results, before any step.
+    """Gate, arrays that executors share, and results, before any step.
 
     Parameters
     ----------
@@ -51,7 +51,7 @@ def arrays(k, n, records, configurations, plan=(), operations=16, workers=2, sna
         Room for them.
     workers, snapshot_every : int
     """
-    control = control_of(k, records, configurations, plan, operations, workers, snapshot_every)
+    shared = shared_of(k, records, configurations, plan, operations, workers, snapshot_every)
     mark = [-1 if r < configurations[0][0] else END_OF_TIME for r in range(workers)]
 
     def table(width):
@@ -60,20 +60,20 @@ def arrays(k, n, records, configurations, plan=(), operations=16, workers=2, sna
     out = k.OutArrays(
         words=[0] * 8, event=[0] * 64, head=[0] * workers, tail=[0] * workers, mark=mark,
         mark_ts=[MIN_TIME if m == -1 else m for m in mark],
-        primary=table(LOG), a=table(LOG), b=table(LOG), c=table(LOG), at=table(LOG), meter=control.meter, membership=[0],
+        primary=table(LOG), a=table(LOG), b=table(LOG), c=table(LOG), at=table(LOG), meter=shared.meter, membership=[0],
         list_words=[[] for _ in range(workers)], list_head=[], list_tail=[],
     )  # fmt: skip
-    return gate_of(k, n), control, out
+    return gate_of(k, n), shared, out
 
 
-def control_of(k, records, configurations, plan=(), operations=16, workers=2, snapshot_every=0):
-    """Control alone, as of `arrays`."""
+def shared_of(k, records, configurations, plan=(), operations=16, workers=2, snapshot_every=0):
+    """The arrays that executors share alone, as of `arrays`."""
     ring = len(plan) + 2
 
     def table(width):
         return [[0] * width for _ in range(workers)]
 
-    control = Shared(
+    shared = Shared(
         words=[0] * 48, event=[0] * (64 + 32 * workers), meter=table(16), failure=[0] * 16,
         reading=[int(r < configurations[0][0]) for r in range(workers)],
         refs=[0] * LOG, tss=[0] * LOG, ats=[0] * LOG, places=[0] * LOG,
@@ -89,6 +89,6 @@ def control_of(k, records, configurations, plan=(), operations=16, workers=2, sn
         plan_at=[*plan, NEVER], plan_config=[*range(1, len(plan) + 1), 0],
         unsettled=[0] * ring, met_at=[0] * ring, installed=[[0, 0, 0] for _ in range(ring)], done_at=[0] * ring,
     )  # fmt: skip
-    control.words[k.PHASE] = 1
-    control.words[k.SNAPSHOT_AT] = snapshot_every
-    return control
+    shared.words[k.PHASE] = 1
+    shared.words[k.SNAPSHOT_AT] = snapshot_every
+    return shared

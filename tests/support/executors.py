@@ -26,9 +26,14 @@ from headrace.memory.bundle import named
 from headrace.memory.cells import read_cell, reserved
 from headrace.memory.event_count import signal
 from headrace.progress import END_OF_TIME, NEVER
-from headrace.transactions import control, words
+from headrace.transactions import arrays, words
 from headrace.transactions.build import Built
-from headrace.transactions.control import Configuration
+from headrace.transactions.configuration import (
+    Configuration,
+    family_in_force,
+    plan_configuration,
+    write_configuration,
+)
 from headrace.workers import worker_kernel
 
 HANG_S = 180.0
@@ -247,21 +252,21 @@ class Executors:
         n, threads = len(self.events), self.max_threads
         self.gate = merged_log.allocate(1, 1, self.gate_capacity)
         merged_log_kernel.join_reader(self.gate, 0, 0, 1)
-        records, operations = len(self.events.values), control.operations_of(self.capacity, self.operations)
+        records, operations = len(self.events.values), arrays.operations_of(self.capacity, self.operations)
         rows = reserved(records + 2 + 2 * operations, np.int64)
         rows[:records], rows[records] = self.events.values, NEVER
-        self.c = control.allocate(
+        self.c = arrays.allocate(
             threads, records, self.capacity, operations, len(self.planned), max_delay_ns=self.max_delay_ns,
             table_rows=rows, table_places=np.array([[0, 0, 1], [records, records + 2, 2]]),
             skip_lists=self.skip_lists,
         )  # fmt: skip
         self.c.words[worker_kernel.SPIN] = self.spins
-        control.write_configuration(self.c, 0, self.initial, self.can_split)
+        write_configuration(self.c, 0, self.initial, self.can_split)
         for index, (at, configuration) in enumerate(self.planned):
-            control.plan_configuration(self.c, index, at, configuration, self.can_split)
+            plan_configuration(self.c, index, at, configuration, self.can_split)
         ring = self.ring or max(2, 1 << max(1, n).bit_length())
         self.out = rings.allocate(threads, ring, self.c.meter)
-        control.activate(self.c, self.out)
+        arrays.activate(self.c, self.out)
         e = self.events
         self.s = named(
             values=rows, kind=e.kind, size=e.size, keys=np.ascontiguousarray(e.keys), amount=e.amount,
@@ -291,7 +296,7 @@ class Executors:
 
     def _run(self, me: int) -> None:
         try:
-            while self.modules[control.family_in_force(self.c)].run(*self.arguments(me)) == 1:
+            while self.modules[family_in_force(self.c)].run(*self.arguments(me)) == 1:
                 pass
         except BaseException as error:
             self.error = error

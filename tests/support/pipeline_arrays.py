@@ -5,7 +5,7 @@ A stage is (kind, outputs of a value); one that is not stateless adds ten times 
 
 from collections import namedtuple
 
-from headrace.ordering.control import PipelineArrays
+from headrace.ordering.arrays import PipelineArrays
 from headrace.ordering.words import (
     FIRST_COLUMN,
     HYBRID,
@@ -53,7 +53,7 @@ def arrays(
         row[k.BUCKETS], row[k.BUCKET_COUNT], row[k.KEY], row[k.QUEUE] = 2 * number, 2, FIRST_COLUMN, queue
         form.append(row)
         words, slots, queue = words + capacity * STRIDE, slots + capacity, queue + 2 * capacity
-    control = Shared(
+    shared = Shared(
         words=[0] * WORD_COUNT * 2, event=[0] * 200, meter=[[0] * 16 for _ in range(workers)], failure=[0] * 16,
         reading=[1] * workers, stage=[0] * (STAGE_CELLS * len(kinds)), form=form,
         slots=[0] * (slots * 8), arena=[words, *[0] * (memory - 1)], arena_f=[], pool=[0] * 40, bucket=[0] * (32 * len(kinds)),
@@ -65,15 +65,15 @@ def arrays(
     out = k.OutArrays(
         words=[0] * 16, event=[0] * 64, head=[0], tail=[0], mark=[-1], mark_ts=[MIN_TIME],
         primary=[[0] * results], a=[[0] * results], b=[[0] * results], c=[[0] * results], at=[[0] * results],
-        meter=control.meter, membership=[0], list_words=[[]], list_head=[], list_tail=[],
+        meter=shared.meter, membership=[0], list_words=[[]], list_head=[], list_tail=[],
     )  # fmt: skip
-    return control, out
+    return shared, out
 
 
-def fresh(k, control, out):
+def fresh(k, shared, out):
     """Copies of both for one execution, whose stages have had no record yet."""
-    c, o = copied(control), copied(out)
-    c = c._replace(work=[[row[:] for row in each] for each in control.work])  # `copied` knows two dimensions
+    c, o = copied(shared), copied(out)
+    c = c._replace(work=[[row[:] for row in each] for each in shared.work])  # `copied` knows two dimensions
     for stage in range(len(c.form)):
         c.stage[stage * STAGE_CELLS + k.END_AT] = NEVER
         c.stage[stage * STAGE_CELLS + k.PROGRESS] = MIN_TIME

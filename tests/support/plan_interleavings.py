@@ -12,7 +12,7 @@ from types import SimpleNamespace
 
 from headrace.progress import END_OF_TIME, MIN_TIME
 from headrace.references import SOURCE_SHIFT
-from headrace.synchronization.control import PlanArrays
+from headrace.synchronization.arrays import PlanArrays
 from headrace.synchronization.layout import lay_out
 from headrace.synchronization.plan_nodes import PlanNode
 from headrace.synchronization.plans import Plan
@@ -249,7 +249,7 @@ def case(
     threads = [*threads] or [workers]
     places, queues = layout.places, layout.queues
     cells = k.QUEUE_CELLS
-    control = Shared(
+    shared = Shared(
         words=[0] * 48, event=[0] * (k.PARK_EVENT + 32 * workers), signals=[0] * 64, meter=[[0] * 16 for _ in range(workers)],
         failure=[0] * 16, reading=[int(me < threads[0]) for me in range(workers)], input=[0] * (k.INPUT_CELLS * len(inputs)),
         given=[], queue=[0] * (cells * len(queues)), runs=[0] * (len(queues) * k.RUNS * k.RUN_WORDS), out=[], out_f=[],
@@ -262,24 +262,24 @@ def case(
     )  # fmt: skip
     for i in range(len(inputs)):
         mine = layout.queues_from(i)
-        control.input[i * k.INPUT_CELLS + k.FRONTIER] = MIN_TIME
-        control.given.append([1, mine[0], mine[-1] + 1, 1])  # a directory of one address: TS
+        shared.input[i * k.INPUT_CELLS + k.FRONTIER] = MIN_TIME
+        shared.given.append([1, mine[0], mine[-1] + 1, 1])  # a directory of one address: TS
     for q, queue in enumerate(queues):
-        first = len(control.dependents)
-        control.dependents.extend(layout.dependents[q])
-        control.form.append([queue.input, queue.node, names.index(queue.tag), first, len(control.dependents),
+        first = len(shared.dependents)
+        shared.dependents.extend(layout.dependents[q])
+        shared.form.append([queue.input, queue.node, names.index(queue.tag), first, len(shared.dependents),
                              len(names) if queue.tag in entries else -1])  # fmt: skip
-        control.queue[q * cells + k.DONE_TS], control.queue[q * cells + k.WAKE_AT] = MIN_TIME, NEVER
+        shared.queue[q * cells + k.DONE_TS], shared.queue[q * cells + k.WAKE_AT] = MIN_TIME, NEVER
     for n, place in enumerate(places):
-        first = len(control.owned)
-        control.owned.extend(layout.queues_of(n))
-        control.tree.append([place.parent, place.left, place.right, place.below, first, len(control.owned)])
-        control.node.extend([k.AT_REST, 2, 1])
+        first = len(shared.owned)
+        shared.owned.extend(layout.queues_of(n))
+        shared.tree.append([place.parent, place.left, place.right, place.below, first, len(shared.owned)])
+        shared.node.extend([k.AT_REST, 2, 1])
     out = k.OutArrays(
         words=[0] * 16, event=[0] * 64, head=[0] * (workers + 1), tail=[0] * (workers + 1),
         mark=[END_OF_TIME] * workers + [MIN_TIME], mark_ts=[END_OF_TIME] * workers + [MIN_TIME],
         primary=[[0] * RESULTS for _ in range(workers + 1)], a=[[0] * RESULTS for _ in range(workers + 1)],
-        b=[[0] * RESULTS for _ in range(workers + 1)], c=[], at=[], meter=control.meter, membership=[0], list_words=[[]],
+        b=[[0] * RESULTS for _ in range(workers + 1)], c=[], at=[], meter=shared.meter, membership=[0], list_words=[[]],
         list_head=[], list_tail=[],
     )  # fmt: skip
 
@@ -297,7 +297,7 @@ def case(
     routed = [[by_tag[i][ImplementationTag(tag[0], 0, int(tag[1]))] for _, tag in rows] for i, rows in enumerate(inputs)]
 
     def build():
-        c, o = copied(control), copied(out)
+        c, o = copied(shared), copied(out)
         if not ordered:
             c.words[k.RELEASED] = NEVER
             o.mark[-1] = END_OF_TIME - 1

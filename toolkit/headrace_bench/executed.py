@@ -19,7 +19,7 @@ from headrace.egress import rings
 from headrace.errors import ParameterError
 from headrace.memory.atomics import CELL
 from headrace.memory.cells import read_cell, read_cells, touch
-from headrace.transactions import control, words
+from headrace.transactions import arrays, words
 from headrace.transactions.build import Built
 from headrace.transactions.measures import BREAKDOWN
 from headrace.transactions.options import TransactionOptions
@@ -73,9 +73,9 @@ class Executed(Alone):
         self.operator = operator = node.spec.section(node, query.branches[node.name], settings)
         operator.built = built
         capacity = 1 << max(8, (table.num_rows - 1).bit_length())
-        operator.out = rings.allocate(operator.max_threads, capacity, operator.control.meter)
-        operator.state = operator.program.allocate(capacity, operator.control.sets.size)
-        control.activate(operator.control, operator.out)
+        operator.out = rings.allocate(operator.max_threads, capacity, operator.arrays.meter)
+        operator.state = operator.program.allocate(capacity, operator.arrays.sets.size)
+        arrays.activate(operator.arrays, operator.out)
         if like is None:
             self.ts = self._encode(table)
         else:
@@ -98,7 +98,7 @@ class Executed(Alone):
 
     def _touch(self) -> None:
         """Have the memory that everybody writes supplied: a run is some milliseconds long."""
-        out, c = self.operator.out, self.operator.control
+        out, c = self.operator.out, self.operator.arrays
         columns = [getattr(self.operator.state, name) for name in self.operator.program.result_fields]
         for ring in (out.primary, out.a, out.b, out.at, *columns):
             touch(ring)
@@ -128,7 +128,7 @@ class Executed(Alone):
 
     def run(self) -> Executed:
         """Execute all events, check that none is missing, hash what came of them; ends all threads."""
-        c = self.operator.control
+        c = self.operator.arrays
         self.operator.set_spins(worker_kernel.spins_for(self.operator.active))
         try:
             ticket = ask_pause(c)
@@ -147,7 +147,7 @@ class Executed(Alone):
     def _await(self, is_so: Callable[[], bool], ticket: int) -> None:
         limit = time.monotonic() + TIMEOUT_S
         while not is_so():
-            watch_pause(self.operator.control, ticket, 50_000_000)
+            watch_pause(self.operator.arrays, ticket, 50_000_000)
             error = self._errors[0] if self._errors else self.operator.failure()
             if error is not None:
                 raise error
@@ -156,7 +156,7 @@ class Executed(Alone):
     def _look(self) -> None:
         """What came of the events."""
         out, state, program = self.operator.out, self.operator.state, self.operator.program
-        assert read_cell(self.operator.control.words, words.SEEN) == self.rows, "events were lost"
+        assert read_cell(self.operator.arrays.words, words.SEEN) == self.rows, "events were lost"
         heads = [read_cell(out.head, r * CELL) for r in range(self.operator.max_threads)]
         assert sum(heads) == self.rows, f"{sum(heads)} rows of {self.rows} events"
         order = np.argsort(_joined(out.primary, heads))
@@ -168,7 +168,7 @@ class Executed(Alone):
         self.rejected = int((mask & 1).sum())
         memory = program.memory
         self.content = hash_of(columns, map(memory.content, memory.tables))
-        meter = read_cells(self.operator.control.meter, 1)
+        meter = read_cells(self.operator.arrays.meter, 1)
         busy, lock = meter[:, worker_kernel.BUSY_NS].sum(), meter[:, words.LOCK_NS].sum()
         barrier, other = meter[:, worker_kernel.BARRIER_NS].sum(), (meter[:, words.PREPARE_NS] + meter[:, words.POST_NS]).sum()
         whole = max(1, busy + barrier)

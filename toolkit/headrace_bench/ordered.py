@@ -16,7 +16,8 @@ import numpy as np
 
 from headrace.memory.cells import publish_cell
 from headrace.ordering import words
-from headrace.ordering.control import QUEUE_KINDS, REORDERS, SCHEDULES
+from headrace.ordering.arrays import QUEUE_KINDS, REORDERS
+from headrace.ordering.configuration import SCHEDULES
 from headrace.ordering.options import DEFAULT_SCHEDULE
 from headrace_bench import ordered_kernel
 from headrace_bench.ordered_apps import threads_name
@@ -151,7 +152,7 @@ def _queues(sizes: Sizes) -> list[Row]:
 def decision_ns(schedule: str, times: int, is_timed: bool) -> tuple[float, int]:
     """Nanoseconds of a decision where every stage has something to do, and the stage that was chosen."""
     case = Case(1, 0)
-    c = Pipelined(pipeline_of(case.table), case.table, schedule=schedule).section.control
+    c = Pipelined(pipeline_of(case.table), case.table, schedule=schedule).section.arrays
     stages = len(c.form)
     for stage in range(stages):
         publish_cell(c.stage, stage * words.STAGE_CELLS * words.CELL + words.TAIL, WAITING)

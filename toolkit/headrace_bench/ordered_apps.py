@@ -18,7 +18,7 @@ import headrace as hr
 import headrace_datasets
 from headrace.apps import APPS
 from headrace.apps.app import sources
-from headrace.ordering.control import SCHEDULES
+from headrace.ordering.configuration import SCHEDULES
 from headrace.ordering.options import DEFAULT_SCHEDULE
 from headrace.ordering.section import OUTPUT_CAPACITY
 from headrace.summary import counted

@@ -49,7 +49,7 @@ class Paced(Planned):
         return self.operator.collector.latency.summary()
 
     def _feed(self, number: int) -> None:
-        c, (ts, queues), done = self.operator.control, self._given[number], 0
+        c, (ts, queues), done = self.operator.arrays, self._given[number], 0
         is_last = number == len(self._given) - 1
         gap = (ts[-1] - ts[0]) / max(1, len(ts) - 1) / self._beats if is_last and self._beats and len(ts) > 1 else 0.0
         said = -1

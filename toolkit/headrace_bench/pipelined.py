@@ -89,9 +89,9 @@ class Pipelined(Alone):
         self.section = section = OrderedSection(node, branches, settings, table.num_rows + GATE_RESERVE, self.room)
         ts = self._encode(table)
         for worker in range(section.max_threads):
-            publish_cell(section.control.reading, worker * CELL, 0)  # parked until `run`
+            publish_cell(section.arrays.reading, worker * CELL, 0)  # parked until `run`
         section.prepare((), self, is_last=True)
-        c = section.control
+        c = section.arrays
         for array in (c.arena[: c.arena[HANDED_OUT]], c.slots, c.tickets, c.queue):
             touch(array)
         self._fill_gate(ts)
@@ -121,7 +121,7 @@ class Pipelined(Alone):
     def run(self) -> Pipelined:
         """Run all rows through, check that none is missing, hash what came of them; ends all threads."""
         section = self.section
-        c, workers = section.control, range(section.active)
+        c, workers = section.arrays, range(section.active)
         section.set_spins(worker_kernel.spins_for(section.active))
         try:
             for task in section.tasks()[: section.max_threads]:
@@ -143,11 +143,11 @@ class Pipelined(Alone):
     def _sampled(self, begin: int) -> int:
         """Note how far the first stage is; how many workers have seen the end."""
         self.samples.append((time.monotonic_ns(), records_at(self.section, 0)[0]))
-        return len(self._ends(begin)) if read_cell(self.section.control.words, words.OVER) else 0
+        return len(self._ends(begin)) if read_cell(self.section.arrays.words, words.OVER) else 0
 
     def _ends(self, begin: int) -> list[int]:
         """When the workers that have seen the end did so; one that has not woken up yet is parked since before `begin`."""
-        meter = self.section.control.meter
+        meter = self.section.arrays.meter
         is_done = (meter[:, worker_kernel.STATE] == worker_kernel.PARKED_NS) & (meter[:, worker_kernel.SINCE] > begin)
         return meter[is_done, worker_kernel.SINCE].tolist()
 
@@ -157,14 +157,14 @@ class Pipelined(Alone):
             error = self._errors[0] if self._errors else self.section.failure()
             if error is not None:
                 raise error
-            if read_cell(self.section.control.words, words.BLOCKED):
+            if read_cell(self.section.arrays.words, words.BLOCKED):
                 raise ParameterError(f"more than {self.room} results, and nobody takes them: give fewer rows, or results=")
             assert time.monotonic() < limit, f"the workers did not come to an end within {TIMEOUT_S:.0f} s"
             time.sleep(_LOOK_S)
 
     def _look(self) -> None:
         """What came of the rows."""
-        section, out, c = self.section, self.section.out, self.section.control
+        section, out, c = self.section, self.section.out, self.section.arrays
         names = [one.stage.name for one in section.program.bound.stages]
         for number, name in enumerate(names):
             drained, _, tail = records_at(section, number)

@@ -95,7 +95,7 @@ class Planned(Alone):
 
     def run(self) -> Planned:
         """Process all events; ends all threads."""
-        operator, c = self.operator, self.operator.control
+        operator, c = self.operator, self.operator.arrays
         operator.set_spins(worker_kernel.spins_for(operator.active))
         try:
             for task in operator.tasks():
@@ -124,7 +124,7 @@ class Planned(Alone):
         return self.table.to_pylist()
 
     def _feed(self, number: int) -> None:
-        c, (ts, queues), done = self.operator.control, self._given[number], 0
+        c, (ts, queues), done = self.operator.arrays, self._given[number], 0
         while done < len(ts) and not self._errors:
             arguments = (c, number, ts, queues, done, len(ts) - done, done, self._heartbeat, c.words)
             done += mailbox_kernel.add_or_wait(*arguments)

@@ -262,7 +262,7 @@ class Resident(Alone):
             feeder.join(TIMEOUT_S)
         members = self.operator.initial.members
         limit = time.monotonic() + TIMEOUT_S
-        meter = self.operator.control.meter
+        meter = self.operator.arrays.meter
         while read_cells(meter, 1)[list(members), epochs.PASSED].min() < len(calls) * (self.warm - 1):
             if self._errors or time.monotonic() > limit:
                 raise RuntimeError(f"the benchmark's operator did not take its first rows: {self._errors}")
@@ -277,7 +277,7 @@ class Resident(Alone):
             publish_cell(self.enough, 0, 1)
         limit = time.monotonic() + TIMEOUT_S
         while not self.drained.wait(0.05):
-            if self._errors or read_cell(self.operator.control.words, worker_kernel.FAILED):
+            if self._errors or read_cell(self.operator.arrays.words, worker_kernel.FAILED):
                 raise RuntimeError(f"the benchmark's operator failed: {self._errors or 'see failure words'}")
             if time.monotonic() > limit:
                 raise RuntimeError(f"the benchmark's operator gave no result within {TIMEOUT_S:.0f} s")
@@ -298,7 +298,7 @@ class Resident(Alone):
 
     def meter(self, column: int) -> int:
         """Sum of a counter over the instances."""
-        return int(read_cells(self.operator.control.meter, 1)[:, column].sum())
+        return int(read_cells(self.operator.arrays.meter, 1)[:, column].sum())
 
 
 __all__ = ["Resident", "digest", "digest_one", "median"]

@@ -91,7 +91,7 @@ def measure(full: bool) -> list[Row]:
     keys = np.concatenate([chunk.keys[: chunk.keys_used] for chunk in chunks])
     offsets = words.offsets.to_numpy().astype(np.int64)
     ts = table["ts"].to_numpy()
-    id_rows = read_cell(probe.operator.control.words, epochs.IDS) * BUCKETS
+    id_rows = read_cell(probe.operator.arrays.words, epochs.IDS) * BUCKETS
     probe.run()
     expected_sum = 2 * total
     counts = np.zeros(2 * id_rows, np.uint32)

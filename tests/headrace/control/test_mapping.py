@@ -13,7 +13,7 @@ import pytest
 
 import headrace as hr
 from headrace.control.mapping import Mapping
-from headrace.elastic import epochs
+from headrace.elastic import arrays
 from headrace.elastic.configuration import Configuration, check_threads, resolve, write_configuration
 from headrace.errors import ReconfigurationError
 from headrace.ingress.keys import KeyDictionary
@@ -55,20 +55,20 @@ def test_example_move_and_differ():
 def test_oracle_tables_of_the_workers():
     """low and width say the same as the owners' table, for every instance."""
     draw = random.Random(1)
-    control = epochs.allocate(6, 2, 0)
+    c = arrays.allocate(6, 2, 0)
     for _ in range(100):
         members = tuple(sorted(draw.sample(range(6), draw.randint(1, 6))))
         if draw.random() < 0.5:
             mapping = Mapping.even(draw.sample(members, draw.randint(1, len(members))))
         else:
             mapping = Mapping([draw.choice(members) for _ in range(BUCKETS)])
-        write_configuration(control, 1, Configuration(members, mapping))
-        assert tuple(np.flatnonzero(control.member[1])) == members
-        assert (control.owner[1] == mapping.owners).all()
-        if control.contiguous[1]:
+        write_configuration(c, 1, Configuration(members, mapping))
+        assert tuple(np.flatnonzero(c.member[1])) == members
+        assert (c.owner[1] == mapping.owners).all()
+        if c.contiguous[1]:
             owners = np.full(BUCKETS, -1)
             for member in range(6):
-                low, width = control.low[1, member], control.width[1, member]
+                low, width = c.low[1, member], c.width[1, member]
                 owners[low : low + width] = member
             assert (owners == mapping.owners).all()
 

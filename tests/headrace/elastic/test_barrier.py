@@ -12,9 +12,12 @@ Cannot see  memory weaker than x86's; more than three workers
 
 # ruff: noqa: F821  (the names are the explored kernels')
 
+from collections import namedtuple
+
 import pytest
 
 from headrace.elastic import instance_loop
+from headrace.elastic.arrays import InstanceArrays
 from headrace.progress import END_OF_TIME, MIN_TIME
 from interleave import Kernels, copied, exhaustive, find_failure, sampled
 
@@ -23,6 +26,7 @@ EPOCHS = "headrace.elastic.epochs"
 LIFE = "headrace.workers.worker_kernel"
 NEVER_PLANNED = 2**63 - 1
 WORKERS = 3
+Shared = namedtuple("Shared", InstanceArrays._fields)
 
 
 # -- an operator that only notes which instance processed what -----------------------------------------
@@ -89,7 +93,7 @@ def case(k, tuples, initial, plan):
     )  # fmt: skip
     template.words[k.END] = tuples + 1
     ring = len(plan) + 2
-    control = k.ControlArrays(
+    shared = Shared(
         words=[0] * 48, event=[0] * (64 + 32 * WORKERS),
         member=[[int(r in members) for r in range(WORKERS)] for members in sets],
         low=[[0] * WORKERS for _ in sets], width=[[0] * WORKERS for _ in sets], contiguous=[0] * len(sets),
@@ -108,7 +112,7 @@ def case(k, tuples, initial, plan):
 
     out = k.OutArrays(
         words=[0] * 8, event=[0] * 64, head=[0] * WORKERS, tail=[0] * WORKERS, mark=mark, mark_ts=mark[:],
-        primary=rings(), a=rings(), b=rings(), c=rings(), at=rings(), meter=control.meter, membership=[0],
+        primary=rings(), a=rings(), b=rings(), c=rings(), at=rings(), meter=shared.meter, membership=[0],
         list_words=[[] for _ in range(WORKERS)], list_head=[], list_tail=[],
     )  # fmt: skip
 
@@ -119,7 +123,7 @@ def case(k, tuples, initial, plan):
     wanted = [(at, wanted_owner(at)) for at in range(tuples)]
 
     def build():
-        g, c, o = copied(template), copied(control), copied(out)
+        g, c, o = copied(template), copied(shared), copied(out)
         s = []
         threads = [k.run_instance(me, g, c, o, None, s, [0] * 16, None) for me in range(WORKERS)]
         threads.append(k.end_when_over(c, len(sets[-1])))

@@ -19,7 +19,7 @@ import pyarrow as pa
 import pytest
 
 import headrace as hr
-from headrace.elastic import epochs
+from headrace.elastic import arrays, epochs
 from headrace.elastic.shared_nothing import template
 from headrace.errors import FunctionError, RunStoppedError
 from headrace.gates import merged_log_kernel
@@ -548,19 +548,19 @@ def test_planted_wait_at_the_barrier_for_one_that_failed_is_noticed(monkeypatch,
     slowly = "while activation > 1 and load_acquire(c.words, BARRIER) == 0 and not stopped(c):\n                pause()\n"
     plant_in_loop(monkeypatch, [(AT_BARRIER, DEAF), (JOINED, f"{JOINED}            {slowly}")])
     monkeypatch.setattr("headrace.runtime.run.STOP_SECONDS", 1.0)
-    allocate, controls = epochs.allocate, []
+    allocate, found = arrays.allocate, []
 
     def noted(*sizes):
-        controls.append(allocate(*sizes))
-        return controls[-1]
+        found.append(allocate(*sizes))
+        return found[-1]
 
-    monkeypatch.setattr(epochs, "allocate", noted)
+    monkeypatch.setattr(arrays, "allocate", noted)
     try:
         with pytest.raises(RunStoppedError, match="did not stop"):
             test_update_that_fails_at_the_trigger()
     finally:
-        for control in controls:  # what they wait for: no thread is to outlive this test
-            control.words[epochs.EPOCH] += 1
+        for each in found:  # what they wait for: no thread is to outlive this test
+            each.words[epochs.EPOCH] += 1
         eventually(lambda: not any(thread.name.startswith("headrace-operator-") for thread in threading.enumerate()))
 
 

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headrace.elastic import epochs, loads
+from headrace.elastic import arrays, loads
 from headrace.elastic.epochs import LOADED, UPDATES
 from headrace.elastic.loads import (
     EVENLY,
@@ -32,11 +32,11 @@ DRAWN = settings(deadline=None, max_examples=60)
 WORKERS = 3
 
 
-def control_of(how, width, owners, sources=1):
-    control = epochs.allocate(WORKERS, 1, 0, sources)
-    control.layout[:] = how, width, UPDATES
-    control.owner[0] = owners
-    return control
+def arrays_of(how, width, owners, sources=1):
+    c = arrays.allocate(WORKERS, 1, 0, sources)
+    c.layout[:] = how, width, UPDATES
+    c.owner[0] = owners
+    return c
 
 
 def stored(rows, several):
@@ -66,15 +66,15 @@ def test_oracle_every_tuple_looked_at(rows, several, seed, per_key):
         rows.pop()
     data = stored(rows, several)
     owners = np.random.default_rng(seed).integers(0, WORKERS, BUCKETS)
-    control = control_of(SEVERAL_KEYS if several else ONE_KEY, data.store.width, owners)
+    c = arrays_of(SEVERAL_KEYS if several else ONE_KEY, data.store.width, owners)
     wanted = np.zeros((WORKERS, BUCKETS), np.int64)
     for key in (key for row in rows for key in row):
         wanted[owners[key % BUCKETS], key % BUCKETS] += per_key
     for me in range(WORKERS):
-        control.meter[me, UPDATES] = wanted[me].sum()
-        note_load(me, data.gate, control, data.directory, 0, 0, 0, len(rows), 12345 + seed)
-    assert (control.load == wanted).all()
-    assert (control.meter[:, LOADED] == wanted.sum(axis=1)).all()
+        c.meter[me, UPDATES] = wanted[me].sum()
+        note_load(me, data.gate, c, data.directory, 0, 0, 0, len(rows), 12345 + seed)
+    assert (c.load == wanted).all()
+    assert (c.meter[:, LOADED] == wanted.sum(axis=1)).all()
 
 
 @DRAWN
@@ -85,18 +85,18 @@ def test_oracle_nothing_invented_and_nothing_lost(rows, seed, counted, evenly):
     data = stored(rows, True)
     draw = np.random.default_rng(seed)
     owners = draw.integers(0, WORKERS, BUCKETS)
-    control = control_of(EVENLY if evenly else SEVERAL_KEYS, data.store.width, owners)
+    c = arrays_of(EVENLY if evenly else SEVERAL_KEYS, data.store.width, owners)
     for more in counted:
         for me in range(WORKERS):
-            control.meter[me, UPDATES] += more
+            c.meter[me, UPDATES] += more
             first = int(draw.integers(0, len(rows)))
-            note_load(me, data.gate, control, data.directory, 0, 0, first, len(rows) - first, int(draw.integers(2**60)))
-            given_out = int(control.load[me].sum())
-            assert given_out == control.meter[me, LOADED] <= control.meter[me, UPDATES]
+            note_load(me, data.gate, c, data.directory, 0, 0, first, len(rows) - first, int(draw.integers(2**60)))
+            given_out = int(c.load[me].sum())
+            assert given_out == c.meter[me, LOADED] <= c.meter[me, UPDATES]
     for me in range(WORKERS):
-        settle_load(me, control, 0)
-        assert control.load[me].sum() == control.meter[me, UPDATES] == control.meter[me, LOADED]
-        assert (control.load[me, owners != me] == 0).all() and (control.load >= 0).all()
+        settle_load(me, c, 0)
+        assert c.load[me].sum() == c.meter[me, UPDATES] == c.meter[me, LOADED]
+        assert (c.load[me, owners != me] == 0).all() and (c.load >= 0).all()
 
 
 @DRAWN
@@ -104,20 +104,20 @@ def test_oracle_nothing_invented_and_nothing_lost(rows, seed, counted, evenly):
 def test_oracle_spreading_goes_round(dues, owned, seed):
     """However it is divided into looks, no bucket owned is ever ahead of another by more than one."""
     mine = np.random.default_rng(seed).permutation(BUCKETS) < owned
-    control = control_of(EVENLY, 3, np.where(mine, 0, 1))
+    c = arrays_of(EVENLY, 3, np.where(mine, 0, 1))
     for i, due in enumerate(dues):
-        spread_load(0, control, 0, due)
-        assert control.load.sum() == sum(dues[: i + 1])
-        assert control.load[0, ~mine].sum() == 0
-        assert np.ptp(control.load[0, mine]) <= 1
+        spread_load(0, c, 0, due)
+        assert c.load.sum() == sum(dues[: i + 1])
+        assert c.load[0, ~mine].sum() == 0
+        assert np.ptp(c.load[0, mine]) <= 1
 
 
 def test_example_a_worker_that_owns_nothing_gets_nothing():
-    control = control_of(EVENLY, 3, np.zeros(BUCKETS, np.int64))
-    control.meter[1, UPDATES] = 7
-    spread_load(1, control, 0, 7)
-    settle_load(1, control, 0)
-    assert control.load.sum() == 0 and control.meter[1, LOADED] == 0
+    c = arrays_of(EVENLY, 3, np.zeros(BUCKETS, np.int64))
+    c.meter[1, UPDATES] = 7
+    spread_load(1, c, 0, 7)
+    settle_load(1, c, 0)
+    assert c.load.sum() == 0 and c.meter[1, LOADED] == 0
 
 
 @pytest.mark.parametrize("several", [False, True])
@@ -128,18 +128,18 @@ def test_oracle_a_sample_is_close(several):
     keys = draw.choice(32, p=weights / weights.sum(), size=1024)
     rows = [[key, key + 100] for key in keys] if several else [[key] for key in keys]
     data = stored(rows, several)
-    control = control_of(SEVERAL_KEYS if several else ONE_KEY, data.store.width, np.zeros(BUCKETS, np.int64))
+    c = arrays_of(SEVERAL_KEYS if several else ONE_KEY, data.store.width, np.zeros(BUCKETS, np.int64))
     for _ in range(400):
-        control.meter[0, UPDATES] += len(rows) * len(rows[0])
-        note_load(0, data.gate, control, data.directory, 0, 0, 0, 1024, int(draw.integers(2**40)))
+        c.meter[0, UPDATES] += len(rows) * len(rows[0])
+        note_load(0, data.gate, c, data.directory, 0, 0, 0, 1024, int(draw.integers(2**40)))
     true = np.bincount([key for row in rows for key in row], minlength=BUCKETS) * 400
-    assert control.load[0].sum() == true.sum()
-    assert np.abs(control.load[0] - true).sum() < 0.1 * true.sum()
+    assert c.load[0].sum() == true.sum()
+    assert np.abs(c.load[0] - true).sum() < 0.1 * true.sum()
 
 
 def test_example_the_limit_on_keys_holds():
     """A tuple of many keys costs no more than others do: so many keys are looked at, and no more."""
     data = stored([list(range(3000)), [5]], True)
-    control = control_of(SEVERAL_KEYS, data.store.width, np.zeros(BUCKETS, np.int64))
-    owned = add_load(0, data.gate, control, data.directory, 0, 0, 0, 2, 999, 1, 0)
-    assert owned == loads.LOAD_KEYS == control.load.sum()
+    c = arrays_of(SEVERAL_KEYS, data.store.width, np.zeros(BUCKETS, np.int64))
+    owned = add_load(0, data.gate, c, data.directory, 0, 0, 0, 2, 999, 1, 0)
+    assert owned == loads.LOAD_KEYS == c.load.sum()

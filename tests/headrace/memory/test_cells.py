@@ -16,7 +16,7 @@ import pytest
 
 import headrace
 from headrace.egress.rings import OutArrays
-from headrace.elastic.epochs import ControlArrays
+from headrace.elastic.arrays import InstanceArrays
 from headrace.elastic.passing_kernel import PassingArrays
 from headrace.elastic.shared_nothing.instance_queues import QueueArrays
 from headrace.gates.merged_log_kernel import LogArrays
@@ -24,9 +24,9 @@ from headrace.gates.reader_queues_kernel import ReaderQueues
 from headrace.gates.scalegate_kernel import ScaleGateArrays
 from headrace.memory.atomics import CELL
 from headrace.memory.cells import padded_cells, publish_cell, read_cell, read_cells
-from headrace.ordering.control import PipelineArrays
-from headrace.synchronization.control import PlanArrays
-from headrace.transactions import control as transactions
+from headrace.ordering.arrays import PipelineArrays
+from headrace.synchronization.arrays import PlanArrays
+from headrace.transactions.arrays import ExecutorArrays
 
 ROOT = Path(headrace.__file__).parent
 
@@ -46,14 +46,14 @@ PUBLISHED_BY_ANOTHER = {
     # Of a joiner, published by READING.
     *("start_seen", "start_watermark", "start_planned"),
 }
-KINDS = (LogArrays, ScaleGateArrays, OutArrays, PassingArrays, ControlArrays, QueueArrays)
+KINDS = (LogArrays, ScaleGateArrays, OutArrays, PassingArrays, InstanceArrays, QueueArrays)
 FIELDS = {name for kind in KINDS for name in kind._fields}
 SHARED = FIELDS - PUBLISHED_BY_ANOTHER | {"stop_word", "directory", "pool"}
 ALSO_OF_A_ROOM = {
     "gates": (ReaderQueues, {"next", "end", "told"}),
     "ordering": (PipelineArrays, {"stage", "bucket", "bucket_tail", "slots", "tickets", "work", "known", "tuning"}),
     "synchronization": (PlanArrays, {"input", "queue", "node", "runs", "work"}),
-    "transactions": (transactions.ControlArrays, {"locks", "served", "offers", "unsettled"}),
+    "transactions": (ExecutorArrays, {"locks", "served", "offers", "unsettled"}),
 }
 """Words whose names mean other things elsewhere."""
 BEFORE_THE_THREADS = {"allocate", "allocate_common", "_allocate", "_activate", "write_plan"}
@@ -114,26 +114,26 @@ def test_example_python_touches_no_shared_word_by_itself():
     [
         "int(out.tail[r * CELL])",
         "(self._out.head[::CELL] != 0)",
-        "int(control.words[EPOCH])",
-        "control.load.sum(axis=0)",
+        "int(arrays.words[EPOCH])",
+        "arrays.load.sum(axis=0)",
         "gate.cursor[::CELL][members].min()",
         "self.directory[base] = address",
     ],
 )
 def test_example_a_plain_access_is_found(line):
-    assert len(plain_accesses(f"def read(self, out, control, gate, r):\n    {line}")) == 1
-    assert not plain_accesses(f"@kernel\ndef read(self, out, control, gate, r):\n    {line}")
+    assert len(plain_accesses(f"def read(self, out, arrays, gate, r):\n    {line}")) == 1
+    assert not plain_accesses(f"@kernel\ndef read(self, out, arrays, gate, r):\n    {line}")
 
 
 def test_example_words_of_a_room_are_found_there():
-    text = "def waiting(control, cell):\n    return control.stage[cell]"
+    text = "def waiting(arrays, cell):\n    return arrays.stage[cell]"
     assert plain_accesses(text, "ordering/program.py") and not plain_accesses(text, "transactions/program.py")
     for kind, names in ALSO_OF_A_ROOM.values():
         assert names <= set(kind._fields)
 
 
 def test_example_an_alias_is_found():
-    assert plain_accesses("def read(self):\n    words = self.control.words\n    return words[3]")
+    assert plain_accesses("def read(self):\n    words = self.arrays.words\n    return words[3]")
 
 
 @pytest.mark.parametrize("dtype", [np.int64, np.int32])

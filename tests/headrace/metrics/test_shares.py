@@ -46,7 +46,7 @@ def an_idle_worker():
         try:
             source.let()
             eventually(lambda: run.metrics().operators["counts"].processed == 500)
-            meter = run._operators["counts"].section.control.meter
+            meter = run._operators["counts"].section.arrays.meter
             eventually(lambda: (meter[:2, worker_kernel.STATE] == worker_kernel.IDLE_NS).all())
             then, now, least, most = two_looks(run, "counts")
             busy, idle, blocked = spent(then, now)
@@ -65,7 +65,7 @@ def workers_held_up():
         threads=2, max_threads=3, mapping=hr.Mapping([0] * 1024), sink=lambda batch: opened.wait(180)
     ) as run:
         try:
-            meter = run._operators["forward"].section.control.meter
+            meter = run._operators["forward"].section.arrays.meter
 
             def is_held_up(worker, state):
                 """For a while: before the buffers behind it are full it waits for moments only."""

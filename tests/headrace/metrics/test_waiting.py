@@ -91,7 +91,7 @@ def test_example_workers_spin_only_while_a_core_is_free(how, monkeypatch):
     with query.start(threads=1, max_threads=4, reconfigure=planned) as run:
 
         def spins():
-            return int(run._operators["first"].section.control.words[worker_kernel.SPIN])
+            return int(run._operators["first"].section.arrays.words[worker_kernel.SPIN])
 
         assert spins() == worker_kernel.SPINS
         for threads in (2, 1):

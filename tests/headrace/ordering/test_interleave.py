@@ -183,11 +183,11 @@ def case(
     `stop_after`: the run is stopped, after so many steps of the thread that does it.
     """
     sizes = {"workers": workers, "first": first, "room": room, "results": results}
-    control, out = arrays(k, [kind for kind, _ in stages], batch=batch, queues=queues, reorder=reorder, **sizes)
+    shared, out = arrays(k, [kind for kind, _ in stages], batch=batch, queues=queues, reorder=reorder, **sizes)
     rows = expected_rows(values, stages, AT_END)
 
     def build():
-        c, o = fresh(k, control, out)
+        c, o = fresh(k, shared, out)
         s = SimpleNamespace(ran=[], rows=[], held={}, sums={}, outputs=[outputs for _, outputs in stages])
         threads = [k.serve(me, c, o, s, [0] * 1100, batch) for me in range(workers)]
         if len(values) < first:  # the whole input is there

@@ -46,11 +46,11 @@ def case(k, shares, reorder=NONBLOCKING, stages=1):
     """Workers with these records each, a ring of two; with a second stage, outputs may be written into its ring at once."""
     count = sum(map(len, shares))
     sizes = {"workers": len(shares), "first": 2, "room": 4, "results": 4, "memory": 160}
-    control, out = arrays(k, [STATELESS] * stages, reorder=reorder, **sizes)
-    control.stage[k.TAIL] = count
+    shared, out = arrays(k, [STATELESS] * stages, reorder=reorder, **sizes)
+    shared.stage[k.TAIL] = count
 
     def build():
-        c, o = fresh(k, control, out)
+        c, o = fresh(k, shared, out)
 
         def check():
             assert c.stage[k.NEXT] == count, f"{c.stage[k.NEXT]} of {count} left"

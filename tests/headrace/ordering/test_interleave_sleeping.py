@@ -185,20 +185,20 @@ def case(
     plan = plan or [(0, workers)]
     kinds = [kind for kind, _ in stages]
     sizes = {"workers": workers, "first": first, "room": room, "results": results, "memory": 600}
-    control, out = arrays(k, kinds, batch=batch, queues=queues, reorder=reorder, **sizes)
-    control = control._replace(
+    shared, out = arrays(k, kinds, batch=batch, queues=queues, reorder=reorder, **sizes)
+    shared = shared._replace(
         rows=[[threads, LP, batch] for _, threads in plan],
         plan_at=[*(at for at, _ in plan[1:]), NEVER], plan_row=[*range(1, len(plan)), 0],
         reading=[int(me < plan[0][1]) for me in range(workers)],
     )  # fmt: skip
-    control.tuning[TOGETHER], control.tuning[MET_AT] = together[1], together[0]
+    shared.tuning[TOGETHER], shared.tuning[MET_AT] = together[1], together[0]
     gate = log_state(k, sources, 1, ring=2, log=log, bound=bound)
     rows = expected_rows(values, stages)
     per_source = -(-len(values) // sources)
 
     def build():
         g = copied(gate)
-        c, o = fresh(k, control, out)
+        c, o = fresh(k, shared, out)
         outputs = [outputs for _, outputs in stages]
         s = SimpleNamespace(rows=[], held={}, sums={}, at_work=[], told=[], outputs=outputs, values=values)
         times = [*range(len(values))]

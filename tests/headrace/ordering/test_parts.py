@@ -11,7 +11,7 @@ import pytest
 import headrace as hr
 from headrace.errors import ParameterError, SchemaError
 from headrace.memory.atomics import CELL
-from headrace.ordering import control, words
+from headrace.ordering import arrays, words
 from headrace.ordering.buffer_kernel import range_of
 from headrace.ordering.pool_kernel import LEAST_CLASS, take_block
 from headrace.ordering.work_kernel import learn_cost
@@ -26,7 +26,7 @@ def arrays_of(capacity=4, **given):
     stream = hr.stream(table, event_time="ts").ordered().flat_map(pair, emits={"key": "int64", "v": "int64"})
     node = stream.partitioned(gap_of, by="key", **GAP, **given).plan().output
     (bound,) = {id(each): each for each in node.spec.bound.values()}.values()
-    return control.allocate(bound, 1, capacity, 4)
+    return arrays.allocate(bound, 1, capacity, 4)
 
 
 def test_property_blocks_of_outputs_share_no_line():

@@ -257,7 +257,7 @@ def test_a_stop_is_seen_between_two_tuples_of_a_batch(kind):
     (section,) = run._execution.sections.values()
     (private,) = section._private
     eventually(lambda: private[words.POSITION] > 0)
-    worker_kernel.stop_workers(section.control)
+    worker_kernel.stop_workers(section.arrays)
     at_stop = private[words.POSITION]
     run.stop()
     assert private[words.POSITION] - at_stop <= 1, "the rest of a batch was run, or some of it"
@@ -268,13 +268,13 @@ def test_a_failure_counts_and_not_what_it_stops(monkeypatch):
     """A function that leaves its loop because a worker has failed is out of it first: its exception is not the reason."""
 
     def work(section, arguments):
-        worker, control = arguments[0], section.control
+        worker, c = arguments[0], section.arrays
         if worker == 0:
-            worker_kernel.fail(control, 99, worker, 0, 0, 0, 0)
+            worker_kernel.fail(c, 99, worker, 0, 0, 0, 0)
             (other,) = eventually(lambda: [one for one in threading.enumerate() if one.name == f"headrace-{section.name}-1"])
             other.join(60)
         else:
-            eventually(lambda: worker_kernel.stopped(control))
+            eventually(lambda: worker_kernel.stopped(c))
             raise ValueError("left its loop")
 
     monkeypatch.setattr(OrderedSection, "work", work)

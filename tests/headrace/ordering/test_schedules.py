@@ -12,8 +12,8 @@ import pytest
 
 import headrace as hr
 from headrace.memory.atomics import CELL
-from headrace.ordering import control, schedule_kernel, words
-from headrace.ordering.control import SCHEDULES, Configuration
+from headrace.ordering import arrays, schedule_kernel, words
+from headrace.ordering.configuration import SCHEDULES, Configuration, write_configuration
 from headrace.ordering.options import OrderedOptions
 from headrace.ordering.schedule_kernel import choose
 from planted_mistakes import fails, planted
@@ -28,13 +28,13 @@ MOST = [WORKERS, WORKERS, 100, 1, 1, 100]
 CASES = 400
 
 
-def arrays(schedule):
+def arrays_of(schedule):
     """What workers of a pipeline with these six stages share."""
     stream = SHAPES["six stages"].on(hr.stream(some_rows(np.random.default_rng(0), 1, 1), event_time="ts"))
     (bound,) = {id(each): each for each in stream.plan().output.spec.bound.values()}.values()
-    c = control.allocate(bound, WORKERS, CAPACITY, 64, tuning=(SLICE, WINDOW, BEHIND, LEAST))
+    c = arrays.allocate(bound, WORKERS, CAPACITY, 64, tuning=(SLICE, WINDOW, BEHIND, LEAST))
     assert c.form[:, words.MOST].tolist() == MOST
-    control.write_configuration(c, 0, Configuration(WORKERS, schedule, 64), NAMES)
+    write_configuration(c, 0, Configuration(WORKERS, schedule, 64), NAMES)
     return c
 
 
@@ -90,7 +90,7 @@ def priorities(schedule, figures, begun):
 
 def check(schedule, cases=CASES):
     rng, chosen = np.random.default_rng(sorted(SCHEDULES).index(schedule)), []
-    c = arrays(schedule)
+    c = arrays_of(schedule)
     for _ in range(cases):
         figures, begun = drawn(rng), NOW - int(rng.choice([WINDOW // 2, WINDOW, WINDOW + 1, 2 * WINDOW]))
         write(c, figures, begun)
@@ -117,7 +117,7 @@ def test_oracle_decisions_are_those_of_the_equations(schedule):
 @pytest.mark.logic
 def test_example_thresholds_of_equation_1():
     """A stage that makes fifty of one may have fifty times as many tuples behind it as the stage before it."""
-    c = arrays("qst")
+    c = arrays_of("qst")
     figures = [{"waits": 1, "workers": 0, "cost": 10, "taken": 10**9, "made": 10**9, "spent": 0} for _ in MOST]
     figures[1]["made"] = 50 * 10**9
     for stage in range(2, 6):
@@ -135,7 +135,7 @@ def test_example_thresholds_of_equation_1():
 @pytest.mark.logic
 def test_example_workers_by_stage():
     """A worker that has a stage takes that or nothing; one that has none, the last that has enough to do."""
-    c = arrays({"gap": 1, "twice": 1})
+    c = arrays_of({"gap": 1, "twice": 1})
     figures = [{"waits": 50, "workers": 0, "cost": 10, "taken": 0, "made": 0, "spent": 0} for _ in MOST]
     write(c, figures, NOW)
     assert [int(choose(me, c, 0, NOW)) for me in range(WORKERS)] == [2, 1, 5, 5]

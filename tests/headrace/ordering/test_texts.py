@@ -85,7 +85,7 @@ def check_known(monkeypatch):
     texts = section.program.texts
     ids = texts.encode(table["text"].combine_chunks())
     section.program._recycle_at = 0
-    section.program.release(table.num_rows, section.control)
+    section.program.release(table.num_rows, section.arrays)
     assert all(texts.last_use([each]) != FREE for each in ids[:KEYS]), "strings that states hold"
 
 

@@ -47,7 +47,7 @@ def arrays_of(run):
     """Weak references to the large arrays of a run, by where they are."""
     found = {}
     for name, section in run._execution.sections.items():
-        for group in ("out", "control", "gate"):
+        for group in ("out", "arrays", "gate"):
             held = getattr(section, group)
             for field, value in [*getattr(held, "_asdict", dict)().items(), *getattr(held, "__dict__", {}).items()]:
                 if isinstance(value, np.ndarray):

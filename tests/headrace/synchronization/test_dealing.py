@@ -15,7 +15,7 @@ import pytest
 
 from headrace.ingress.store import Store, allocate_directories, directory_width
 from headrace.memory.atomics import CELL
-from headrace.synchronization import control, dealing_kernel, mailbox_kernel, replanning, words
+from headrace.synchronization import arrays, dealing_kernel, mailbox_kernel, replanning, words
 from headrace.synchronization.inlet import TAGS
 from headrace.synchronization.replanning import Replanning
 from planted_mistakes import fails, planted
@@ -34,7 +34,7 @@ def waiting_input(rng, rows, tags):
         tag = rng.randrange(tags) if rng.random() < 0.3 else tag
         of_row[row] = tag
     store.append(ts, None, None, {TAGS: (of_row, None)}, None)
-    c = control.allocate(1, [directory_width(1)], [True], MOST_QUEUES, 1, 16)
+    c = arrays.allocate(1, [directory_width(1)], [True], MOST_QUEUES, 1, 16)
     routes = np.array([rng.randrange(MOST_QUEUES) for _ in range(tags)], np.int32)
     c.given[0, [words.FIRST_QUEUE, words.END_QUEUE]] = 0, MOST_QUEUES
     done = 0
@@ -71,7 +71,7 @@ def check_dealing(seed):
     c, x, store, of_row, ts, left = waiting_input(rng, rng.choice([1, 7, 60, 17_000]), tags)
     routes = [rng.randrange(MOST_QUEUES) for _ in range(tags)]
     column = store.names.index(TAGS) if tags > 1 else -1
-    section = SimpleNamespace(control=c, directories=x, feeders=[SimpleNamespace(tag_column=column)])
+    section = SimpleNamespace(arrays=c, directories=x, feeders=[SimpleNamespace(tag_column=column)])
     dealt = Replanning(section)._deal(0, SimpleNamespace(routes=[routes]))
     assert len(dealt) <= words.RUNS * MOST_QUEUES
     c.queue[:] = 0

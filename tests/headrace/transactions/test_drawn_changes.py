@@ -20,7 +20,7 @@ import headrace as hr
 from headrace.control.mapping import Mapping
 from headrace.references import BUCKETS
 from headrace.transactions import versions_kernel
-from headrace.transactions.control import SHARINGS
+from headrace.transactions.configuration import SHARINGS
 from planted_mistakes import assert_found
 from support.nasty_shapes import EMITS, FUNCTIONS, ROWS, SCHEMES, cannot, carry_on
 from support.transacted import in_python, plain

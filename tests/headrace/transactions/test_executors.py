@@ -24,7 +24,7 @@ from headrace.memory.cells import read_cell
 from headrace.progress import END_OF_TIME
 from headrace.transactions import words
 from headrace.transactions.build import Built
-from headrace.transactions.control import SHARINGS
+from headrace.transactions.configuration import SHARINGS
 from headrace.transactions.reconfiguration import Reconfiguration, at_punctuation, in_turn
 from headrace.workers import worker_kernel
 from support.campaign import rarely

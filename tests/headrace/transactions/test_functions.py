@@ -15,7 +15,7 @@ import pytest
 
 import headrace as hr
 from headrace.errors import FunctionError
-from headrace.transactions import binding, control, measuring, nulls, template
+from headrace.transactions import arrays, binding, measuring, nulls, template
 from headrace.transactions.lowering import rows, statements
 from planted_mistakes import fails, planted
 from support.made_up_transactions import EMITS, events, program
@@ -319,7 +319,7 @@ def fails_on_what_the_batch_wrote(function, scheme):
 @pytest.mark.parametrize("function", [counts_down, counts_down_what_is_new])
 def test_example_a_run_that_fails_finds_the_versions_that_the_event_saw(function):
     assert fails_on_what_the_batch_wrote(function, "mvlk") == fails_on_what_the_batch_wrote(function, "serial")
-    with planted(control, "if not private[VERSIONED]:", "if True:"), fails("AssertionError: another line than that of the look"):
+    with planted(arrays, "if not private[VERSIONED]:", "if True:"), fails("AssertionError: another line than that of the look"):
         fails_on_what_the_batch_wrote(function, "mvlk")
 
 

@@ -152,11 +152,11 @@ def case(k, events, configurations, plan=(), operations=16, workers=2, refused=(
     Events that are `refused` write nothing.
     """
     n, records, ring = len(events), 1 + max((record for event in events for record, _ in event), default=0), len(plan) + 2
-    gate, control, out = arrays(k, n, records, configurations, plan, operations, workers, snapshot_every)
+    gate, shared, out = arrays(k, n, records, configurations, plan, operations, workers, snapshot_every)
     values, read = serial(events, records, refused)
 
     def build():
-        g, c, o = copied(gate), copied(control), copied(out)
+        g, c, o = copied(gate), copied(shared), copied(out)
         s = SimpleNamespace(
             events=events, refused=refused, read=[None] * LOG, ran=[], given=[], begun=[], seen=lambda: c.words[k.SEEN],
             place=lambda me, c, l, record: k.place_of(me, c, l, record) if l[k.VERSIONED] else record,

@@ -108,13 +108,13 @@ def kernels(*planted):
 
 def case(k, events, sharing=SHARED_EVERYTHING, threads=2, punctuation=8):
     n, records = len(events), 1 + max(record for event in events for record, _ in event)
-    gate, control, out = arrays(k, n, records, [(threads, CHAINS, sharing, punctuation)], operations=16, workers=threads)
-    control.rows[0][k.FAMILY] = k.FAMILY_HERE
+    gate, shared, out = arrays(k, n, records, [(threads, CHAINS, sharing, punctuation)], operations=16, workers=threads)
+    shared.rows[0][k.FAMILY] = k.FAMILY_HERE
     values, found = serial(events, records)
     puts = {(number, i) for number, event in enumerate(events) for i, (_, does) in enumerate(event) if does == PUT}
 
     def build():
-        g, c, o = copied(gate), copied(control), copied(out)
+        g, c, o = copied(gate), copied(shared), copied(out)
         s = SimpleNamespace(events=events, found={}, ran=[], given=[], seen=lambda: c.words[k.SEEN])
         workers = [k.run_executor(me, g, c, o, None, s, [0] * 16) for me in range(threads)]
         workers.append(k.end_when_over(c, threads))

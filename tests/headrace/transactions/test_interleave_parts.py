@@ -27,7 +27,7 @@ from headrace.transactions.words import (
     SHARED_NOTHING,
 )
 from interleave import TSO, FailingSchedule, Kernels, copied, exhaustive
-from support.executor_arrays import CONSTANTS, control_of
+from support.executor_arrays import CONSTANTS, shared_of
 
 SCHEMES_OF = "headrace.transactions.schemes_kernel"
 PARTS = "headrace.transactions.chains_kernel"
@@ -133,7 +133,7 @@ def run_through(steps):
 def prepared(k, events, scheme, sharing, threads=2, arranged=True):
     """The arrays of a batch of all events, whose key sets are there; notes of each executor."""
     records = 1 + max(record for event in events for record, _ in event)
-    c = control_of(k, records, [(threads, scheme, sharing, 8)], workers=threads)
+    c = shared_of(k, records, [(threads, scheme, sharing, 8)], workers=threads)
     at, notes = 0, []
     for me in range(threads):
         first, last = len(events) * me // threads, len(events) * (me + 1) // threads

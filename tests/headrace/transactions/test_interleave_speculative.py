@@ -18,7 +18,7 @@ from types import SimpleNamespace
 import pytest
 
 from headrace.progress import END_OF_TIME, MIN_TIME
-from headrace.transactions.control import ControlArrays
+from headrace.transactions.arrays import ExecutorArrays
 from headrace.transactions.words import SHARED_NOTHING, SPECULATIVE
 from interleave import SC, TSO, FailingSchedule, Kernels, copied, exhaustive, find_failure, sampled
 from support.campaign import rarely
@@ -120,7 +120,7 @@ def case(k, events, threads=2, punctuation=8, operations=64, nodes=40, alone=Fal
         return [[0] * width for _ in range(threads)]
 
     copies = 160
-    arrays = {name: [0] * LOG for name in ControlArrays._fields} | {
+    fields = {name: [0] * LOG for name in ExecutorArrays._fields} | {
         "words": [0] * 64, "event": [0] * (64 + 32 * threads), "meter": table(16), "failure": [0] * 16, "reading": [1] * threads,
         "sets": [0] * operations, "event_of": [0] * operations, "link": [0] * operations, "link_2": [0] * operations,
         "entries": [0] * operations, "heads": [0] * RECORDS, "nodes": [0] * (4 * nodes), "filling": table(32),
@@ -130,12 +130,12 @@ def case(k, events, threads=2, punctuation=8, operations=64, nodes=40, alone=Fal
         "plan_at": [NEVER], "plan_config": [0], "unsettled": [0, 0], "met_at": [0, 0], "installed": [[0, 0, 0]] * 2,
         "done_at": [0, 0],
     }  # fmt: skip
-    control = Shared(**arrays)
-    control.words[k.PHASE] = 1
-    control.words[k.COPIES_FROM], control.words[k.COPIES_TO] = RECORDS, RECORDS + copies
+    shared = Shared(**fields)
+    shared.words[k.PHASE] = 1
+    shared.words[k.COPIES_FROM], shared.words[k.COPIES_TO] = RECORDS, RECORDS + copies
     out = k.OutArrays(
         words=[0] * 8, event=[0] * 64, head=[0] * threads, tail=[0] * threads, mark=[-1] * threads, mark_ts=[MIN_TIME] * threads,
-        primary=table(LOG), a=table(LOG), b=table(LOG), c=table(LOG), at=table(LOG), meter=control.meter, membership=[0],
+        primary=table(LOG), a=table(LOG), b=table(LOG), c=table(LOG), at=table(LOG), meter=shared.meter, membership=[0],
         list_words=[[] for _ in range(threads)], list_head=[], list_tail=[],
     )  # fmt: skip
     rows, found, sure = serial(events)
@@ -147,7 +147,7 @@ def case(k, events, threads=2, punctuation=8, operations=64, nodes=40, alone=Fal
         )  # fmt: skip
 
     def build_batch():
-        c = copied(control)
+        c = copied(shared)
         s = program(c)
         c.words[k.FIT] = n
         notes = [[0] * 16 for _ in range(threads)]
@@ -165,7 +165,7 @@ def case(k, events, threads=2, punctuation=8, operations=64, nodes=40, alone=Fal
         return build_batch
 
     def build():
-        g, c, o = copied(gate), copied(control), copied(out)
+        g, c, o = copied(gate), copied(shared), copied(out)
         s = program(c)
         workers = [k.run_executor(me, g, c, o, None, s, [0] * 16) for me in range(threads)]
         workers.append(k.end_when_over(c, threads))

@@ -15,7 +15,7 @@ import pytest
 import headrace as hr
 from headrace.errors import NotSupportedError
 from headrace.reference import transactions as reference
-from headrace.transactions.control import SHARINGS
+from headrace.transactions.configuration import SHARINGS
 from planted_mistakes import planted
 from support.campaign import rarely
 from support.nasty_shapes import (

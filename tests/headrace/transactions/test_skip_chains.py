@@ -17,7 +17,7 @@ import pytest
 import headrace as hr
 from headrace.errors import NotSupportedError
 from headrace.gates.skip_list_kernel import LEVELS, levels_of
-from headrace.transactions.control import SHARINGS
+from headrace.transactions.configuration import SHARINGS
 from headrace.transactions.words import SHARED_EVERYTHING, SHARED_NOTHING
 from interleave import Kernels, copied, find_failure, sampled
 from support.executors import LOOK, PUT, Executors, configuration, draw

@@ -16,7 +16,7 @@ import pytest
 
 import headrace as hr
 from headrace.errors import FunctionError, NotSupportedError, ParameterError
-from headrace.transactions import control, speculation_kernel
+from headrace.transactions import arrays, speculation_kernel
 from headrace.transactions import multiversion_kernel as kernel
 from headrace.transactions.fitting import KEYLESS
 from support.campaign import rarely
@@ -186,7 +186,7 @@ def fails_late(e, t):
 
 @pytest.mark.slow
 def test_example_an_event_that_turns_in_a_loop_by_what_holds_no_longer_leaves_it():
-    c, rows = control.allocate(2, 4, 16, 64, copies=range(4, 104)), np.zeros(104, np.int64)
+    c, rows = arrays.allocate(2, 4, 16, 64, copies=range(4, 104)), np.zeros(104, np.int64)
     for me in range(2):
         speculation_kernel.prepare_speculation(me, c, me, me + 1, 7, 2)
     kernel.begin_execution(0, c, 1)

@@ -20,13 +20,20 @@ from headrace.control.mapping import MOST_INSTANCES
 from headrace.errors import ParameterError
 from headrace.ingress.readers import MOST_BATCH_ROWS
 from headrace.names import closest, instead
-from headrace.ordering.control import QUEUE_KINDS, REORDERS, SCHEDULES
+from headrace.ordering.arrays import QUEUE_KINDS, REORDERS
+from headrace.ordering.configuration import SCHEDULES
 from headrace.ordering.options import DEFAULT_SCHEDULE
 from headrace.ordering.words import MOST_BATCH
 from headrace.synchronization.options import DEFAULT_HEARTBEAT, MOST_HEARTBEAT
 from headrace.synchronization.plans import MOST_LEAVES
-from headrace.transactions.control import CHAIN_KINDS, SCHEMES, SHARINGS
-from headrace.transactions.options import ADAPTIVE, DEFAULT_PUNCTUATION, DEFAULT_SCHEME, MOST_PUNCTUATION
+from headrace.transactions.configuration import SCHEMES, SHARINGS
+from headrace.transactions.options import (
+    ADAPTIVE,
+    CHAIN_KINDS,
+    DEFAULT_PUNCTUATION,
+    DEFAULT_SCHEME,
+    MOST_PUNCTUATION,
+)
 
 MOST_SOURCES = 1024
 """Each has arrays of its own in the gate."""

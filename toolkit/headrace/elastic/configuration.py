@@ -9,7 +9,7 @@ import numpy as np
 
 from headrace.arguments import is_whole_number
 from headrace.control.mapping import Mapping
-from headrace.elastic.epochs import ControlArrays
+from headrace.elastic.arrays import InstanceArrays
 from headrace.errors import ReconfigurationError
 
 
@@ -64,15 +64,21 @@ def resolve(
     return Configuration(members, mapping)
 
 
-def write_configuration(control: ControlArrays, row: int, configuration: Configuration) -> None:
+def write_configuration(c: InstanceArrays, row: int, configuration: Configuration) -> None:
     """Fill one row of the tables the workers read."""
     ranges = configuration.mapping.ranges()
-    control.member[row] = 0
-    control.low[row] = 0
-    control.width[row] = 0
-    control.contiguous[row] = ranges is not None
-    control.owner[row] = configuration.mapping.owners
+    c.member[row] = 0
+    c.low[row] = 0
+    c.width[row] = 0
+    c.contiguous[row] = ranges is not None
+    c.owner[row] = configuration.mapping.owners
     for member in configuration.members:
-        control.member[row, member] = 1
+        c.member[row, member] = 1
         if ranges is not None:
-            control.low[row, member], control.width[row, member] = ranges.get(member, (0, 0))
+            c.low[row, member], c.width[row, member] = ranges.get(member, (0, 0))
+
+
+def plan_configuration(c: InstanceArrays, index: int, at: int, configuration: Configuration) -> None:
+    """Have configuration row ``index + 1`` come into force before tuple `at` of the merged input; `at` must not fall."""
+    write_configuration(c, index + 1, configuration)
+    c.plan_at[index], c.plan_config[index] = at, index + 1

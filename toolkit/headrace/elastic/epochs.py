@@ -29,14 +29,9 @@ Checked     tests/headrace/elastic
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
-import numpy as np
-
 from headrace.kernel import kernel
 from headrace.memory.atomics import (
     CELL,
-    EVENT_CELL,
     fetch_add,
     load_acquire,
     now_ns,
@@ -44,19 +39,13 @@ from headrace.memory.atomics import (
     store_relaxed,
     store_release,
 )
-from headrace.memory.bundle import by_reference
-from headrace.memory.cells import aligned, padded_cells
 from headrace.memory.event_count import cancel, prepare, signal, sleep
-from headrace.progress import NEVER
-from headrace.references import BUCKETS
 from headrace.workers.worker_kernel import (
     AFTER,
     BARRIER_EVENT,
     BARRIER_WAITING,
     BEFORE,
     FIRST_COUNTER,
-    METER_WORDS,
-    PARK_EVENT,
     SPIN,
     WAIT_NS,
     WATCH_EVENT,
@@ -65,7 +54,6 @@ from headrace.workers.worker_kernel import (
     stopped,
 )
 
-DEFAULT_BATCH_NS = 200_000
 EPOCH_RING = 256
 """Epochs, beside the planned ones, that are remembered until somebody takes note."""
 
@@ -98,70 +86,6 @@ BEHIND = 1 << 20
 # Columns of `layout`: how the keys of a source's tuples are found (`loads`), the width of its store's directory, and
 # the counter that says what an instance has had to do.
 LOAD_HOW, LOAD_WIDTH, LOAD_METER = range(3)
-
-
-@by_reference
-class ControlArrays(NamedTuple):
-    """Shared by the workers of one operator."""
-
-    words: np.ndarray
-    event: np.ndarray
-    member: np.ndarray  # uint8[configurations, workers]
-    low: np.ndarray  # int64[configurations, workers]: first bucket owned, contiguous mappings
-    width: np.ndarray  # int64[configurations, workers]
-    contiguous: np.ndarray  # uint8[configurations]
-    owner: np.ndarray  # int16[configurations, BUCKETS]
-    start_seen: np.ndarray  # per worker: tuples before its start
-    start_watermark: np.ndarray
-    start_planned: np.ndarray  # planned changes before its start
-    plan_at: np.ndarray  # int64[planned + 1]: tuple counts, then a sentinel
-    plan_config: np.ndarray
-    pending: np.ndarray  # int64 cells[ring]
-    met_at: np.ndarray  # int64[ring]: first arrival at the barrier
-    reached_at: np.ndarray  # int64[ring]: last arrival
-    installed: np.ndarray  # int64[ring, 2]: configurations before and after
-    load_at: np.ndarray  # int64[ring, workers]: what the workers' load had come to
-    done_at: np.ndarray  # int64 cells[ring]
-    acknowledged: np.ndarray  # per worker: epoch it runs in
-    failure: np.ndarray  # int64[16]
-    meter: np.ndarray  # int64[workers, METER_WORDS]
-    load: np.ndarray  # int64[workers, BUCKETS]: the worker's load by bucket, as sampled (`loads`)
-    layout: np.ndarray  # int64[sources, 3]: where `loads` finds a tuple's keys, and what load is
-
-
-def allocate(
-    workers: int, configurations: int, planned: int, sources: int = 1, batch_ns: int = DEFAULT_BATCH_NS
-) -> ControlArrays:
-    """Allocate with configuration 0 in force and nobody active."""
-    words = padded_cells(WORD_COUNT)
-    words[BATCH] = batch_ns
-    plan_at = np.full(planned + 1, NEVER)
-    ring = EPOCH_RING + planned  # all planned ones may be over before anybody takes note of the first
-    return ControlArrays(
-        words=words,
-        event=aligned(PARK_EVENT + EVENT_CELL * workers, np.int32),
-        member=np.zeros((configurations, workers), np.uint8),
-        low=np.zeros((configurations, workers), np.int64),
-        width=np.zeros((configurations, workers), np.int64),
-        contiguous=np.zeros(configurations, np.uint8),
-        owner=np.zeros((configurations, BUCKETS), np.int16),
-        start_seen=padded_cells(workers),
-        start_watermark=padded_cells(workers),
-        start_planned=padded_cells(workers),
-        plan_at=plan_at,
-        plan_config=np.zeros(planned + 1, np.int64),
-        pending=padded_cells(ring),
-        met_at=np.zeros(ring, np.int64),
-        reached_at=np.zeros(ring, np.int64),
-        installed=np.zeros((ring, 2), np.int64),
-        load_at=np.zeros((ring, workers), np.int64),
-        done_at=padded_cells(ring),
-        acknowledged=padded_cells(workers),
-        failure=np.zeros(16, np.int64),
-        meter=aligned(workers * METER_WORDS, np.int64).reshape(workers, METER_WORDS),
-        load=aligned(workers * BUCKETS, np.int64).reshape(workers, BUCKETS),
-        layout=np.zeros((sources, 3), np.int64),
-    )
 
 
 @kernel
@@ -235,6 +159,3 @@ def watch(c, epoch, timeout_ns):
         cancel(c.words, WATCHER_WAITING)
         return
     sleep(c.words, WATCHER_WAITING, c.event, WATCH_EVENT, ticket, timeout_ns)
-
-
-__all__ = ["ControlArrays", "allocate"]

@@ -197,7 +197,7 @@ def run_instance(me, g, c, o, x, s, l, buffer):
     ----------
     me : int
         Worker number.
-    g, c, o : LogArrays or ScaleGateArrays, ControlArrays, OutArrays
+    g, c, o : LogArrays or ScaleGateArrays, InstanceArrays, OutArrays
     x : int64[sources, n]
         Directories of the stores.
     s : bundle

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from headrace.elastic import epochs
+from headrace.elastic.arrays import InstanceArrays
 from headrace.elastic.measures import MEASURES
 from headrace.elastic.program import Program
 from headrace.elastic.reconfiguration import Reconfiguration
@@ -30,7 +31,7 @@ class Measured(Protocol):
 
     name: str
     max_threads: int
-    control: epochs.ControlArrays
+    arrays: InstanceArrays
     program: Program
     dictionary: Any
     reconfiguration: Reconfiguration
@@ -61,11 +62,11 @@ def measure(operator: Measured, now_ns: int = 0, seconds: float = 0.0, is_finish
     is_finished : bool
         The run ended by itself: nothing may be in flight any more.
     """
-    control, collector, program = operator.control, operator.collector, operator.program
+    arrays, collector, program = operator.arrays, operator.collector, operator.program
     members = list(operator.reconfiguration.current.members)
     added, passed, balance = take_balance(operator, members, is_finished, is_stopped=bool(now_ns) and not is_finished)
-    buckets = read_cells(control.load, 1).sum(axis=0)  # before what was counted: they are never given more
-    meter = times(control.meter, now_ns)
+    buckets = read_cells(arrays.load, 1).sum(axis=0)  # before what was counted: they are never given more
+    meter = times(arrays.meter, now_ns)
     load = meter[:, program.load_meter]
     variation, max_over_mean = operator.reconfiguration.imbalance(load)
     gaps, holds_back = watermark_gaps(operator.inlets)

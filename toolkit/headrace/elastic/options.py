@@ -10,8 +10,8 @@ from typing import Any, ClassVar
 
 from headrace.arguments import is_whole_number, whole
 from headrace.control.mapping import Mapping
+from headrace.elastic.arrays import DEFAULT_BATCH_NS
 from headrace.elastic.configuration import Configuration, check_threads, resolve
-from headrace.elastic.epochs import DEFAULT_BATCH_NS
 from headrace.elastic.outlets import CHANNELS, WAYS, lines, outlets
 from headrace.errors import ParameterError
 from headrace.gates.variants import check_gate

@@ -495,7 +495,7 @@ class Passed:
             valid=np.zeros((len(nulls), instances * capacity), np.uint8),
             latency=np.zeros((instances, 64 * LATENCY_PARTS), np.int64),
             longest=padded_cells(instances),
-            stop=section.control.words[worker_kernel.STOP :],
+            stop=section.arrays.words[worker_kernel.STOP :],
         )
         self._taker = following.taker
         self._no_keys = np.zeros(CHUNK, np.int32)

@@ -1,6 +1,6 @@
 """Reconfiguring the elastic engine: a configuration becomes a control record in the input gate, the workers do the rest.
 
-A configuration is a row of the tables that the workers read (`epochs`). The
+A configuration is a row of the tables that the workers read (`arrays`). The
 control record names the row; its position in the gate's order is the boundary
 for all instances. The last of them to arrive installs the row (`epochs.install`),
 and notes what the workers' load had come to.
@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 
 from headrace.elastic import epochs
+from headrace.elastic.arrays import InstanceArrays
 from headrace.elastic.configuration import Configuration, resolve, write_configuration
-from headrace.elastic.epochs import ControlArrays
 from headrace.elastic.spread import Spread
 from headrace.kernel import compile_now
 from headrace.memory.atomics import CELL
@@ -35,7 +35,7 @@ class Reconfiguration(ConfigurationRows):
 
     Parameters
     ----------
-    control : ControlArrays
+    arrays : InstanceArrays
         Configuration rows 0 to `planned` are in use already.
     gate : tuple of ndarray
         Input gate.
@@ -52,7 +52,7 @@ class Reconfiguration(ConfigurationRows):
 
     def __init__(
         self,
-        control: ControlArrays,
+        arrays: InstanceArrays,
         gate: Any,
         gate_kernels: ModuleType,
         max_threads: int,
@@ -60,7 +60,7 @@ class Reconfiguration(ConfigurationRows):
         planned: Sequence[tuple[int, Configuration]],
         transfer_of: Callable[[int], tuple[int, int]] | None = None,
     ):
-        super().__init__(control, epochs.CONFIG, epochs.EPOCH, CELL, initial, planned)
+        super().__init__(arrays, epochs.CONFIG, epochs.EPOCH, CELL, initial, planned)
         self.max_threads = max_threads
         self.capabilities = Capabilities(
             {
@@ -110,7 +110,7 @@ class Reconfiguration(ConfigurationRows):
         return self._kernels.control(self._gate, row) != 0
 
     def _write(self, row: int, configuration: Configuration) -> None:
-        write_configuration(self._control, row, configuration)
+        write_configuration(self._arrays, row, configuration)
 
     def _moved_at(self, change: int) -> dict[str, int]:
         """What instances that share nothing gave each other at an epoch."""
@@ -119,7 +119,7 @@ class Reconfiguration(ConfigurationRows):
 
     def await_completion(self, timeout_ns: int) -> None:
         """Sleep until the next epoch is complete, an instance finished, or the run stops."""
-        epochs.watch(self._control, self._changes_seen + 1, timeout_ns)
+        epochs.watch(self._arrays, self._changes_seen + 1, timeout_ns)
 
     # -- how evenly load is shared
 
@@ -131,10 +131,10 @@ class Reconfiguration(ConfigurationRows):
 
     def _note_loads(self) -> None:
         """Take note of the load at each epoch so far."""
-        control = self._control
+        arrays = self._arrays
         with self._spread_lock:
-            while read_cell(control.words, epochs.EPOCH) > self._loads_seen:
+            while read_cell(arrays.words, epochs.EPOCH) > self._loads_seen:
                 self._loads_seen += 1
-                ring = self._loads_seen % control.met_at.size
-                members = np.flatnonzero(control.member[int(control.installed[ring, BEFORE])])
-                self._spread.close(control.load_at[ring].copy(), members)
+                ring = self._loads_seen % arrays.met_at.size
+                members = np.flatnonzero(arrays.member[int(arrays.installed[ring, BEFORE])])
+                self._spread.close(arrays.load_at[ring].copy(), members)

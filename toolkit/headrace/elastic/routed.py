@@ -66,7 +66,7 @@ class RoutedSection(ElasticSection):
         allowed = options.capacity_for(sources)
         share = max(allowed // self.max_threads, min(allowed, _LEAST_SHARE))
         self.gate = reader_queues.allocate(
-            sources, OUTPUT_CAPACITY, share, options.bound_ns, self.control.member, self.control.owner
+            sources, OUTPUT_CAPACITY, share, options.bound_ns, self.arrays.member, self.arrays.owner
         )
 
     def _build(self) -> build.Instance:
@@ -75,7 +75,7 @@ class RoutedSection(ElasticSection):
     def _steer(self, planned: Sequence[tuple[int, Configuration]]) -> Reconfiguration:
         senders = self._senders
         return RoutedReconfiguration(
-            self.control, senders.gate, senders.kernels, self.max_threads, self.initial, planned, self.transfer_of
+            self.arrays, senders.gate, senders.kernels, self.max_threads, self.initial, planned, self.transfer_of
         )
 
     @property
@@ -109,7 +109,7 @@ class RoutedSection(ElasticSection):
 
     def faults_at_end(self, members: list[int], added: int) -> list[str]:
         """Whether some of what was routed was not processed."""
-        processed = int(counters(self.control.meter)[:, epochs.TUPLES].sum())
+        processed = int(counters(self.arrays.meter)[:, epochs.TUPLES].sum())
         return [] if processed == added else [f"{added:,} tuples were routed, and {processed:,} were processed"]
 
 

@@ -14,8 +14,8 @@ import numpy as np
 
 from headrace.egress import rings, words_ring
 from headrace.egress.payload import Payload
-from headrace.elastic import build, epochs, loads
-from headrace.elastic.configuration import Configuration, write_configuration
+from headrace.elastic import arrays, build, epochs, loads
+from headrace.elastic.configuration import Configuration, plan_configuration, write_configuration
 from headrace.elastic.hot_keys import hottest
 from headrace.elastic.measuring import RECORDS_HELD, count_places, measure
 from headrace.elastic.options import ElasticOptions
@@ -78,7 +78,7 @@ class ElasticSection(GatedSection):
         sources = len(branches) if self.above is None else self.above.max_threads
         initial = options.initial(self.name)
         planned = options.planned(self.name)
-        self.control = epochs.allocate(
+        self.arrays = arrays.allocate(
             self.max_threads, 1 + len(planned) + SPARE_CONFIGURATIONS, len(planned), sources, options.batch_ns
         )
         self._open(sources)
@@ -86,7 +86,7 @@ class ElasticSection(GatedSection):
         self.out: Any = rings.allocate(
             self.max_threads,
             OUTPUT_CAPACITY,
-            self.control.meter,
+            self.arrays.meter,
             membership=self.gate.words[VERSION:],
             payload=words_ring.CAPACITY if self.program.list_fields else 0,
         )
@@ -130,7 +130,7 @@ class ElasticSection(GatedSection):
     def _steer(self, planned: Sequence[tuple[int, Configuration]]) -> Reconfiguration:
         """Make what places changes into its input."""
         return Reconfiguration(
-            self.control, self.gate, self.kernels, self.max_threads, self.initial, planned, self.transfer_of
+            self.arrays, self.gate, self.kernels, self.max_threads, self.initial, planned, self.transfer_of
         )
 
     # -- results that are passed on without a collector
@@ -206,7 +206,7 @@ class ElasticSection(GatedSection):
             how = loads.EVENLY
             if program.load_by_key:
                 how = loads.SEVERAL_KEYS if store.multi_key else loads.ONE_KEY
-            self.control.layout[source] = how, store.width, program.load_meter
+            self.arrays.layout[source] = how, store.width, program.load_meter
 
     @property
     def result_columns(self) -> list[np.ndarray]:
@@ -243,14 +243,11 @@ class ElasticSection(GatedSection):
         return type(self.program).__name__.removesuffix("Program").lower()
 
     def _activate(self, initial: Configuration, planned: Sequence[tuple[int, Configuration]]) -> None:
-        control = self.control
-        write_configuration(control, 0, initial)
-        for row, (at, configuration) in enumerate(planned, start=1):
-            write_configuration(control, row, configuration)
-            control.plan_at[row - 1] = at
-            control.plan_config[row - 1] = row
+        write_configuration(self.arrays, 0, initial)
+        for index, (at, configuration) in enumerate(planned):
+            plan_configuration(self.arrays, index, at, configuration)
         for member in initial.members:
-            control.start_watermark[member * CELL] = MIN_TIME
+            self.arrays.start_watermark[member * CELL] = MIN_TIME
             self._join(member)
             rings.start_mark(self.out, member, self.program.first_promise, MIN_TIME)
 
@@ -263,7 +260,7 @@ class ElasticSection(GatedSection):
         return (
             worker,
             self.gate,
-            self.control,
+            self.arrays,
             self.out,
             self.directories,
             self.state,
@@ -354,9 +351,9 @@ class ElasticSection(GatedSection):
 
     def compile_handles(self) -> None:
         super().compile_handles()
-        control, out, zero = self.control, self.out, 0
+        c, out, zero = self.arrays, self.out, 0
         self.reconfiguration.compile()
-        compile_now(epochs.watch, (control, zero, zero))
+        compile_now(epochs.watch, (c, zero, zero))
         if self.passes_on:
             self.collector.compile()
             return
@@ -366,7 +363,7 @@ class ElasticSection(GatedSection):
 
     def _progress(self) -> object:
         """Something that changes while the operator gets on with its input."""
-        passed = counters(self.control.meter)[:, epochs.PASSED].tolist()
+        passed = counters(self.arrays.meter)[:, epochs.PASSED].tolist()
         return [inlet.books.added for inlet in self.inlets], passed
 
     def _note_keys(self, ids: np.ndarray) -> None:
@@ -407,7 +404,7 @@ class ElasticSection(GatedSection):
                     f" collide): pass a larger max_keys=, or use smaller windows"
                 )
             self._id_limit = limit
-            publish_cell(self.control.words, epochs.IDS, -(-limit // BUCKETS))
+            publish_cell(self.arrays.words, epochs.IDS, -(-limit // BUCKETS))
 
     def release(self, watermark: int) -> None:
         """Free what no window can need any more."""
@@ -446,7 +443,7 @@ class ElasticSection(GatedSection):
 
     def passed_tuples(self, members: list[int]) -> tuple[int, int, int]:
         """Tuples that every instance, every reader of the gate, and any instance has passed."""
-        passed = counters(self.control.meter)[members, epochs.PASSED]
+        passed = counters(self.arrays.meter)[members, epochs.PASSED]
         return int(passed.min()), int(passed.min()), int(passed.max())
 
     def backlog_ns(self, members: list[int], depth: int) -> int:
@@ -455,7 +452,7 @@ class ElasticSection(GatedSection):
 
     def faults_at_end(self, members: list[int], added: int) -> list[str]:
         """What shows, at the end of the input, that some instance did not get all it should have."""
-        passed = counters(self.control.meter)[:, epochs.PASSED]
+        passed = counters(self.arrays.meter)[:, epochs.PASSED]
         return [f"instance {r} passed {passed[r]:,} tuples of {added:,}" for r in members if passed[r] != added]
 
     def state_bytes(self) -> int:

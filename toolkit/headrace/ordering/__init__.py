@@ -23,7 +23,8 @@ Running:
 ``buffer_kernel``     rings and the reorder buffer, non-blocking or with a lock (section 3)
 ``pool_kernel``       memory of outputs that wait
 ``ingest_kernel``     from the gate into the first ring
-``control``           what workers share, and configurations; ``words`` names its cells
+``arrays``            what workers share; ``words`` names its cells
+``configuration``     what is in force, and the tables in which workers find that
 ``reconfiguration``   how a configuration is asked for
 ``options``           what `start` may be told of this engine
 ``results``           from result records to rows

@@ -22,7 +22,7 @@ class Measured(worker_measures.Measured, Protocol):
 
 def stage_cell(section: Measured, stage: int, what: int) -> int:
     """Read a word of a stage."""
-    return int(read_cell(section.control.stage, stage * words.STAGE_CELLS * CELL + what))
+    return int(read_cell(section.arrays.stage, stage * words.STAGE_CELLS * CELL + what))
 
 
 def records_at(section: Measured, stage: int) -> tuple[int, int, int]:
@@ -37,12 +37,12 @@ def records_at(section: Measured, stage: int) -> tuple[int, int, int]:
 def measure(section: Measured, moment: Moment) -> OperatorMetrics:
     """Take a snapshot of a pipeline."""
     taken = worker_measures.take(section, moment)
-    control, meter = section.control, taken.counters
+    arrays, meter = section.arrays, taken.counters
     processing = section.finisher.processing
     names = [one.stage.name for one in section.program.bound.stages]
     at = [records_at(section, stage) for stage in range(len(names))]
-    work = read_cells(control.work, 1).sum(axis=0)
-    known = read_cells(control.known, 1)[: len(names)]
+    work = read_cells(arrays.work, 1).sum(axis=0)
+    known = read_cells(arrays.known, 1)[: len(names)]
 
     def by_stage(values: Any) -> dict[str, Any]:
         return dict(zip(names, values, strict=True))

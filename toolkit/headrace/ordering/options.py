@@ -8,7 +8,8 @@ from typing import Any, ClassVar
 from headrace.arguments import whole
 from headrace.errors import ParameterError
 from headrace.names import instead
-from headrace.ordering.control import AUTO, OWN_POLICY, QUEUE_KINDS, REORDERS, SCHEDULES, Configuration
+from headrace.ordering.arrays import AUTO, QUEUE_KINDS, REORDERS
+from headrace.ordering.configuration import OWN_POLICY, SCHEDULES, Configuration
 from headrace.ordering.words import MOST_BATCH
 from headrace.plan.nodes import Query
 from headrace.runtime.options import (

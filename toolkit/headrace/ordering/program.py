@@ -23,8 +23,8 @@ from headrace.memory.cells import publish_cell, read_cell, read_cells
 from headrace.memory.maps_kernel import map_find
 from headrace.memory.own_words import own_words
 from headrace.ordering import words
+from headrace.ordering.arrays import PipelineArrays
 from headrace.ordering.binding import Bound, BoundStage, bind_policy
-from headrace.ordering.control import PipelineArrays
 from headrace.ordering.held_texts import holds_texts
 from headrace.ordering.stages import Stage
 from headrace.ordering.template import LEAST_LOOKED_FOR, NOT_ONCE
@@ -143,15 +143,15 @@ class Program:
         """Say in the user's words why the kernels do not compile."""
         return translate_error(error, [*self.bound.generated, *([] if self.policy is None else [self.policy])], module)
 
-    def explain_exception(self, error: BaseException, private: np.ndarray, control: PipelineArrays) -> HeadraceError:
+    def explain_exception(self, error: BaseException, private: np.ndarray, arrays: PipelineArrays) -> HeadraceError:
         """A user function raised: call it again in plain Python, on the record and the state it found."""
         if int(private[words.CHOOSING]):
-            return self._explain_policy(error, int(private[words.CHOOSING]) - 1, control)
+            return self._explain_policy(error, int(private[words.CHOOSING]) - 1, arrays)
         number = int(private[words.STAGE])
         one = self.bound.stages[number]
         stage = one.stage
         is_end = int(private[words.POSITION]) < 0
-        row = {} if is_end else self._record(control, number, int(private[words.POSITION]))
+        row = {} if is_end else self._record(arrays, number, int(private[words.POSITION]))
         function = stage.end if is_end else stage.function
         roles = ("state", "emit") if is_end else stage.roles
 
@@ -174,35 +174,35 @@ class Program:
             explained.times = dict.fromkeys((python_name(self.event_time), "ts"), time_text(row["ts"], kind))
         return explained
 
-    def _explain_policy(self, error: BaseException, number: int, control: PipelineArrays) -> HeadraceError:
+    def _explain_policy(self, error: BaseException, number: int, arrays: PipelineArrays) -> HeadraceError:
         """The user's own schedule raised: call it again in plain Python, on what is known of the stage just now."""
-        form, known = control.form[number], read_cells(control.known, 1)[number]
+        form, known = arrays.form[number], read_cells(arrays.known, 1)[number]
 
         def cell(stage: int, what: int) -> int:
-            return int(read_cell(control.stage, stage * words.STAGE_CELLS * CELL + what))
+            return int(read_cell(arrays.stage, stage * words.STAGE_CELLS * CELL + what))
 
         def waiting(stage: int) -> int:
             return max(1, cell(stage, words.TAIL) - cell(stage, words.HEAD))
 
         figures = {
             "backlog": waiting(number),
-            "behind": waiting(number + 1) if number + 1 < len(control.form) else 0,
+            "behind": waiting(number + 1) if number + 1 < len(arrays.form) else 0,
             "cost": max(1, int(known[words.COST])) / words.COST_UNIT,
             "selectivity": (int(known[words.MADE]) + 1) / (int(known[words.TAKEN]) + 1),
             "workers": cell(number, words.WORKERS) & words.A_COUNT,
             "most": int(form[words.MOST]),
             "position": number,
-            "count": len(control.form),
+            "count": len(arrays.form),
         }
         explained = explain_failure(self._policy_function, ("stage",), {"stage": figures}, None, error)
         text = f"schedule, of stage {self.bound.stages[number].stage.name}: {explained.args[0]}"
         return FunctionError(text, explained.function, explained.file, explained.line, figures)
 
-    def _record(self, control: PipelineArrays, number: int, position: int) -> dict[str, Any]:
+    def _record(self, arrays: PipelineArrays, number: int, position: int) -> dict[str, Any]:
         """A record of a stage's ring, as plain Python has it."""
-        one, form = self.bound.stages[number], control.form[number]
+        one, form = self.bound.stages[number], arrays.form[number]
         at = int(form[words.RING]) + (position & int(form[words.MASK])) * int(form[words.STRIDE])
-        found = control.arena[at : at + one.stride]
+        found = arrays.arena[at : at + one.stride]
         ts = int(found[words.TS])
         row: dict[str, Any] = {}
         for index, column in enumerate(one.columns):

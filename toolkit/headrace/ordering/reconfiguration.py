@@ -7,12 +7,8 @@ from typing import Any
 
 from headrace.arguments import is_whole_number, whole
 from headrace.errors import ReconfigurationError
-from headrace.ordering.control import (
-    SCHEDULES,
-    Configuration,
-    PipelineArrays,
-    write_configuration,
-)
+from headrace.ordering.arrays import PipelineArrays
+from headrace.ordering.configuration import SCHEDULES, Configuration, write_configuration
 from headrace.ordering.options import check_schedule
 from headrace.ordering.words import MOST_BATCH
 from headrace.runtime.at_once import AtOnce
@@ -24,7 +20,7 @@ class Reconfiguration(AtOnce):
 
     Parameters
     ----------
-    control : PipelineArrays
+    arrays : PipelineArrays
         Configuration rows 0 to `planned` are in use already.
     max_threads : int
     initial : Configuration
@@ -39,7 +35,7 @@ class Reconfiguration(AtOnce):
 
     def __init__(
         self,
-        control: PipelineArrays,
+        arrays: PipelineArrays,
         max_threads: int,
         initial: Configuration,
         planned: Sequence[tuple[int, Configuration]],
@@ -55,10 +51,10 @@ class Reconfiguration(AtOnce):
             {"mapping": "no worker owns keys: any that is free takes what is next"},
         )
         self._max_threads, self._names = max_threads, list(names)
-        super().__init__(control, initial, planned)
+        super().__init__(arrays, initial, planned)
 
     def _write(self, row: int, configuration: Configuration) -> None:
-        write_configuration(self._control, row, configuration, self._names)
+        write_configuration(self._arrays, row, configuration, self._names)
 
     def resolve(self, wish: Mapping[str, Any], newest: Configuration) -> Configuration:
         """Complete a wish against the newest configuration known."""

@@ -17,8 +17,9 @@ from headrace.errors import HeadraceError, OverflowInputError, RunFailedError
 from headrace.ingress.store import Store, allocate_directories
 from headrace.memory.cells import touch
 from headrace.metrics.snapshot import OperatorMetrics
-from headrace.ordering import control, words
+from headrace.ordering import arrays, words
 from headrace.ordering.build import built
+from headrace.ordering.configuration import plan_configuration, write_configuration
 from headrace.ordering.measuring import measure, records_at
 from headrace.ordering.options import OrderedOptions, known_schedules
 from headrace.ordering.program import Program
@@ -54,22 +55,22 @@ class OrderedSection(GatedSection):
         self._open_gate("log", len(branches), 1, gate_capacity or GATE_CAPACITY)
         room = output_capacity or OUTPUT_CAPACITY
         self.kernels.join_reader(self.gate, 0, 0, 1)
-        self.control = control.allocate(
+        self.arrays = arrays.allocate(
             program.bound, self.max_threads, options.capacity, room,
             queues=options.queues, reorder=options.reorder, tuning=options.tuning(len(names)), planned=len(planned),
         )  # fmt: skip
-        self.out = rings.allocate(1, room, self.control.meter)
+        self.out = rings.allocate(1, room, self.arrays.meter)
         self.directories = allocate_directories(len(branches), len(program.columns))
         self.inlets = [self._make_inlet(number, branch) for number, branch in enumerate(branches)]
-        control.write_configuration(self.control, 0, initial, names)
+        write_configuration(self.arrays, 0, initial, names)
         for index, (at, configuration) in enumerate(planned):
-            control.plan_configuration(self.control, index, at, configuration, names)
-        control.activate(self.control, self.out)
+            plan_configuration(self.arrays, index, at, configuration, names)
+        arrays.activate(self.arrays, self.out)
         self._private = [program.private() for _ in range(self.max_threads)]
-        for ring in (self.out.primary, self.out.a, self.out.b, self.out.c, self.out.at, *self.control.out):
+        for ring in (self.out.primary, self.out.a, self.out.b, self.out.c, self.out.at, *self.arrays.out):
             touch(ring)
         schedules = known_schedules(options.policy)
-        self.reconfiguration = Reconfiguration(self.control, self.max_threads, initial, planned, names, schedules)
+        self.reconfiguration = Reconfiguration(self.arrays, self.max_threads, initial, planned, names, schedules)
         self.finisher = OrderedResults(
             node.name, node.schema, node.event_time, program.bound, self.stores, program.texts
         )
@@ -88,11 +89,11 @@ class OrderedSection(GatedSection):
     @property
     def result_columns(self) -> list[np.ndarray]:
         """Columns of the results, one ring in each: the worker that drains the last stage writes it."""
-        return [] if self.program.bound.passes_input else [row.reshape(1, -1) for row in self.control.out]
+        return [] if self.program.bound.passes_input else [row.reshape(1, -1) for row in self.arrays.out]
 
     def arguments(self, worker: int) -> tuple:
         """What the loop of this worker is called with."""
-        return worker, self.gate, self.control, self.out, self.directories, self.program.state, self._private[worker]
+        return worker, self.gate, self.arrays, self.out, self.directories, self.program.state, self._private[worker]
 
     def compile_work(self) -> None:
         """Compile the stages, as one loop."""
@@ -126,7 +127,7 @@ class OrderedSection(GatedSection):
                 f"{self.name}: the states of its stages take more than max_state={self.options.max_state} bytes; pass a larger"
                 f" max_state=, or keep less in them"
             )
-        return self.program.explain_exception(error, self._private[worker], self.control)
+        return self.program.explain_exception(error, self._private[worker], self.arrays)
 
     def explain_failure(self, reported: np.ndarray) -> HeadraceError:
         """What a worker reported."""
@@ -139,7 +140,7 @@ class OrderedSection(GatedSection):
 
     def release(self, watermark: int) -> None:
         super().release(watermark)
-        self.program.release(watermark, self.control)
+        self.program.release(watermark, self.arrays)
 
     # -- what is measured
 

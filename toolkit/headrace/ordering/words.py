@@ -1,4 +1,4 @@
-"""What the cells and columns that workers of a pipeline share mean: of `control.PipelineArrays`, and of private words."""
+"""What the cells and columns that workers of a pipeline share mean: of `arrays.PipelineArrays`, and of private words."""
 
 from headrace.memory.atomics import CELL
 from headrace.workers.changes_kernel import CHANGE_WORDS

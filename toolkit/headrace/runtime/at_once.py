@@ -18,7 +18,7 @@ class AtOnce(ConfigurationRows):
 
     Parameters
     ----------
-    control : bundle
+    arrays : bundle
         With the fields that `headrace.workers.changes_kernel` names. Rows 0 to `planned` are in use already.
     initial : configuration
         Row 0.
@@ -26,8 +26,8 @@ class AtOnce(ConfigurationRows):
         Rows 1, 2, ...
     """
 
-    def __init__(self, control: Any, initial: Any, planned: Sequence[tuple[int, Any]]):
-        super().__init__(control, CONFIG, CHANGE, 1, initial, planned)
+    def __init__(self, arrays: Any, initial: Any, planned: Sequence[tuple[int, Any]]):
+        super().__init__(arrays, CONFIG, CHANGE, 1, initial, planned)
 
     def effects(self, before: Any, after: Any) -> dict[str, int]:
         """Nothing moves: states stay where they are."""
@@ -36,7 +36,7 @@ class AtOnce(ConfigurationRows):
     def place(self, target: Any) -> int | None:
         """Let it be in force. Returns its row."""
         row = self._put(target)
-        install(self._control, row)
+        install(self._arrays, row)
         return row
 
     def await_completion(self, timeout_ns: int) -> None:
@@ -45,7 +45,7 @@ class AtOnce(ConfigurationRows):
 
     def compile(self) -> None:
         """Compile what Python calls while the stream runs."""
-        compile_now(install, (self._control, 0))
+        compile_now(install, (self._arrays, 0))
 
 
 __all__ = ["AtOnce"]

@@ -34,7 +34,7 @@ class CollectedSection(Section, Protocol):
     max_threads: int
     program: Any
     """What the operator computes; explains what the compiler says of it."""
-    control: Any
+    arrays: Any
     """What the workers share: `words`, `event`, `meter`, `failure` as of `worker_kernel`."""
     out: Any
     """`rings.OutArrays`; where results are passed on, what its kernels know."""
@@ -120,12 +120,12 @@ class CollectedSection(Section, Protocol):
 
     def compile_handles(self) -> None:
         """Compile what Python calls while the stream runs, so that no first call waits for the compiler."""
-        control, out, zero = self.control, self.out, 0
+        arrays, out, zero = self.arrays, self.out, 0
         for function, arguments in (
-            (read_cell, (control.words, zero)),
-            (publish_cell, (control.words, zero, zero)),
-            (worker_kernel.stop_workers, (control,)),
-            (spans.copy_counters, (control.meter, counters(control.meter))),
+            (read_cell, (arrays.words, zero)),
+            (publish_cell, (arrays.words, zero, zero)),
+            (worker_kernel.stop_workers, (arrays,)),
+            (spans.copy_counters, (arrays.meter, counters(arrays.meter))),
         ):
             compile_now(function, arguments)
         if self.passes_on:
@@ -191,12 +191,12 @@ class CollectedSection(Section, Protocol):
 
     def failure(self) -> HeadraceError | None:
         """What a worker reported, as an error."""
-        words = self.control.words
+        words = self.arrays.words
         if not read_cell(words, worker_kernel.FAILED):
             return None
         while read_cell(words, worker_kernel.FAILED) == 1:
             time.sleep(_MOMENT_S)  # another one was first, and is still writing what happened
-        return self.explain_failure(self.control.failure)
+        return self.explain_failure(self.arrays.failure)
 
     def steerable(self, operator: str) -> Any:
         """What can be changed while it runs."""
@@ -209,11 +209,11 @@ class CollectedSection(Section, Protocol):
 
     def set_spins(self, spins: int) -> None:
         """Pauses of a worker that finds nothing to do, before it sleeps."""
-        publish_cell(self.control.words, worker_kernel.SPIN, spins)
+        publish_cell(self.arrays.words, worker_kernel.SPIN, spins)
 
     def stop(self) -> None:
         """Wake and end everything that belongs to the operator."""
-        worker_kernel.stop_workers(self.control)
+        worker_kernel.stop_workers(self.arrays)
         if not self.passes_on:
             rings.stop_output(self.out)
 
@@ -221,11 +221,11 @@ class CollectedSection(Section, Protocol):
 
     def work_ns(self, operator: str) -> int:
         """Nanoseconds its workers have worked."""
-        return int(counters(self.control.meter)[:, worker_kernel.BUSY_NS].sum())
+        return int(counters(self.arrays.meter)[:, worker_kernel.BUSY_NS].sum())
 
     def spans(self, operator: str, since_ns: int, until_ns: int) -> list[spans.Span]:
         """What its workers did lately."""
-        return spans.spans(self.control.meter, since_ns, until_ns)
+        return spans.spans(self.arrays.meter, since_ns, until_ns)
 
     @property
     def results(self) -> int:

@@ -25,7 +25,7 @@ class ConfigurationRows(ABC):
 
     Parameters
     ----------
-    control : bundle
+    arrays : bundle
         Of the engine, with the fields ``words``, ``met_at``, ``done_at``, ``installed``. Rows 0 to `planned` are in use
         already.
     in_force : int
@@ -41,10 +41,10 @@ class ConfigurationRows(ABC):
     """
 
     def __init__(
-        self, control: Any, in_force: int, changes: int, apart: int, initial: Any, planned: Sequence[tuple[int, Any]]
+        self, arrays: Any, in_force: int, changes: int, apart: int, initial: Any, planned: Sequence[tuple[int, Any]]
     ):
         self.planned_left = len(planned)
-        self._control, self._in_force, self._changes, self._apart = control, in_force, changes, apart
+        self._arrays, self._in_force, self._changes, self._apart = arrays, in_force, changes, apart
         self._planned = planned
         self._rows = {0: initial} | {row: each for row, (_, each) in enumerate(planned, start=1)}
         self._first_spare, self._spare, self._changes_seen = len(planned) + 1, 0, 0
@@ -52,7 +52,7 @@ class ConfigurationRows(ABC):
     @property
     def current(self) -> Any:
         """The configuration in force."""
-        return self._rows[int(read_cell(self._control.words, self._in_force))]
+        return self._rows[int(read_cell(self._arrays.words, self._in_force))]
 
     @abstractmethod
     def _write(self, row: int, configuration: Any) -> None:
@@ -68,15 +68,15 @@ class ConfigurationRows(ABC):
 
     def completed(self) -> Completion | None:
         """The next change that every worker concerned has acknowledged, and that nobody has taken note of."""
-        control, change = self._control, self._changes_seen + 1
-        if read_cell(control.words, self._changes) < change:
+        arrays, change = self._arrays, self._changes_seen + 1
+        if read_cell(arrays.words, self._changes) < change:
             return None
-        at = change % control.met_at.size
-        done = int(read_cell(control.done_at, at * self._apart))
+        at = change % arrays.met_at.size
+        done = int(read_cell(arrays.done_at, at * self._apart))
         if done == 0:
             return None
         self._changes_seen = change
-        before, after = (int(control.installed[at, column]) for column in (BEFORE, AFTER))
+        before, after = (int(arrays.installed[at, column]) for column in (BEFORE, AFTER))
         is_planned = 0 < after < self._first_spare
         if is_planned:
             self.planned_left -= 1
@@ -84,7 +84,7 @@ class ConfigurationRows(ABC):
             None if is_planned else after,
             self._rows[before],
             self._rows[after],
-            int(control.met_at[at]),
+            int(arrays.met_at[at]),
             done,
             change,
             self._planned[after - 1][0] if is_planned else None,
@@ -98,7 +98,7 @@ class ConfigurationRows(ABC):
     @property
     def is_completing(self) -> bool:
         """Whether a change is in force that somebody has yet to acknowledge, or nobody has taken note of."""
-        return read_cell(self._control.words, self._changes) > self._changes_seen
+        return read_cell(self._arrays.words, self._changes) > self._changes_seen
 
 
 __all__ = ["CHANGES_KEPT", "SPARE_CONFIGURATIONS", "ConfigurationRows"]

@@ -68,7 +68,7 @@ class GatedSection(CollectedSection, Protocol):
                 await_keys=await_keys, **encoded,
             )  # fmt: skip
 
-        source = GateSource(self.gate, self.sources, number, self.control.words[worker_kernel.STOP :])
+        source = GateSource(self.gate, self.sources, number, self.arrays.words[worker_kernel.STOP :])
         return GateInlet(branch, source, store, make_encoder, self._progress, note_keys)
 
     @property

@@ -25,7 +25,7 @@ class Measured(Booked, Protocol):
 
     name: str
     max_threads: int
-    control: Any
+    arrays: Any
     reconfiguration: Any
     collector: Any
 
@@ -53,7 +53,7 @@ def take(section: Measured, moment: Moment) -> Taken:
     members = list(range(section.reconfiguration.current.threads))
     is_stopped = bool(moment.until_ns) and not moment.is_finished
     added, processed, balance = take_balance(section, members, moment.is_finished, is_stopped)
-    meter = times(section.control.meter, moment.until_ns)
+    meter = times(section.arrays.meter, moment.until_ns)
     busy = meter[:, worker_kernel.BUSY_NS]
     gaps, holds_back = watermark_gaps(section.inlets)
     collector = section.collector

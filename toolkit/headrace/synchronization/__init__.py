@@ -55,7 +55,8 @@ Running:
 ``mailbox_kernel``    mailboxes, and the rule of which event may be processed next (section 3.4)
 ``tree_kernel``       which thread runs a node; rest, joins and forks
 ``plan_kernel``       what every worker does
-``control``           what workers share, and configurations; ``words`` names its cells
+``arrays``            what workers share; ``words`` names its cells
+``configuration``     what is in force, and the table in which workers find that
 ``reconfiguration``   how a configuration is asked for
 ``replanning``        another plan while it runs; ``dealing_kernel`` moves events that wait to its mailboxes
 ``entrance``          where inputs go in to give rows, and are kept out

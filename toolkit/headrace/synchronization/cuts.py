@@ -45,7 +45,7 @@ _AT = 4
 class Cut(Protocol):
     """What is asked of a program that runs; see `headrace.synchronization.section.ProgramSection`."""
 
-    control: Any
+    arrays: Any
     layout: Layout
     states: Any
     inlets: Any
@@ -91,7 +91,7 @@ class ProgramCuts:
     def begin(self) -> None:
         """Have inputs take what they give from one allowance, and look at what they give."""
         section = self._section
-        compile_now(is_any_left, (section.control,))
+        compile_now(is_any_left, (section.arrays,))
         for number, (inlet, frontier) in enumerate(zip(section.inlets, self._frontiers, strict=True)):
             columns = replace(self._inputs[number], stream_column=None).columns(section.bound)
             kinds = {name: column.kind for name, column in columns.items()}
@@ -121,11 +121,11 @@ class ProgramCuts:
     @property
     def is_settled(self) -> bool:
         """Whether all workers wait for events, or are about to."""
-        return read_cell(self._section.control.words, words.DATA_WAITING) >= self._section.active
+        return read_cell(self._section.arrays.words, words.DATA_WAITING) >= self._section.active
 
     def is_any_left(self) -> bool:
         """Whether some event could be processed. While everything is at rest."""
-        return bool(is_any_left(self._section.control))
+        return bool(is_any_left(self._section.arrays))
 
     @property
     def behind(self) -> frozenset[int]:
@@ -177,8 +177,8 @@ class ProgramCuts:
 
     def _frontier(self, feeder: Any) -> Frontier:
         section, number = self._section, feeder.number
-        read = int(read_cell(section.control.input, number * words.INPUT_CELLS * CELL + words.ADMITTED))
-        return feeder.reread.frontier(read, rows_waiting(section.control, section.directories, number))
+        read = int(read_cell(section.arrays.input, number * words.INPUT_CELLS * CELL + words.ADMITTED))
+        return feeder.reread.frontier(read, rows_waiting(section.arrays, section.directories, number))
 
     def _held_back(self) -> list[np.ndarray]:
         """Results that wait for their release."""

@@ -23,7 +23,7 @@ from headrace.kernel import compile_now, kernel
 from headrace.memory.atomics import exchange, pause
 from headrace.memory.cells import publish_cell, read_cell
 from headrace.synchronization import words
-from headrace.synchronization.control import PlanArrays
+from headrace.synchronization.arrays import PlanArrays
 from headrace.synchronization.mailbox_kernel import call_out
 from headrace.synchronization.tree_kernel import await_hold, let_go
 
@@ -49,11 +49,11 @@ class Holding:
 
     Parameters
     ----------
-    control : PlanArrays
+    arrays : PlanArrays
     """
 
-    def __init__(self, control: PlanArrays):
-        self._control = control
+    def __init__(self, arrays: PlanArrays):
+        self._arrays = arrays
         self._asking = threading.Lock()
         self._who: object = None
         self.lock = threading.Lock()
@@ -61,15 +61,15 @@ class Holding:
 
     def compile(self) -> None:
         """Compile what is called while the stream runs."""
-        compile_now(begin_promising, (self._control.words, 0))
-        compile_now(await_hold, (self._control, 0))
-        compile_now(call_out, (self._control,))
-        compile_now(go_on, (self._control,))
+        compile_now(begin_promising, (self._arrays.words, 0))
+        compile_now(await_hold, (self._arrays, 0))
+        compile_now(call_out, (self._arrays,))
+        compile_now(go_on, (self._arrays,))
 
     @property
     def is_over(self) -> bool:
         """Whether every event is processed: nothing will come to rest any more."""
-        return read_cell(self._control.words, words.OVER) != 0
+        return read_cell(self._arrays.words, words.OVER) != 0
 
     def ask(self, who: object) -> bool:
         """Ask for it, again and again, and wait for a moment. True once everything is joined, and nobody else has it."""
@@ -77,17 +77,17 @@ class Holding:
             if not self._asking.acquire(blocking=False):
                 return False
             self._who = who
-        return bool(await_hold(self._control, ASK_NS))  # R1
+        return bool(await_hold(self._arrays, ASK_NS))  # R1
 
     def close(self, inlets: Sequence[Any]) -> None:
         """Have inputs come out, and give nothing; until `at_rest` is over, or `open`."""
         for inlet in inlets:
             inlet.entrance.close()
-        call_out(self._control)
+        call_out(self._arrays)
 
     def open(self, inlets: Sequence[Any]) -> None:
         """Let them go on."""
-        publish_cell(self._control.words, words.CLOSED, 0)
+        publish_cell(self._arrays.words, words.CLOSED, 0)
         for inlet in inlets:
             inlet.entrance.open()
 
@@ -100,16 +100,16 @@ class Holding:
             for inlet in inlets:
                 held.enter_context(inlet.entrance.lock)
             held.enter_context(self.lock)
-            begin_promising(self._control.words, words.PROMISING)
+            begin_promising(self._arrays.words, words.PROMISING)
             try:
                 yield
             finally:
-                publish_cell(self._control.words, words.PROMISING, 0)  # R4
+                publish_cell(self._arrays.words, words.PROMISING, 0)  # R4
 
     def let_go(self, who: object) -> None:
         """Go on, if it was this caller that asked."""
         if self._who is who:
-            go_on(self._control)  # R5
+            go_on(self._arrays)  # R5
             self._who = None
             self._asking.release()
 

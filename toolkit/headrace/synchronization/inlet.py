@@ -16,7 +16,7 @@ from headrace.progress import END_OF_TIME
 from headrace.runtime.allowance import Allowance
 from headrace.runtime.gate_inlet import GateInlet, GateSource
 from headrace.synchronization import mailbox_kernel, words
-from headrace.synchronization.control import PlanArrays
+from headrace.synchronization.arrays import PlanArrays
 from headrace.synchronization.entrance import Entrance
 from headrace.synchronization.inputs import Router
 from headrace.synchronization.resuming import Reread
@@ -35,7 +35,7 @@ class MailboxInlet(GateInlet):
     Parameters
     ----------
     branch : Branch
-    control : PlanArrays
+    arrays : PlanArrays
     number : int
     store : Store
     router : Router
@@ -51,7 +51,7 @@ class MailboxInlet(GateInlet):
     def __init__(
         self,
         branch: Branch,
-        control: PlanArrays,
+        arrays: PlanArrays,
         number: int,
         store: Store,
         router: Router,
@@ -60,9 +60,9 @@ class MailboxInlet(GateInlet):
         stop_word: np.ndarray,
         ticker: Ticker | None = None,
     ):
-        source = GateSource(control, mailbox_kernel, number, stop_word)
+        source = GateSource(arrays, mailbox_kernel, number, stop_word)
         super().__init__(branch, source, store, make_encoder, lambda: self.books.added, lambda ids: None)
-        self._control, self._router, self._heartbeat, self._stop_word = control, router, heartbeat, stop_word
+        self._arrays, self._router, self._heartbeat, self._stop_word = arrays, router, heartbeat, stop_word
         self._ticker = ticker
         self.entrance = Entrance()
         """Rows are given inside it; a change of the plan closes it."""
@@ -86,7 +86,7 @@ class MailboxInlet(GateInlet):
         if self.reread is not None:
             self._processed = self.reread.meet(piece.ts, piece.columns)
         with self.entrance:
-            kept = mailbox_kernel.first_kept(self._control, self.number)
+            kept = mailbox_kernel.first_kept(self._arrays, self.number)
         self.store.release_rows(kept)  # K2
         super().hold(piece)
         self._held_queues = None
@@ -135,9 +135,9 @@ class MailboxInlet(GateInlet):
                     self._held_queues[self._processed] = -1
             rows = (ts, self._held_queues, start, stop - start, self._first_row + start)
             if patient:
-                taken = mailbox_kernel.add_or_wait(self._control, self.number, *rows, self._heartbeat, self._stop_word)
+                taken = mailbox_kernel.add_or_wait(self._arrays, self.number, *rows, self._heartbeat, self._stop_word)
             else:
-                taken = mailbox_kernel.add(self._control, self.number, *rows, self._heartbeat)
+                taken = mailbox_kernel.add(self._arrays, self.number, *rows, self._heartbeat)
         if taken:
             came = self._tags[start : start + taken]
             if self._processed is not None:
@@ -148,7 +148,7 @@ class MailboxInlet(GateInlet):
     def promise(self, ts: int, patient: bool) -> bool:
         """No later row will be earlier than `ts`: a heartbeat."""
         with self.entrance:
-            is_noted = bool(mailbox_kernel.promise(self._control, self.number, ts))
+            is_noted = bool(mailbox_kernel.promise(self._arrays, self.number, ts))
         return is_noted and (self._ticker is None or self._ticker.advance(patient))
 
     def close(self, patient: bool) -> bool:
@@ -169,7 +169,7 @@ class MailboxInlet(GateInlet):
     @property
     def mark(self) -> int:
         """The promise in force."""
-        return read_cell(self._control.input, self.number * words.INPUT_CELLS * CELL + words.FRONTIER)
+        return read_cell(self._arrays.input, self.number * words.INPUT_CELLS * CELL + words.FRONTIER)
 
     def redirect(self, queues: np.ndarray) -> None:
         """Another plan: rows that come from now on go elsewhere. With the entrance closed."""

@@ -6,6 +6,10 @@ import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
+from headrace.memory.atomics import CELL
+from headrace.progress import MIN_TIME, NEVER
+from headrace.synchronization import words
+from headrace.synchronization.arrays import PlanArrays
 from headrace.synchronization.definition import Definition
 from headrace.synchronization.plan_nodes import PlanNode, one_tree
 from headrace.synchronization.plans import Plan
@@ -168,3 +172,44 @@ def _dependents(program: Definition, places: Sequence[Place], queues: Sequence[Q
     return [
         [j for j, b in enumerate(queues) if j != i and are_related(a, b) and depend(a, b)] for i, a in enumerate(queues)
     ]
+
+
+def write_plan(
+    c: PlanArrays, layout: Layout, tags: Sequence[str], by_entry: Sequence[str] = (), may_stay: bool = False
+) -> None:
+    """Write down a plan, all of whose state is at its root: nobody runs, no input publishes, and queues are empty.
+
+    Events of tags in `by_entry` take the entries of their own key alone. Where states `may_stay` joined, events of leaves
+    may be processed on that of a node above.
+    """
+    places, queues = layout.places, layout.queues
+    c.node[words.STATE :: words.NODE_CELLS * CELL] = words.AT_REST  # of leaves of a plan before, too: nobody takes one
+    c.shape[[words.NODES, words.LEAVES, words.QUEUES, words.ROOT, words.STAYS]] = (
+        len(places), len(layout.leaves), len(queues), len(places) - 1, may_stay
+    )  # fmt: skip
+    c.leaves[: len(layout.leaves)] = layout.leaves
+    owned = 0
+    for number, place in enumerate(places):
+        own = layout.queues_of(number)
+        c.owned[owned : owned + len(own)] = own
+        c.tree[number, : words.END_OWN + 1] = (
+            place.parent, place.left, place.right, place.below, owned, owned + len(own)
+        )  # fmt: skip
+        owned += len(own)
+        cell = number * words.NODE_CELLS * CELL
+        c.node[cell + words.STATE], c.node[cell + words.RESTING], c.node[cell + words.JOINED] = words.AT_REST, 2, 1
+    at = 0
+    for number, queue in enumerate(queues):
+        dependents = layout.dependents[number]
+        c.dependents[at : at + len(dependents)] = dependents
+        tag = tags.index(queue.tag)
+        c.form[number, : words.ENTRY_TAG + 1] = (
+            queue.input, queue.node, tag, at, at + len(dependents), len(tags) + tag if queue.tag in by_entry else -1
+        )  # fmt: skip
+        at += len(dependents)
+        cell = number * words.QUEUE_CELLS * CELL
+        c.queue[cell : cell + words.QUEUE_CELLS * CELL] = 0
+        c.queue[cell + words.DONE_TS], c.queue[cell + words.WAKE_AT] = MIN_TIME, NEVER
+    for number in range(len(c.given)):
+        own = layout.queues_from(number)
+        c.given[number, [words.FIRST_QUEUE, words.END_QUEUE]] = own[0], own[-1] + 1

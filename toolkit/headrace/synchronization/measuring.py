@@ -31,12 +31,12 @@ class Measured(worker_measures.Measured, Protocol):
 
 def passed_by_queue(section: Measured) -> list[int]:
     """Events of each queue that are processed."""
-    return read_cells(section.control.queue[words.PASSED :], words.QUEUE_CELLS * CELL)[: len(section.layout.queues)].tolist()
+    return read_cells(section.arrays.queue[words.PASSED :], words.QUEUE_CELLS * CELL)[: len(section.layout.queues)].tolist()
 
 
 def counted_by_queue(section: Measured) -> list[int]:
     """Events of each queue so far."""
-    return read_cells(section.control.queue[words.COUNTED :], words.QUEUE_CELLS * CELL)[: len(section.layout.queues)].tolist()
+    return read_cells(section.arrays.queue[words.COUNTED :], words.QUEUE_CELLS * CELL)[: len(section.layout.queues)].tolist()
 
 
 class TagCounts:
@@ -83,8 +83,8 @@ def passed_by_input(section: Measured) -> np.ndarray:
 def measure(section: Measured, moment: Moment) -> OperatorMetrics:
     """Take a snapshot of a program."""
     taken = worker_measures.take(section, moment)
-    control, meter, layout = section.control, taken.counters, section.layout
-    work = read_cells(control.work, 1)
+    arrays, meter, layout = section.arrays, taken.counters, section.layout
+    work = read_cells(arrays.work, 1)
     names = layout.names
     backlog = [0] * len(names)
     for queue, passed, counted in zip(layout.queues, passed_by_queue(section), counted_by_queue(section), strict=True):
@@ -108,7 +108,7 @@ def measure(section: Measured, moment: Moment) -> OperatorMetrics:
         "node_time": by_node((under_plan[:, words.SPENT_NS] // 1_000).tolist()),
         "node_joins": by_node(under_plan[:, words.JOINS].tolist()),
         "node_stays": by_node(under_plan[:, words.STAYED].tolist()),
-        "waits_for": by_node(waits(control, layout, [inlet.store for inlet in section.feeders])),
+        "waits_for": by_node(waits(arrays, layout, [inlet.store for inlet in section.feeders])),
         "tag_events": section.tag_counts.look([inlet.came for inlet in section.feeders], passed_by_input(section)),
     }
     return worker_measures.snapshot(section, moment, taken, MEASURES, values)

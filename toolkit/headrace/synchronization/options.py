@@ -15,7 +15,7 @@ from headrace.runtime.options import (
     pool_size,
     read_changes,
 )
-from headrace.synchronization.control import Configuration, Planned
+from headrace.synchronization.configuration import Configuration, Planned
 from headrace.synchronization.plans import MOST_LEAVES, Plan
 
 PLANS = ("auto", "chain", "flat")

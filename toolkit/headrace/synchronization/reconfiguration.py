@@ -17,12 +17,8 @@ from headrace.memory.cells import read_cell
 from headrace.runtime.at_once import AtOnce
 from headrace.runtime.sections import Capabilities, Completion, Control
 from headrace.synchronization import words
-from headrace.synchronization.control import (
-    Configuration,
-    PlanArrays,
-    Planned,
-    write_configuration,
-)
+from headrace.synchronization.arrays import PlanArrays
+from headrace.synchronization.configuration import Configuration, Planned, write_configuration
 from headrace.synchronization.options import PLANS
 from headrace.synchronization.plan_kernel import come_into_force
 from headrace.synchronization.plans import Plan
@@ -36,7 +32,7 @@ class Reconfiguration(AtOnce):
 
     Parameters
     ----------
-    control : PlanArrays
+    arrays : PlanArrays
         Configuration rows 0 to `planned` are in use already.
     max_threads : int
     initial : Configuration
@@ -52,7 +48,7 @@ class Reconfiguration(AtOnce):
 
     def __init__(
         self,
-        control: PlanArrays,
+        arrays: PlanArrays,
         max_threads: int,
         initial: Configuration,
         planned: Sequence[Planned],
@@ -75,10 +71,10 @@ class Reconfiguration(AtOnce):
         """What the last change that was taken note of led to."""
         self._taken, self._made = 0, set[int]()
         """Planned changes that were taken note of, and those that were made here."""
-        super().__init__(control, initial, [one[:2] for one in planned])
+        super().__init__(arrays, initial, [one[:2] for one in planned])
 
     def _write(self, row: int, configuration: Configuration) -> None:
-        write_configuration(self._control, row, configuration)
+        write_configuration(self._arrays, row, configuration)
 
     def resolve(self, wish: Mapping[str, Any], newest: Configuration) -> Configuration:
         """Complete a wish against the newest configuration known."""
@@ -130,31 +126,31 @@ class Reconfiguration(AtOnce):
 
     def _make_due(self) -> None:
         """Make a planned change of the plan whose row has come, or stop asking for it."""
-        due = read_cell(self._control.words, words.DUE)
-        if not self._is_replanning and due <= read_cell(self._control.words, words.PLANNED):
+        due = read_cell(self._arrays.words, words.DUE)
+        if not self._is_replanning and due <= read_cell(self._arrays.words, words.PLANNED):
             return
 
         def is_wanted() -> bool:
-            return read_cell(self._control.words, words.PLANNED) < due
+            return read_cell(self._arrays.words, words.PLANNED) < due
 
         plan = self._wishes[due - 1].configuration.plan
         self._is_replanning = not self._replan(plan, is_wanted, lambda: self._make(due - 1))
 
     def _make(self, index: int) -> None:
         """Everything is at rest under another plan: let the planned change be in force."""
-        control, row, one = self._control, index + 1, self._wishes[index]
+        arrays, row, one = self._arrays, index + 1, self._wishes[index]
         if not one.says_threads:
             configuration = replace(one.configuration, threads=self.current.threads)
             self._write(row, configuration)
             self._rows[row] = configuration
         self._plan = one.configuration.plan
         self._made.add(index)
-        come_into_force(control, index + 1)
+        come_into_force(arrays, index + 1)
 
     def compile(self) -> None:
         """Compile what Python calls while the stream runs."""
         super().compile()
-        compile_now(come_into_force, (self._control, 1))
+        compile_now(come_into_force, (self._arrays, 1))
 
     def describe(self, configuration: Configuration) -> dict[str, Any]:
         """Control -> value."""

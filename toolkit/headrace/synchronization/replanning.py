@@ -18,16 +18,16 @@ import numpy as np
 from headrace.ingress.store import chunk_of
 from headrace.kernel import compile_now
 from headrace.memory.cells import read_cells
-from headrace.synchronization import control, dealing_kernel, words
+from headrace.synchronization import arrays, dealing_kernel, words
 from headrace.synchronization.holding import Holding
-from headrace.synchronization.layout import Layout, lay_out
+from headrace.synchronization.layout import Layout, lay_out, write_plan
 from headrace.synchronization.measuring import passed_by_input
 
 
 class Replanned(Protocol):
     """What is asked of a program that runs; see `headrace.synchronization.section.ProgramSection`."""
 
-    control: Any
+    arrays: Any
     layout: Layout
     states: Any
     feeders: Any
@@ -41,7 +41,7 @@ class Replanned(Protocol):
     def passed_rows(self) -> int: ...
 
 
-def waiting(c: control.PlanArrays, x: np.ndarray, number: int) -> np.ndarray:
+def waiting(c: arrays.PlanArrays, x: np.ndarray, number: int) -> np.ndarray:
     """int64[n, RUN_WORDS]: runs of an input that are in mailboxes, of rows that no node has processed, rising. While everything
     is at rest."""
     runs = np.empty((dealing_kernel.runs_waiting(c, number), words.RUN_WORDS), np.int64)
@@ -59,7 +59,7 @@ class Replanning:
 
     def compile(self) -> None:
         """Compile what is called while the stream runs."""
-        c, x, zero = self._section.control, self._section.directories, 0
+        c, x, zero = self._section.arrays, self._section.directories, 0
         runs, dealt = (np.empty((0, width), np.int64) for width in (words.RUN_WORDS, dealing_kernel.DEALT_WORDS))
         for function, arguments in (
             (dealing_kernel.runs_waiting, (c, zero)),
@@ -113,20 +113,20 @@ class Replanning:
         section.input_before = passed_by_input(section)
         root = len(section.layout.places) - 1
         bound = section.states.bound
-        control.write_plan(section.control, layout, list(bound.program.tags), bound.by_entry, bound.may_stay_joined)
+        write_plan(section.arrays, layout, list(bound.program.tags), bound.by_entry, bound.may_stay_joined)
         section.states.write_plan(layout)
         section.states.move(root, len(layout.places) - 1)
-        section.work_before = read_cells(section.control.work, 1)
+        section.work_before = read_cells(section.arrays.work, 1)
         section.layout = layout
         for inlet, route, own in zip(section.feeders, layout.routes, dealt, strict=True):
             inlet.redirect(np.array(route, np.int32))
-            dealing_kernel.put(section.control, own)
+            dealing_kernel.put(section.arrays, own)
         return True
 
     def _deal(self, number: int, layout: Layout) -> np.ndarray:
         """int64[n, DEALT_WORDS]: the runs of an input that wait, for the mailboxes of a plan."""
         section = self._section
-        c, x, column = section.control, section.directories, section.feeders[number].tag_column
+        c, x, column = section.arrays, section.directories, section.feeders[number].tag_column
         runs = waiting(c, x, number)
         first, end = runs[:, words.FIRST], runs[:, words.END]
         most = end - first if column >= 0 else chunk_of(end - 1) - chunk_of(first) + 1

@@ -32,14 +32,15 @@ from headrace.metrics.snapshot import OperatorMetrics
 from headrace.plan.nodes import Branch, OperatorNode
 from headrace.runtime.collected_section import CollectedSection
 from headrace.runtime.sections import Moment, RunContext
-from headrace.synchronization import control, mailbox_kernel, words
+from headrace.synchronization import arrays, mailbox_kernel, words
 from headrace.synchronization.binding import Column
 from headrace.synchronization.build import built
+from headrace.synchronization.configuration import plan_configuration, write_configuration
 from headrace.synchronization.cuts import ProgramCuts
 from headrace.synchronization.holding import Holding
 from headrace.synchronization.inlet import TAGS, MailboxInlet
 from headrace.synchronization.inputs import Input, Router, read_streams, tick_inputs
-from headrace.synchronization.layout import lay_out
+from headrace.synchronization.layout import lay_out, write_plan
 from headrace.synchronization.measuring import TagCounts, counted_by_queue, measure, passed_by_queue
 from headrace.synchronization.optimizing import BY_RATES, make_plan
 from headrace.synchronization.options import ProgramOptions, given_plan
@@ -103,21 +104,21 @@ class ProgramSection(CollectedSection):
         """Events of each input processed under plans that are in force no more."""
         initial = options.initial(self.name, plan)
         planned = options.planned(initial, self._plan_of)
-        most = [len(one.tags) * control.MOST_NODES for one in given]
+        most = [len(one.tags) * arrays.MOST_NODES for one in given]
         queues = sum(map(min, most, map(len, self.tags_by_input)))
-        self.control = control.allocate(
+        self.arrays = arrays.allocate(
             self.max_threads, [directory_width(len(own)) for own in stored],
             [*[False] * len(ticks), *[True] * len(branches)], queues, len(bound.emits), OUTPUT_CAPACITY, len(planned),
         )  # fmt: skip
-        self.work_before = np.zeros_like(self.control.work)
+        self.work_before = np.zeros_like(self.arrays.work)
         """What nodes had done under the plans before, by the number of the node."""
-        self.holding = Holding(self.control)
-        self.out = rings.allocate(self.max_threads + 1, OUTPUT_CAPACITY, self.control.meter)
+        self.holding = Holding(self.arrays)
+        self.out = rings.allocate(self.max_threads + 1, OUTPUT_CAPACITY, self.arrays.meter)
         self.directories = allocate_directories(len(given), max(map(len, stored)))
         self.widths = [parse_duration(tag.every, node.unit, name) for name, tag in spec.program.periodic.items()]
         self.ticks = [self._make_ticks(number, width, stored[number]) for number, width in enumerate(self.widths)]
-        stop, numbers = self.control.words[worker_kernel.STOP :], range(len(ticks), len(given))
-        ticker = Ticker(self.control, self.ticks, numbers, stop) if ticks else None
+        stop, numbers = self.arrays.words[worker_kernel.STOP :], range(len(ticks), len(given))
+        ticker = Ticker(self.arrays, self.ticks, numbers, stop) if ticks else None
         self.inlets = [
             self._make_inlet(
                 number, branch, Router(given[number], bound, self.states.texts, branch.source), columns[number], stored[number],
@@ -126,17 +127,17 @@ class ProgramSection(CollectedSection):
             for number, branch in zip(numbers, branches, strict=True)
         ]  # fmt: skip
         self._write_plan()
-        control.write_configuration(self.control, 0, initial)
+        write_configuration(self.arrays, 0, initial)
         for index, one in enumerate(planned):
-            control.plan_configuration(self.control, index, one.at, one.configuration, one.replans)
-        control.activate(self.control, self.out, options.is_ordered)
+            plan_configuration(self.arrays, index, one.at, one.configuration, one.replans)
+        arrays.activate(self.arrays, self.out, options.is_ordered)
         self._private = [self.states.private() for _ in range(self.max_threads)]
         for worker in range(initial.threads):
-            for ring in (self.out.primary, self.out.a, self.out.b, self.out.at, *self.control.out):
+            for ring in (self.out.primary, self.out.a, self.out.b, self.out.at, *self.arrays.out):
                 touch(ring[worker])
         self._replanning = Replanning(self)
         self.reconfiguration = Reconfiguration(
-            self.control, self.max_threads, initial, planned, self._plan_asked_for, self._replanning.change,
+            self.arrays, self.max_threads, initial, planned, self._plan_asked_for, self._replanning.change,
         )  # fmt: skip
         self.finisher = ProgramResults(node.schema, spec.program.emits, bound.optional, self.states.texts, options.is_ordered)
         self._cuts = ProgramCuts(self, given[len(ticks) :])
@@ -184,8 +185,8 @@ class ProgramSection(CollectedSection):
 
     def _write_plan(self) -> None:
         """Let a plan be in force, all of whose state is at its root."""
-        control.write_plan(
-            self.control, self.layout, list(self.bound.program.tags), self.bound.by_entry, self.bound.may_stay_joined
+        write_plan(
+            self.arrays, self.layout, list(self.bound.program.tags), self.bound.by_entry, self.bound.may_stay_joined
         )
         self.states.write_plan(self.layout)
         self.states.begin(self.layout)
@@ -199,8 +200,8 @@ class ProgramSection(CollectedSection):
 
     def _make_ticks(self, number: int, width: int, stored: dict[str, np.dtype]) -> TickInput:
         store = Store(stored, False, self.directories[number])
-        stop = self.control.words[worker_kernel.STOP :]
-        return TickInput(self.control, number, width, store, self.options.heartbeat, stop)
+        stop = self.arrays.words[worker_kernel.STOP :]
+        return TickInput(self.arrays, number, width, store, self.options.heartbeat, stop)
 
     def _make_inlet(
         self, number: int, branch: Branch, router: Router, columns: Mapping[str, Column], stored: dict[str, np.dtype],
@@ -217,19 +218,19 @@ class ProgramSection(CollectedSection):
             )  # fmt: skip
 
         store = Store(stored, False, self.directories[number])
-        stop = self.control.words[worker_kernel.STOP :]
-        return MailboxInlet(branch, self.control, number, store, router, make_encoder, self.options.heartbeat, stop, ticker)
+        stop = self.arrays.words[worker_kernel.STOP :]
+        return MailboxInlet(branch, self.arrays, number, store, router, make_encoder, self.options.heartbeat, stop, ticker)
 
     # -- what a run asks of a section
 
     @property
     def result_columns(self) -> list[np.ndarray]:
         """Columns of the results, a ring for each worker, and one that has none."""
-        return list(self.control.out[: len(self.bound.emits)])
+        return list(self.arrays.out[: len(self.bound.emits)])
 
     def arguments(self, worker: int) -> tuple:
         """What the loop of this worker is called with."""
-        return worker, self.control, self.out, self.directories, self.states.bundle, self._private[worker]
+        return worker, self.arrays, self.out, self.directories, self.states.bundle, self._private[worker]
 
     def compile_work(self) -> None:
         """Compile the program's functions, and the loop."""
@@ -238,7 +239,7 @@ class ProgramSection(CollectedSection):
 
     def compile_handles(self) -> None:
         super().compile_handles()
-        c, zero, times, queues = self.control, 0, np.zeros(1, np.int64), np.zeros(1, np.int32)
+        c, zero, times, queues = self.arrays, 0, np.zeros(1, np.int64), np.zeros(1, np.int32)
         add = (c, zero, times, queues, zero, zero, zero, 1)
         for function, arguments in (
             (mailbox_kernel.add, add),
@@ -291,13 +292,13 @@ class ProgramSection(CollectedSection):
 
     def release(self, watermark: int) -> None:
         """Results are released: inputs may go on that were ahead of others. Rows are freed by the inlets."""
-        c = self.control
+        c = self.arrays
         if self.options.is_ordered:
             mailbox_kernel.release_results(c, self.results)
 
     def stop(self) -> None:
         super().stop()
-        c = self.control
+        c = self.arrays
         signal(c.words, words.DATA_WAITING, c.signals, words.DATA_EVENT)
         signal(c.words, words.SPACE_WAITING, c.signals, words.SPACE_EVENT)
 
@@ -309,11 +310,11 @@ class ProgramSection(CollectedSection):
 
     def is_saturated(self) -> bool:
         """Whether its inputs wait for room just now."""
-        return read_cell(self.control.words, words.SPACE_WAITING) != 0
+        return read_cell(self.arrays.words, words.SPACE_WAITING) != 0
 
     def lost_wakeups(self) -> int:
         """Sleeps that only the time-out ended although the wake-up was due; see `mailbox_kernel` and `rings`."""
-        return super().lost_wakeups() + read_cell(self.control.words, words.LOST_WAKEUPS)
+        return super().lost_wakeups() + read_cell(self.arrays.words, words.LOST_WAKEUPS)
 
     def records_held(self, members: list[int]) -> int:
         """Events in mailboxes, at least."""

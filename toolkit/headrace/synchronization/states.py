@@ -20,8 +20,8 @@ from headrace.memory.arena import HANDED_OUT, HEAD, allocate_arena, used_bytes
 from headrace.memory.atomics import CELL
 from headrace.memory.bundle import named
 from headrace.synchronization import words
+from headrace.synchronization.arrays import MOST_NODES
 from headrace.synchronization.binding import Bound
-from headrace.synchronization.control import MOST_NODES
 from headrace.synchronization.layout import Layout, Place
 from headrace.synchronization.tags import TagSet
 

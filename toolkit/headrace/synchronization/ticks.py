@@ -30,7 +30,7 @@ from headrace.memory.atomics import CELL
 from headrace.memory.cells import read_cell
 from headrace.progress import END_OF_TIME, MIN_TIME
 from headrace.synchronization import mailbox_kernel, words
-from headrace.synchronization.control import PlanArrays
+from headrace.synchronization.arrays import PlanArrays
 from headrace.synchronization.entrance import Entrance
 from headrace.synchronization.resuming import Reread
 
@@ -40,7 +40,7 @@ class TickInput:
 
     Parameters
     ----------
-    control : PlanArrays
+    arrays : PlanArrays
     number : int
         Of the input.
     width : int
@@ -53,7 +53,7 @@ class TickInput:
     """
 
     def __init__(
-        self, control: PlanArrays, number: int, width: int, store: Store, heartbeat: int, stop_word: np.ndarray
+        self, arrays: PlanArrays, number: int, width: int, store: Store, heartbeat: int, stop_word: np.ndarray
     ):
         self.number, self.width, self.store = number, width, store
         self.entrance = Entrance()
@@ -61,7 +61,7 @@ class TickInput:
         self.promised = MIN_TIME
         self.is_waiting = False
         """Whether ticks are held that no mailbox had room for."""
-        self._control, self._heartbeat, self._stop_word = control, heartbeat, stop_word
+        self._arrays, self._heartbeat, self._stop_word = arrays, heartbeat, stop_word
         self.reread: Reread | None = None
         """Of a run that takes checkpoints or goes on from one: which ticks are processed, of those that are given again."""
         self._due: set[int] = set()
@@ -104,7 +104,7 @@ class TickInput:
                 ready = sorted(ts for ts in self._due if ts <= reached)  # T2
                 self._due.difference_update(ready)
                 self._held, self._at = np.array(ready, np.int64), 0
-                self.store.release_rows(mailbox_kernel.first_kept(self._control, self.number))  # K2 of `mailbox_kernel`
+                self.store.release_rows(mailbox_kernel.first_kept(self._arrays, self.number))  # K2 of `mailbox_kernel`
                 self._first_row = self.store.append(self._held, None, None, self._columns(), None)
             while self._at < len(self._held):
                 taken = self._add(patient)
@@ -114,7 +114,7 @@ class TickInput:
             self.is_waiting = self._at < len(self._held)
             if not self.is_waiting:
                 self.promised = min(END_OF_TIME, (reached // self.width + 1) * self.width)  # T3
-                mailbox_kernel.promise(self._control, self.number, self.promised)
+                mailbox_kernel.promise(self._arrays, self.number, self.promised)
             return not self.is_waiting
 
     def _columns(self) -> dict[str, tuple[np.ndarray, None]]:
@@ -127,9 +127,9 @@ class TickInput:
             queues[self.reread.before.processed_of(self._first_row, self._first_row + len(queues))] = -1
         rows = (self._held, queues, at, count, self._first_row + at)
         if patient:
-            taken = mailbox_kernel.add_or_wait(self._control, self.number, *rows, self._heartbeat, self._stop_word)
+            taken = mailbox_kernel.add_or_wait(self._arrays, self.number, *rows, self._heartbeat, self._stop_word)
         else:
-            taken = mailbox_kernel.add(self._control, self.number, *rows, self._heartbeat)
+            taken = mailbox_kernel.add(self._arrays, self.number, *rows, self._heartbeat)
         if self.reread is not None:
             self.reread.passed_over += int(np.count_nonzero(queues[at : at + taken] < 0))
         return taken
@@ -140,7 +140,7 @@ class Ticker:
 
     Parameters
     ----------
-    control : PlanArrays
+    arrays : PlanArrays
     ticks : sequence of TickInput
     numbers : sequence of int
         Of the inputs that bring rows.
@@ -148,8 +148,8 @@ class Ticker:
         Word 0 is not 0 once nobody shall wait any more.
     """
 
-    def __init__(self, control: PlanArrays, ticks: Sequence[TickInput], numbers: Sequence[int], stop_word: np.ndarray):
-        self._control, self._ticks, self._stop_word = control, ticks, stop_word
+    def __init__(self, arrays: PlanArrays, ticks: Sequence[TickInput], numbers: Sequence[int], stop_word: np.ndarray):
+        self._arrays, self._ticks, self._stop_word = arrays, ticks, stop_word
         self._frontiers = [number * words.INPUT_CELLS * CELL + words.FRONTIER for number in numbers]
         self._lock = threading.Lock()
 
@@ -174,7 +174,7 @@ class Ticker:
 
     def _reached(self) -> int:
         """No row of any input will be earlier."""
-        return min(read_cell(self._control.input, frontier) for frontier in self._frontiers)
+        return min(read_cell(self._arrays.input, frontier) for frontier in self._frontiers)
 
 
 __all__ = ["TickInput", "Ticker"]

@@ -21,12 +21,12 @@ A_THREAD = "a thread"
 """For that a leaf waits which has events it may process, and that nobody runs."""
 
 
-def waits(control: Any, layout: Layout, stores: Sequence[Store]) -> list[str]:
+def waits(arrays: Any, layout: Layout, stores: Sequence[Store]) -> list[str]:
     """Tell, of each node, what it waits for.
 
     Parameters
     ----------
-    control : PlanArrays
+    arrays : PlanArrays
     layout : Layout
         In force.
     stores : sequence of Store
@@ -39,17 +39,17 @@ def waits(control: Any, layout: Layout, stores: Sequence[Store]) -> list[str]:
         something or to promise that it will not; or "a thread"; "" of a node that works, or has nothing to do.
     """
     queues, cells = layout.queues, words.QUEUE_CELLS * CELL
-    frontier = read_cells(control.input[words.FRONTIER :], words.INPUT_CELLS * CELL)
+    frontier = read_cells(arrays.input[words.FRONTIER :], words.INPUT_CELLS * CELL)
     head, at, tail, done = (
-        read_cells(control.queue[cell:], cells)[: len(queues)] for cell in (words.HEAD, words.AT, words.TAIL, words.DONE_TS)
+        read_cells(arrays.queue[cell:], cells)[: len(queues)] for cell in (words.HEAD, words.AT, words.TAIL, words.DONE_TS)
     )
     is_there = head < tail
     first = [
-        max(int(done[q]), _first_ts(control, stores[queue.input], q, int(head[q]), int(at[q]))) if is_there[q]
+        max(int(done[q]), _first_ts(arrays, stores[queue.input], q, int(head[q]), int(at[q]))) if is_there[q]
         else int(frontier[queue.input])
         for q, queue in enumerate(queues)
     ]  # fmt: skip
-    states = read_cells(control.node[words.STATE :], words.NODE_CELLS * CELL)
+    states = read_cells(arrays.node[words.STATE :], words.NODE_CELLS * CELL)
     own = [[q for q in layout.queues_of(node) if is_there[q]] for node in range(len(layout.places))]
 
     def rank(q: int) -> tuple[int, int]:
@@ -93,13 +93,13 @@ def waits(control: Any, layout: Layout, stores: Sequence[Store]) -> list[str]:
     return [of(node) for node in range(len(layout.places))]
 
 
-def _first_ts(control: Any, store: Store, q: int, head: int, at: int) -> int:
+def _first_ts(arrays: Any, store: Store, q: int, head: int, at: int) -> int:
     """Event time of a queue's first event: of the first run's, or of the one that is reached in it."""
     run = (q * words.RUNS + (head & (words.RUNS - 1))) * words.RUN_WORDS
     if not at:
-        return read_cell(control.runs, run + words.FIRST_TS)
+        return read_cell(arrays.runs, run + words.FIRST_TS)
     try:
-        return store.ts_of(read_cell(control.runs, run + words.FIRST) + at)
+        return store.ts_of(read_cell(arrays.runs, run + words.FIRST) + at)
     except KeyError:  # processed and freed meanwhile
         return MIN_TIME
 

@@ -1,4 +1,4 @@
-"""What the cells and columns that workers of a plan share mean: of `control.PlanArrays`, and of private words."""
+"""What the cells and columns that workers of a plan share mean: of `arrays.PlanArrays`, and of private words."""
 
 from headrace.memory.atomics import CELL, EVENT_CELL
 from headrace.workers.changes_kernel import CHANGE_WORDS

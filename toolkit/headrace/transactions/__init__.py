@@ -55,7 +55,8 @@ Running:
 ``operations_kernel`` transactions as operations, in ``chains_kernel``: a chain for each row, or
 ``combining_kernel``  without those that a later one overwrites or adds as well; or
 ``skip_chains_kernel`` the paper's: a concurrent skip list for each
-``control``           what executors share, and configurations; ``words`` names its cells
+``arrays``            what executors share; ``words`` names its cells
+``configuration``     what is in force, and the tables in which executors find that
 ``reconfiguration``   how a configuration is asked for, and when it holds
 ``adaptive``          the scheme chosen by trying, as a controller
 ``options``           what `start` may be told of this engine

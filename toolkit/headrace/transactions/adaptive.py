@@ -12,7 +12,8 @@ from headrace.control.observation import Observation
 from headrace.control.policy import Policy
 from headrace.control.requests import Request
 from headrace.errors import NotSupportedError, ParameterError
-from headrace.transactions.control import MOST_PUNCTUATION, SHARINGS
+from headrace.transactions.arrays import MOST_PUNCTUATION
+from headrace.transactions.configuration import SHARINGS
 
 TRIED = ("chains", "lock", "mvlk", "partition", "speculative", "serial")
 """All schemes but ``none``, whose results are wrong."""

@@ -63,7 +63,7 @@ class Built(Looped):
     program_text : str
         Defines what `executor_kernel` and the family's file ask for, with its imports.
     family : str
-        As `control.family_of` names it.
+        As `configuration.family_of` names it.
     name : str
         For readers of profiles.
     debug : bool

@@ -160,7 +160,7 @@ def run_executor(me, g, c, o, x, s, l):
     ----------
     me : int
         Executor number.
-    g, c, o : LogArrays, ControlArrays, OutArrays
+    g, c, o : LogArrays, ExecutorArrays, OutArrays
     x : int64[sources, n]
         Directories of the stores.
     s : bundle

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from headrace.errors import FunctionError, HeadraceError, NotSupportedError
 from headrace.transactions.binding import Bound
-from headrace.transactions.control import SCHEMES
+from headrace.transactions.configuration import SCHEMES
 from headrace.transactions.splitting import shown
 
 KEYLESS = ("serial", "speculative")

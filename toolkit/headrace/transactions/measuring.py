@@ -37,7 +37,7 @@ def chains_by_length(section: Measured) -> dict[int, int]:
     A chain that grows leaves one class for the next, so a count may fall by a few while a batch is linked; a counter may
     not, and stays at the most that was seen.
     """
-    lengths = section.control.lengths.sum(axis=0)
+    lengths = section.arrays.lengths.sum(axis=0)
     counts = lengths[1 : LENGTHS + 1]
     counts[-1] += lengths[LENGTHS + 1 :].sum()
     np.maximum(section.chains_seen, counts, out=section.chains_seen)
@@ -52,7 +52,7 @@ def measure(section: Measured, moment: Moment) -> OperatorMetrics:
     meter = taken.counters
     busy, barrier = meter[:, worker_kernel.BUSY_NS], meter[:, worker_kernel.BARRIER_NS]
     lock, other = meter[:, words.LOCK_NS], meter[:, words.PREPARE_NS] + meter[:, words.POST_NS]
-    filling = section.control.filling.sum(axis=0)
+    filling = section.arrays.filling.sum(axis=0)
     batches, versions = int(meter[:, words.BATCHES].max()), int(meter[:, words.VERSIONS].sum())
     values = {
         "transactions": taken.processed * len(program.spec.functions),

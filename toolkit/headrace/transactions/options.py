@@ -21,7 +21,8 @@ from headrace.runtime.options import (
     read_changes,
 )
 from headrace.transactions.adaptive import TRIED, AdaptiveScheme
-from headrace.transactions.control import CHAIN_KINDS, MOST_PUNCTUATION, SCHEMES, SHARINGS, Configuration
+from headrace.transactions.arrays import MOST_PUNCTUATION
+from headrace.transactions.configuration import SCHEMES, SHARINGS, Configuration
 from headrace.transactions.reconfiguration import in_turn, not_safe, warn_unsafe
 from headrace.transactions.snapshots import parse_every
 from headrace.transactions.tables import Table
@@ -32,6 +33,7 @@ ADAPTIVE = "adaptive"
 """What `start` takes as a scheme, beside `SCHEMES`: a controller chooses."""
 DEFAULT_PUNCTUATION = 500
 DEFAULT_MAX_DELAY = "10ms"
+CHAIN_KINDS = ("radix", "skiplist")
 _PLANNED = ("threads", "scheme", "sharing", "punctuation")
 
 

@@ -28,13 +28,8 @@ from headrace.references import BUCKETS
 from headrace.runtime.configuration_rows import ConfigurationRows
 from headrace.runtime.sections import Capabilities, Control
 from headrace.transactions import words
-from headrace.transactions.control import (
-    SCHEMES,
-    SHARINGS,
-    Configuration,
-    ControlArrays,
-    write_configuration,
-)
+from headrace.transactions.arrays import ExecutorArrays
+from headrace.transactions.configuration import SCHEMES, SHARINGS, Configuration, write_configuration
 from headrace.transactions.phases_kernel import ask_for, ask_pause, end_pause, watch, watch_pause
 from headrace.workers.worker_kernel import STOP
 
@@ -65,7 +60,7 @@ class Reconfiguration(ConfigurationRows):
 
     Parameters
     ----------
-    control : ControlArrays
+    arrays : ExecutorArrays
         Configuration rows 0 to `planned` are in use already.
     gate : LogArrays
     max_threads : int
@@ -81,7 +76,7 @@ class Reconfiguration(ConfigurationRows):
 
     def __init__(
         self,
-        control: ControlArrays,
+        arrays: ExecutorArrays,
         gate: Any,
         max_threads: int,
         initial: Configuration,
@@ -89,7 +84,7 @@ class Reconfiguration(ConfigurationRows):
         schemes: Sequence[str] = SCHEMES,
         can_split: bool = False,
     ):
-        super().__init__(control, words.CONFIG, words.CHANGE, CELL, initial, planned)
+        super().__init__(arrays, words.CONFIG, words.CHANGE, CELL, initial, planned)
         self.max_threads = max_threads
         self.capabilities = Capabilities(
             {
@@ -99,7 +94,7 @@ class Reconfiguration(ConfigurationRows):
                 "sharing": Control(
                     "choice", "whose work an executor may take", choices=SHARINGS, only_with=("scheme", ("chains",))
                 ),
-                "punctuation": Control("count", "events of a batch", 1, control.refs.size, scale="log"),
+                "punctuation": Control("count", "events of a batch", 1, arrays.refs.size, scale="log"),
             }
         )
         self._gate, self._can_split = gate, can_split
@@ -136,30 +131,30 @@ class Reconfiguration(ConfigurationRows):
 
     def place(self, target: Configuration) -> int | None:
         """Ask the executors for a configuration. Returns its row; None: they have yet to take the one before."""
-        control = self._control
-        if read_cell(control.words, words.REQUEST) != 0:
+        arrays = self._arrays
+        if read_cell(arrays.words, words.REQUEST) != 0:
             return None
         row = self._put(target)
-        ask_for(control, row)
+        ask_for(arrays, row)
         wake_readers(self._gate)
         return row
 
     def _write(self, row: int, configuration: Configuration) -> None:
-        write_configuration(self._control, row, configuration, self._can_split)
+        write_configuration(self._arrays, row, configuration, self._can_split)
 
     def await_completion(self, timeout_ns: int) -> None:
         """Sleep until the next change is complete, or the run stops."""
-        watch(self._control, self._changes_seen + 1, timeout_ns)
+        watch(self._arrays, self._changes_seen + 1, timeout_ns)
 
     def compile(self) -> None:
         """Compile what Python calls while the stream runs."""
-        control = self._control
+        arrays = self._arrays
         compile_now(wake_readers, (self._gate,))
-        compile_now(ask_for, (control, 0))
-        compile_now(watch, (control, 0, 0))
-        compile_now(ask_pause, (control,))
-        compile_now(end_pause, (control, 0))
-        compile_now(watch_pause, (control, 0, 0))
+        compile_now(ask_for, (arrays, 0))
+        compile_now(watch, (arrays, 0, 0))
+        compile_now(ask_pause, (arrays,))
+        compile_now(end_pause, (arrays, 0))
+        compile_now(watch_pause, (arrays, 0, 0))
 
 
 @functools.lru_cache(256)
@@ -224,7 +219,7 @@ def resolve(wish: Mapping[str, Any], newest: Configuration, max_threads: int) ->
 
 
 @contextlib.contextmanager
-def at_punctuation(control: ControlArrays, gate: Any) -> Iterator[int | None]:
+def at_punctuation(arrays: ExecutorArrays, gate: Any) -> Iterator[int | None]:
     """Stop the executors between two batches; they go on when the block ends. Idle input does not delay it.
 
     Yields
@@ -233,25 +228,25 @@ def at_punctuation(control: ControlArrays, gate: Any) -> Iterator[int | None]:
         Events executed so far: the tables hold what these made of them. A run that is over gives at once. None: it
         was stopped, or failed, in the middle of a batch.
     """
-    while (ticket := ask_pause(control)) == 0:  # somebody else's pause
-        if _is_over(control):
+    while (ticket := ask_pause(arrays)) == 0:  # somebody else's pause
+        if _is_over(arrays):
             break
         time.sleep(_RETRY_S)
     try:
         wake_readers(gate)
-        while ticket and read_cell(control.words, words.PAUSED) != ticket and not _is_over(control):
-            watch_pause(control, ticket, _WATCH_NS)
-        is_whole = read_cell(control.words, words.OVER) or (
-            not read_cell(control.words, STOP) and read_cell(control.words, words.PAUSED) == ticket
+        while ticket and read_cell(arrays.words, words.PAUSED) != ticket and not _is_over(arrays):
+            watch_pause(arrays, ticket, _WATCH_NS)
+        is_whole = read_cell(arrays.words, words.OVER) or (
+            not read_cell(arrays.words, STOP) and read_cell(arrays.words, words.PAUSED) == ticket
         )
-        yield int(read_cell(control.words, words.SEEN)) if is_whole else None
+        yield int(read_cell(arrays.words, words.SEEN)) if is_whole else None
     finally:
         if ticket:
-            end_pause(control, ticket)
+            end_pause(arrays, ticket)
 
 
-def _is_over(control: ControlArrays) -> bool:
-    return bool(read_cell(control.words, words.OVER) or read_cell(control.words, STOP))
+def _is_over(arrays: ExecutorArrays) -> bool:
+    return bool(read_cell(arrays.words, words.OVER) or read_cell(arrays.words, STOP))
 
 
 __all__ = ["Reconfiguration", "at_punctuation", "in_turn", "resolve"]

@@ -23,11 +23,17 @@ from headrace.runtime.gate_books import log_records_held
 from headrace.runtime.gate_inlet import GateInlet
 from headrace.runtime.gated_section import GatedSection
 from headrace.runtime.sections import Moment, Task
-from headrace.transactions import control, words
+from headrace.transactions import arrays, words
 from headrace.transactions.audit import Audit
 from headrace.transactions.build import Built
+from headrace.transactions.configuration import (
+    Configuration,
+    family_in_force,
+    family_of,
+    plan_configuration,
+    write_configuration,
+)
 from headrace.transactions.content import TablesAt
-from headrace.transactions.control import Configuration, family_in_force, family_of
 from headrace.transactions.fitting import fitting, no_operations, objection
 from headrace.transactions.measuring import LENGTHS, measure
 from headrace.transactions.options import MOST_PUNCTUATION, TransactionOptions
@@ -53,7 +59,7 @@ class TransactionSection(GatedSection):
         self.node, self.name = node, node.name
         self.operators = (node.name,)
         self.options, self.max_threads, self._debug = options, options.max_threads, options.debug
-        operations = control.operations_of(MOST_PUNCTUATION, options.max_operations)
+        operations = arrays.operations_of(MOST_PUNCTUATION, options.max_operations)
         self.program = program = Program(node, branches, options.max_threads, options.max_state, operations)
         can_split = self.can_split
         initial, planned = options.initial(self.name, can_split), options.planned(self.name, can_split)
@@ -67,34 +73,34 @@ class TransactionSection(GatedSection):
         self._initial = initial
         self._open_gate("log", len(branches), 1, GATE_CAPACITY)
         self.kernels.join_reader(self.gate, 0, 0, 1)
-        self.control = control.allocate(
+        self.arrays = arrays.allocate(
             self.max_threads, program.memory.records, MOST_PUNCTUATION, operations, len(planned),
             max_delay_ns=options.max_delay_ns, table_rows=program.memory.rows, table_places=program.memory.places,
             copies=program.memory.copies, skip_lists=options.has_skip_lists,
         )  # fmt: skip
-        self.out = rings.allocate(self.max_threads, OUTPUT_CAPACITY, self.control.meter)
-        self.state = program.allocate(OUTPUT_CAPACITY, self.control.sets.size)
+        self.out = rings.allocate(self.max_threads, OUTPUT_CAPACITY, self.arrays.meter)
+        self.state = program.allocate(OUTPUT_CAPACITY, self.arrays.sets.size)
         self.directories = allocate_directories(len(branches), len(program.columns))
         self.inlets = [self._make_inlet(number, branch) for number, branch in enumerate(branches)]
         self.finisher = program.finisher(self.stores)
         self._modules: dict[str, Built] = {}
         self._private = [program.private() for _ in range(self.max_threads)]
-        control.write_configuration(self.control, 0, initial, can_split)
+        write_configuration(self.arrays, 0, initial, can_split)
         for index, (at, configuration) in enumerate(planned):
-            control.plan_configuration(self.control, index, at, configuration, can_split)
-        control.activate(self.control, self.out)
+            plan_configuration(self.arrays, index, at, configuration, can_split)
+        arrays.activate(self.arrays, self.out)
         for worker in range(initial.threads):
             for ring in (self.out.primary, self.out.a, self.out.b, self.out.at, *self.result_columns):
                 touch(ring[worker])
         self.reconfiguration = _Compiled(
-            self.control, self.gate, self.max_threads, initial, planned, self._schemes, can_split, compile_for=self._compile_for
+            self.arrays, self.gate, self.max_threads, initial, planned, self._schemes, can_split, compile_for=self._compile_for
         )
         self._final: TablesAt | None = None
         self.chains_seen = np.zeros(LENGTHS, np.int64)
         is_watched = any(table.conserve is not None for table in program.memory.tables)
         self.audit = Audit(program.memory, self._rest) if is_watched else None
         every = options.snapshot_every
-        self.snapshots = Snapshots(every, self.control, program.memory.at, self._rest) if every is not None else None
+        self.snapshots = Snapshots(every, self.arrays, program.memory.at, self._rest) if every is not None else None
 
     @property
     def can_split(self) -> bool:
@@ -123,7 +129,7 @@ class TransactionSection(GatedSection):
         )  # fmt: skip
 
     def _progress(self) -> object:
-        return [inlet.books.added for inlet in self.inlets], read_cell(self.control.words, words.SEEN)
+        return [inlet.books.added for inlet in self.inlets], read_cell(self.arrays.words, words.SEEN)
 
     def _module(self, family: str) -> Built:
         """The loop of a family, compiled."""
@@ -136,7 +142,7 @@ class TransactionSection(GatedSection):
 
     def arguments(self, worker: int) -> tuple:
         """What `run_executor` of this worker is called with."""
-        return worker, self.gate, self.control, self.out, self.directories, self.state, self._private[worker]
+        return worker, self.gate, self.arrays, self.out, self.directories, self.state, self._private[worker]
 
     def compile_work(self) -> None:
         """Compile the loops of all schemes that are planned."""
@@ -158,17 +164,17 @@ class TransactionSection(GatedSection):
         """Run the loop of the scheme in force, until none is."""
         goes_on = 1
         while goes_on:
-            goes_on = self._module(family_in_force(self.control)).run(*arguments)
+            goes_on = self._module(family_in_force(self.arrays)).run(*arguments)
 
     def explain_exception(self, error: Exception, worker: int) -> BaseException:
         """What a user function's exception in an executor means."""
         if isinstance(error, HeadraceError):
             return error
         private = self._private[worker]
-        ref = int(self.control.refs[int(private[words.CAUSE])])
+        ref = int(self.arrays.refs[int(private[words.CAUSE])])
         if isinstance(error, MemoryError):
             return self._too_little_memory(str(error))
-        seen = control.rows_seen(self.control, private)
+        seen = arrays.rows_seen(self.arrays, private)
         return self.program.explain_exception(error, private, ref, self.state, worker, self.stores, seen)
 
     def _too_little_memory(self, said: str) -> OverflowInputError:
@@ -247,7 +253,7 @@ class TransactionSection(GatedSection):
     @contextmanager
     def _rest(self) -> Iterator[int | None]:
         """Let the executors rest between two batches; gives how many events were executed, None if the run is over."""
-        with at_punctuation(self.control, self.gate) as position:
+        with at_punctuation(self.arrays, self.gate) as position:
             yield position
 
     def stop(self) -> None:
@@ -265,12 +271,12 @@ class TransactionSection(GatedSection):
 
     def passed_tuples(self, members: list[int]) -> tuple[int, int, int]:
         """Events that were executed."""
-        executed = read_cell(self.control.words, words.SEEN)
+        executed = read_cell(self.arrays.words, words.SEEN)
         return executed, executed, executed
 
     def faults_at_end(self, members: list[int], added: int) -> list[str]:
         """What shows, at the end of the input, that something is missing."""
-        executed = read_cell(self.control.words, words.SEEN)
+        executed = read_cell(self.arrays.words, words.SEEN)
         return [] if executed == added else [f"{executed:,} events were executed of {added:,}"]
 
     @property

@@ -18,8 +18,8 @@ from headrace.errors import ParameterError
 from headrace.kernel import compile_now
 from headrace.memory.cells import publish_cell, read_cell
 from headrace.transactions import words
+from headrace.transactions.arrays import ExecutorArrays
 from headrace.transactions.content import TablesAt
-from headrace.transactions.control import ControlArrays
 from headrace.transactions.phases_kernel import end_snapshot, watch_snapshot
 from headrace.windows import parse_seconds
 from headrace.workers.worker_kernel import STOP
@@ -66,7 +66,7 @@ class Snapshots:
     Parameters
     ----------
     every : Every
-    control : ControlArrays
+    arrays : ExecutorArrays
         No executor runs yet.
     at : callable
         Copies all tables, as of a position.
@@ -83,14 +83,14 @@ class Snapshots:
     def __init__(
         self,
         every: Every,
-        control: ControlArrays,
+        arrays: ExecutorArrays,
         at: Callable[[int], TablesAt],
         rest: Callable[[], AbstractContextManager[int | None]],
     ):
-        self._every, self._control, self._at, self._rest = every, control, at, rest
+        self._every, self._arrays, self._at, self._rest = every, arrays, at, rest
         self._over = threading.Event()
         self.taken: tuple[TablesAt, ...] = ()
-        publish_cell(control.words, words.SNAPSHOT_AT, every.events)
+        publish_cell(arrays.words, words.SNAPSHOT_AT, every.events)
 
     def run(self) -> None:
         """Take them until the run is over; the body of a thread."""
@@ -100,16 +100,16 @@ class Snapshots:
             self._take_by_clock()
 
     def _take_by_count(self) -> None:
-        control = self._control
+        arrays = self._arrays
         while True:
-            at = read_cell(control.words, words.SNAPSHOT_AT)
+            at = read_cell(arrays.words, words.SNAPSHOT_AT)
             # One that is due is taken though the run has failed meanwhile: no executor begins a batch any more.
-            while read_cell(control.words, words.SEEN) < at:
-                if read_cell(control.words, STOP) or read_cell(control.words, words.OVER):
+            while read_cell(arrays.words, words.SEEN) < at:
+                if read_cell(arrays.words, STOP) or read_cell(arrays.words, words.OVER):
                     return
-                watch_snapshot(control, _WATCH_NS)
+                watch_snapshot(arrays, _WATCH_NS)
             self._keep(at)
-            end_snapshot(control, at + self._every.events)
+            end_snapshot(arrays, at + self._every.events)
 
     def _take_by_clock(self) -> None:
         last = 0
@@ -130,8 +130,8 @@ class Snapshots:
 
     def compile(self) -> None:
         """Compile what Python calls while the stream runs."""
-        compile_now(watch_snapshot, (self._control, 0))
-        compile_now(end_snapshot, (self._control, 0))
+        compile_now(watch_snapshot, (self._arrays, 0))
+        compile_now(end_snapshot, (self._arrays, 0))
 
 
 __all__ = ["Every", "Snapshots", "parse_every"]

@@ -20,7 +20,8 @@ from typing import Any
 
 import numpy as np
 
-from headrace.ordering.control import REORDERS, SCHEDULES
+from headrace.ordering.arrays import REORDERS
+from headrace.ordering.configuration import SCHEDULES
 from headrace.ordering.options import DEFAULT_SCHEDULE
 from headrace_bench import ordered
 from headrace_bench.experiments.experiment import Experiment, Paper

@@ -32,7 +32,7 @@ import pyarrow as pa
 
 import headrace as hr
 from headrace.elastic import epochs
-from headrace.elastic.epochs import DEFAULT_BATCH_NS
+from headrace.elastic.arrays import DEFAULT_BATCH_NS
 from headrace.kernel import kernel
 from headrace.memory.wrapped import wrapped_sum
 from headrace.summary import counted

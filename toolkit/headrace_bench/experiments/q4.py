@@ -120,7 +120,7 @@ def back_and_forth(case, moves: Moves, count: int, per_second: int, gap_s: float
     """Go from one number of threads to the other and back until there are `count` moves; 0 a second: saturated."""
     for _ in range(MAX_RUNS):
         run = case.resident(moves.before, MAX_THREADS)
-        meter = run.operator.control.meter
+        meter = run.operator.arrays.meter
         run.start(per_second=per_second)
         while not run.drained.is_set() and len(moves.ms) < count:
             since = read_cells(meter, 1)[: moves.before, epochs.COMPARISONS]

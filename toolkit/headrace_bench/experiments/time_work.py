@@ -152,7 +152,7 @@ def measure_scaling(counts: tuple[int, ...], each_s: float, window: int, ns: int
         run = case.resident(threads, threads)
         seconds = run.run()
         case.check(run)
-        compared = [int(run.operator.control.meter[member, epochs.COMPARISONS]) for member in range(threads)]
+        compared = [int(run.operator.arrays.meter[member, epochs.COMPARISONS]) for member in range(threads)]
         per_second = (len(run.ts[0]) - window) / seconds
         scaled.append(Scaled(threads, per_second, coefficient_of_variation(compared)))
     return scaled

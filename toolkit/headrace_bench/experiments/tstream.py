@@ -51,7 +51,7 @@ import headrace as hr
 from headrace.control.mapping import Mapping as Owners
 from headrace.references import BUCKETS
 from headrace.summary import counted
-from headrace.transactions.control import SCHEMES
+from headrace.transactions.configuration import SCHEMES
 from headrace_bench import gs, ob, sl, tp
 from headrace_bench.costly import SEGMENTS, TWO_TABLES, WORKLOADS, with_rounds
 from headrace_bench.costly import gs as grep_and_sum

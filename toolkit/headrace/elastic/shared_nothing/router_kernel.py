@@ -124,7 +124,7 @@ def route(g, c, q, x, p, t):
     ----------
     g : LogArrays or ScaleGateArrays
         Input gate; the router of source s is its reader s.
-    c : ControlArrays
+    c : InstanceArrays
         With the planned changes.
     q : QueueArrays
     x : int64[sources, n]

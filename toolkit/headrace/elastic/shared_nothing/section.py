@@ -20,6 +20,7 @@ from headrace.codegen.kinds import Array, MapOf, SetOf, width_of
 from headrace.elastic import build, epochs
 from headrace.elastic.aggregate.program import AggregateProgram
 from headrace.elastic.aggregate.shape import Layout
+from headrace.elastic.arrays import InstanceArrays
 from headrace.elastic.configuration import Configuration
 from headrace.elastic.custom import custom_kernel
 from headrace.elastic.custom.program import CustomProgram
@@ -111,7 +112,7 @@ class SharedNothingSection(ElasticSection):
         )
         # The instances learn of planned changes from their queues.
         unplanned = {"plan_at": np.full(1, NEVER), "plan_config": np.zeros(1, np.int64)}
-        self._instance_control = epochs.ControlArrays(**{**self.control._asdict(), **unplanned})
+        self._instance_arrays = InstanceArrays(**{**self.arrays._asdict(), **unplanned})
         self._transfers = np.zeros((ALL_EPOCHS + 1, 2), np.int64)
         self._directories = allocate_directories(instances * sources, program.value_columns).reshape(
             instances, sources, -1
@@ -156,7 +157,7 @@ class SharedNothingSection(ElasticSection):
         return (
             worker,
             self._queues,
-            self._instance_control,
+            self._instance_arrays,
             self.out,
             self._directories[worker],
             self._states[worker],
@@ -174,7 +175,7 @@ class SharedNothingSection(ElasticSection):
         return sources
 
     def _router_arguments(self, source: int) -> tuple:
-        return self.gate, self.control, self._queues, self.directories, self._directories, self._routing[source]
+        return self.gate, self.arrays, self._queues, self.directories, self._directories, self._routing[source]
 
     def helpers(self) -> Iterable[Task]:
         routers = range(len(self.inlets))
@@ -193,7 +194,7 @@ class SharedNothingSection(ElasticSection):
                     self._prepare(source)
 
     def _members(self, row: int) -> list[int]:
-        return [int(r) for r in np.flatnonzero(self.control.member[row])]
+        return [int(r) for r in np.flatnonzero(self.arrays.member[row])]
 
     def _make_room(self, source: int) -> None:
         """Give every member's store the chunks, masks and key buffers that the next tuples need."""
@@ -298,7 +299,7 @@ class SharedNothingSection(ElasticSection):
 
     def faults_at_end(self, members: list[int], added: int) -> list[str]:
         copies = self._copies
-        taken = int(counters(self.control.meter)[:, epochs.TUPLES].sum())
+        taken = int(counters(self.arrays.meter)[:, epochs.TUPLES].sum())
         return [] if copies == taken else [f"the routers sent {copies:,} copies, and {taken:,} were processed"]
 
     def metrics(self, operator: str, moment: Moment) -> OperatorMetrics:

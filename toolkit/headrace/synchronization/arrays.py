@@ -1,9 +1,8 @@
-"""What the workers of a program share: a plan as kernels have it, mailboxes, and the configurations they run under."""
+"""What the workers of a program share: mailboxes, results, and a plan as kernels have it."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,35 +14,10 @@ from headrace.memory.cells import aligned, padded_cells, publish_cell, reserved
 from headrace.progress import END_OF_TIME, MIN_TIME, NEVER
 from headrace.runtime.configuration_rows import CHANGES_KEPT, SPARE_CONFIGURATIONS
 from headrace.synchronization import words
-from headrace.synchronization.layout import Layout
 from headrace.synchronization.plan_json import MOST_LEAVES
 from headrace.workers.worker_kernel import METER_WORDS, PARK_EVENT, ROW_WORDS, THREADS
 
 MOST_NODES = 2 * MOST_LEAVES - 1
-
-
-@dataclass(frozen=True)
-class Configuration:
-    """All that is in force.
-
-    Parameters
-    ----------
-    threads : int
-        Workers 0 to threads - 1 run leaves.
-    plan : Plan
-    """
-
-    threads: int
-    plan: Any
-
-
-class Planned(NamedTuple):
-    """A configuration that comes into force before a row of the merged input, and what of it was asked for."""
-
-    at: int
-    configuration: Configuration
-    replans: bool
-    says_threads: bool
 
 
 @by_reference
@@ -138,59 +112,6 @@ def allocate(
     )
 
 
-def write_plan(
-    c: PlanArrays, layout: Layout, tags: Sequence[str], by_entry: Sequence[str] = (), may_stay: bool = False
-) -> None:
-    """Write down a plan, all of whose state is at its root: nobody runs, no input publishes, and queues are empty.
-
-    Events of tags in `by_entry` take the entries of their own key alone. Where states `may_stay` joined, events of leaves
-    may be processed on that of a node above.
-    """
-    places, queues = layout.places, layout.queues
-    c.node[words.STATE :: words.NODE_CELLS * CELL] = words.AT_REST  # of leaves of a plan before, too: nobody takes one
-    c.shape[[words.NODES, words.LEAVES, words.QUEUES, words.ROOT, words.STAYS]] = (
-        len(places), len(layout.leaves), len(queues), len(places) - 1, may_stay
-    )  # fmt: skip
-    c.leaves[: len(layout.leaves)] = layout.leaves
-    owned = 0
-    for number, place in enumerate(places):
-        own = layout.queues_of(number)
-        c.owned[owned : owned + len(own)] = own
-        c.tree[number, : words.END_OWN + 1] = (
-            place.parent, place.left, place.right, place.below, owned, owned + len(own)
-        )  # fmt: skip
-        owned += len(own)
-        cell = number * words.NODE_CELLS * CELL
-        c.node[cell + words.STATE], c.node[cell + words.RESTING], c.node[cell + words.JOINED] = words.AT_REST, 2, 1
-    at = 0
-    for number, queue in enumerate(queues):
-        dependents = layout.dependents[number]
-        c.dependents[at : at + len(dependents)] = dependents
-        tag = tags.index(queue.tag)
-        c.form[number, : words.ENTRY_TAG + 1] = (
-            queue.input, queue.node, tag, at, at + len(dependents), len(tags) + tag if queue.tag in by_entry else -1
-        )  # fmt: skip
-        at += len(dependents)
-        cell = number * words.QUEUE_CELLS * CELL
-        c.queue[cell : cell + words.QUEUE_CELLS * CELL] = 0
-        c.queue[cell + words.DONE_TS], c.queue[cell + words.WAKE_AT] = MIN_TIME, NEVER
-    for number in range(len(c.given)):
-        own = layout.queues_from(number)
-        c.given[number, [words.FIRST_QUEUE, words.END_QUEUE]] = own[0], own[-1] + 1
-
-
-def write_configuration(c: PlanArrays, row: int, configuration: Configuration) -> None:
-    """Fill one row of the table the workers read."""
-    c.rows[row, THREADS] = configuration.threads
-
-
-def plan_configuration(c: PlanArrays, index: int, at: int, configuration: Configuration, replans: bool) -> None:
-    """Have configuration row ``index + 1`` come into force before row `at` of the merged input; `at` must not fall."""
-    write_configuration(c, index + 1, configuration)
-    c.rows[index + 1, words.REPLANS] = replans
-    c.plan_at[index], c.plan_row[index] = at, index + 1
-
-
 def activate(c: PlanArrays, out: Any, is_ordered: bool = True) -> None:
     """Make the workers of configuration 0 active, before any of them runs.
 
@@ -202,3 +123,6 @@ def activate(c: PlanArrays, out: Any, is_ordered: bool = True) -> None:
     rings.start_mark(out, len(c.reading) // CELL, MIN_TIME if is_ordered else END_OF_TIME - 1, MIN_TIME)
     if not is_ordered:
         publish_cell(c.words, words.RELEASED, NEVER)
+
+
+__all__ = ["MOST_NODES", "PlanArrays", "activate", "allocate"]

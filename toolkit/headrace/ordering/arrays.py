@@ -1,14 +1,8 @@
-"""What the workers of one pipeline share, and the configurations they run under.
-
-A configuration is a row of tables: how many workers, which schedule, how many tuples a
-worker claims at a time. Row 0 is in force at the start, then come the planned ones,
-then spare rows for requests. Workers 0 to threads - 1 are active; the others are parked.
-"""
+"""What the workers of one pipeline share: rings of records and of results, what waits, what is known of each stage."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,39 +14,31 @@ from headrace.memory.cells import aligned, padded_cells, publish_cell, reserved,
 from headrace.ordering import pool_kernel
 from headrace.ordering.binding import Bound
 from headrace.ordering.words import (
-    BATCH,
     BUCKET_COUNT,
     BUCKET_WORDS,
     BUCKETS,
     BY_PARTITION,
-    CT,
     END_AT,
-    ET,
     FIRST_COLUMN,
-    FIXED,
     HYBRID,
     KEY,
     KIND,
     KNOWN_WORDS,
     LATEST,
     LOCKED,
-    LP,
     MASK,
     MAY_BE_ALONE,
     MOST,
     NEEDS_TIME,
     NONBLOCKING,
     OUT_STRIDE,
-    OWN,
     PARTITIONED,
     PROGRESS,
-    QST,
     QUEUE,
     QUEUES,
     RANGES,
     REORDER,
     RING,
-    SCHEDULE,
     SHAPE_WORDS,
     SHARED,
     SLOT_WORDS,
@@ -68,9 +54,6 @@ from headrace.progress import MIN_TIME, NEVER
 from headrace.runtime.configuration_rows import CHANGES_KEPT, SPARE_CONFIGURATIONS
 from headrace.workers.worker_kernel import METER_WORDS, PARK_EVENT, ROW_WORDS, THREADS
 
-SCHEDULES = {"qst": QST, "lp": LP, "et": ET, "ct": CT}
-OWN_POLICY = "own"
-"""What a schedule is called that is a function of the user's."""
 AUTO = "auto"
 """Queues as "hybrid", and a worker takes all buckets of a stage at once where that is faster."""
 QUEUE_KINDS = {AUTO: HYBRID, "hybrid": HYBRID, "partitioned": BY_PARTITION, "shared": SHARED}
@@ -80,25 +63,6 @@ _KINDS = {"partitioned": PARTITIONED, "stateful": STATEFUL}
 POOL_WORDS = 1 << 32
 """Addresses for outputs that wait, less where the system grants less; memory is taken when it is written."""
 _LEAST_POOL_WORDS = 1 << 20
-
-
-@dataclass(frozen=True)
-class Configuration:
-    """All that is in force at a pipeline.
-
-    Parameters
-    ----------
-    threads : int
-        Workers 0 to threads - 1 are active.
-    schedule : str or dict
-        One of `SCHEDULES`, `OWN_POLICY`, or stage -> workers that only it has.
-    batch : int
-        Tuples that a worker claims at a time, at most.
-    """
-
-    threads: int
-    schedule: Any
-    batch: int
 
 
 @by_reference
@@ -235,25 +199,6 @@ def _pool(taken: int) -> np.ndarray:
     return arena
 
 
-def write_configuration(c: PipelineArrays, row: int, configuration: Configuration, names: Sequence[str]) -> None:
-    """Fill one row of the tables the workers read; `names` are those of the stages."""
-    schedule = configuration.schedule
-    is_fixed = isinstance(schedule, Mapping)
-    c.rows[row, THREADS] = configuration.threads
-    c.rows[row, SCHEDULE] = FIXED if is_fixed else OWN if schedule == OWN_POLICY else SCHEDULES[schedule]
-    c.rows[row, BATCH] = configuration.batch
-    c.fixed[row] = -1
-    if is_fixed:
-        allotted = [names.index(name) for name, workers in schedule.items() for _ in range(workers)]
-        c.fixed[row, : len(allotted)] = allotted
-
-
-def plan_configuration(c: PipelineArrays, index: int, at: int, configuration: Configuration, names: Sequence[str]) -> None:
-    """Have configuration row ``index + 1`` come into force before row `at` of the input; `at` must not fall."""
-    write_configuration(c, index + 1, configuration, names)
-    c.plan_at[index], c.plan_row[index] = at, index + 1
-
-
 def activate(c: PipelineArrays, out: Any) -> None:
     """Make the workers of configuration 0 active, before any of them runs."""
     for worker in range(int(c.rows[0, THREADS])):
@@ -261,16 +206,4 @@ def activate(c: PipelineArrays, out: Any) -> None:
     rings.start_mark(out, 0, -1, MIN_TIME)
 
 
-__all__ = [
-    "AUTO",
-    "OWN_POLICY",
-    "QUEUE_KINDS",
-    "REORDERS",
-    "SCHEDULES",
-    "Configuration",
-    "PipelineArrays",
-    "activate",
-    "allocate",
-    "plan_configuration",
-    "write_configuration",
-]
+__all__ = ["AUTO", "QUEUE_KINDS", "REORDERS", "PipelineArrays", "activate", "allocate"]

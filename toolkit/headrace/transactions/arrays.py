@@ -1,9 +1,4 @@
-"""What the executors of one transactional operator share, and the configurations they run under.
-
-A configuration is a row of tables: how many executors, which scheme, how chains
-are shared, how many events a batch has, the owner of each bucket of records. Row 0
-is in force at the start, then come the planned ones, then spare rows for
-requests. Executors 0 to threads - 1 are active; the others are parked.
+"""What the executors of one transactional operator share.
 
 Memory whose size depends on what a batch brings is reserved, not allocated: what
 is never touched costs nothing.
@@ -11,63 +6,34 @@ is never touched costs nothing.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from headrace.control.mapping import Mapping
 from headrace.egress import rings
 from headrace.memory.atomics import CELL, EVENT_CELL
 from headrace.memory.bundle import by_reference
-from headrace.memory.cells import aligned, padded_cells, publish_cell, read_cell, reserved
+from headrace.memory.cells import aligned, padded_cells, publish_cell, reserved
 from headrace.progress import MIN_TIME, NEVER
 from headrace.references import BUCKETS
 from headrace.runtime.configuration_rows import CHANGES_KEPT, SPARE_CONFIGURATIONS
 from headrace.transactions.skip_chains_kernel import FINGER_WORDS, LEVELS
 from headrace.transactions.words import (
     CAUSE,
-    CHAINS,
-    CONFIG,
     COPIES_FROM,
     COPIES_TO,
-    FAMILIES,
-    FAMILY,
     FILLING_WORDS,
     FIRST_PHASE,
     LENGTH_CLASSES,
-    LOCK,
     MAX_DELAY,
-    MVLK,
-    NONE,
-    OPERATIONS,
-    PARTITION,
     PHASE,
     PIECE,
-    PUNCTUATION,
     RECORD_WORDS,
-    SCHEME,
-    SERIAL,
-    SHARED_EVERYTHING,
-    SHARED_NOTHING,
-    SHARED_SOCKET,
-    SHARING,
-    SPECULATION,
-    SPECULATIVE,
     THREADS,
     VERSIONED,
-    WHOLE,
     WORD_COUNT,
 )
 from headrace.workers.worker_kernel import METER_WORDS, PARK_EVENT, ROW_WORDS
-
-SCHEMES = ("chains", "lock", "mvlk", "partition", "none", "serial", "speculative")
-SHARINGS = ("nothing", "everything", "socket")
-CHAIN_KINDS = ("radix", "skiplist")
-
-_SCHEME_NUMBERS = dict(zip(SCHEMES, (CHAINS, LOCK, MVLK, PARTITION, NONE, SERIAL, SPECULATIVE), strict=True))
-_SHARING_NUMBERS = dict(zip(SHARINGS, (SHARED_NOTHING, SHARED_EVERYTHING, SHARED_SOCKET), strict=True))
-_FAMILY_NUMBERS = dict(zip(FAMILIES, (WHOLE, OPERATIONS, SPECULATION), strict=True))
 
 MOST_PUNCTUATION = 1 << 17
 """Events between two punctuations, at most: what a batch has room for."""
@@ -76,79 +42,13 @@ NODES = 1 << 19
 """Versions that a batch may have, of an executor."""
 
 
-@dataclass(frozen=True)
-class Configuration:
-    """All that is in force at an operator.
-
-    Parameters
-    ----------
-    threads : int
-        Executors 0 to threads - 1 are active.
-    scheme : str
-        One of `SCHEMES`.
-    sharing : str
-        One of `SHARINGS`: what executors take each other's work from, where a scheme has such work.
-    punctuation : int
-        Events of a batch.
-    mapping : Mapping
-        Which executor owns which buckets of records.
-    """
-
-    threads: int
-    scheme: str
-    sharing: str
-    punctuation: int
-    mapping: Mapping
-
-
-def family_of(scheme: str, can_split: bool) -> str:
-    """Which executors' loop runs a scheme: "whole", "operations" or "speculative".
-
-    Parameters
-    ----------
-    scheme : str
-    can_split : bool
-        No operation of a transaction depends on what another one reads.
-
-    Examples
-    --------
-    >>> family_of("chains", can_split=True), family_of("chains", can_split=False), family_of("lock", True)
-    ('operations', 'whole', 'whole')
-    """
-    if scheme == "speculative":
-        return scheme
-    return "operations" if scheme == "chains" and can_split else "whole"
-
-
 def operations_of(capacity: int, asked: int = 0) -> int:
     """How many operations a batch may have: as asked for, or 16 for each event of a full batch, at least 2**20."""
     return asked or max(16 * capacity, 1 << 20)
 
 
-def order_of(scheme: str, has_versions: bool) -> str:
-    """Which scheme keeps transactions in order where this one is asked for.
-
-    Parameters
-    ----------
-    scheme : str
-    has_versions : bool
-        There may be several versions of a row: no table has lists, sets, maps or arrays.
-
-    Examples
-    --------
-    >>> order_of("mvlk", has_versions=True), order_of("mvlk", has_versions=False)
-    ('mvlk', 'lock')
-
-    Notes
-    -----
-    "none" too: two threads that make room in one set at the same time do not only give wrong results, they break the memory
-    of the whole process.
-    """
-    return "lock" if scheme in ("mvlk", "none") and not has_versions else scheme
-
-
 @by_reference
-class ControlArrays(NamedTuple):
+class ExecutorArrays(NamedTuple):
     """Shared by the executors of one operator. `words` names what cells and columns hold."""
 
     words: np.ndarray
@@ -215,7 +115,7 @@ def allocate(
     table_places: np.ndarray | None = None,
     copies: range = range(0),
     skip_lists: bool = False,
-) -> ControlArrays:
+) -> ExecutorArrays:
     """Allocate with nobody active and no configuration written.
 
     Parameters
@@ -256,7 +156,7 @@ def allocate(
     words[MAX_DELAY] = max_delay_ns
     words[PHASE] = FIRST_PHASE
     words[COPIES_FROM], words[COPIES_TO] = copies.start, copies.stop
-    return ControlArrays(
+    return ExecutorArrays(
         words=words,
         event=aligned(PARK_EVENT + EVENT_CELL * max_threads, np.int32),
         meter=aligned(max_threads * METER_WORDS, np.int64).reshape(max_threads, METER_WORDS),
@@ -294,35 +194,19 @@ def allocate(
     )  # fmt: skip
 
 
-def write_configuration(c: ControlArrays, row: int, configuration: Configuration, can_split: bool = False) -> None:
-    """Fill one row of the tables the executors read."""
-    c.rows[row, THREADS] = configuration.threads
-    c.rows[row, SCHEME] = _SCHEME_NUMBERS[order_of(configuration.scheme, len(c.table_places) > 0)]
-    c.rows[row, SHARING] = _SHARING_NUMBERS[configuration.sharing]
-    c.rows[row, PUNCTUATION] = configuration.punctuation
-    c.rows[row, FAMILY] = _FAMILY_NUMBERS[family_of(configuration.scheme, can_split)]
-    c.owner[row] = configuration.mapping.owners
-
-
-def plan_configuration(c: ControlArrays, index: int, at: int, configuration: Configuration, can_split: bool = False) -> None:
-    """Have configuration row ``index + 1`` come into force before event `at`; `at` must not fall."""
-    write_configuration(c, index + 1, configuration, can_split)
-    c.plan_at[index], c.plan_config[index] = at, index + 1
-
-
-def activate(c: ControlArrays, out: Any) -> None:
+def activate(c: ExecutorArrays, out: Any) -> None:
     """Make the executors of configuration 0 active, before any of them runs."""
     for executor in range(int(c.rows[0, THREADS])):
         publish_cell(c.reading, executor * CELL, FIRST_PHASE)
         rings.start_mark(out, executor, -1, MIN_TIME)
 
 
-def rows_seen(c: ControlArrays, private: np.ndarray) -> dict[int, int]:
+def rows_seen(c: ExecutorArrays, private: np.ndarray) -> dict[int, int]:
     """Which rows the event at work at an executor sees, where those are not the tables': record -> where it begins.
 
     Parameters
     ----------
-    c : ControlArrays
+    c : ExecutorArrays
     private : int64[]
         The executor's words; it does not go on.
     """
@@ -333,23 +217,4 @@ def rows_seen(c: ControlArrays, private: np.ndarray) -> dict[int, int]:
     return dict(zip((c.sets[operations] >> 1).tolist(), c.link[operations].tolist(), strict=True))
 
 
-def family_in_force(c: ControlArrays) -> str:
-    """The family of the configuration in force: which loop an executor enters."""
-    return FAMILIES[int(c.rows[int(read_cell(c.words, CONFIG)), FAMILY])]
-
-
-__all__ = [
-    "CHAIN_KINDS",
-    "SCHEMES",
-    "SHARINGS",
-    "Configuration",
-    "ControlArrays",
-    "activate",
-    "allocate",
-    "family_in_force",
-    "family_of",
-    "operations_of",
-    "plan_configuration",
-    "rows_seen",
-    "write_configuration",
-]
+__all__ = ["MOST_PUNCTUATION", "ExecutorArrays", "activate", "allocate", "operations_of", "rows_seen"]
