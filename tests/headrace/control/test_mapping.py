@@ -55,7 +55,7 @@ def test_example_move_and_differ():
 def test_oracle_tables_of_the_workers():
     """low and width say the same as the owners' table, for every instance."""
     draw = random.Random(1)
-    c = arrays.allocate(6, 2, 0)
+    c = arrays.allocate(6)
     for _ in range(100):
         members = tuple(sorted(draw.sample(range(6), draw.randint(1, 6))))
         if draw.random() < 0.5:

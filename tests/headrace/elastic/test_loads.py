@@ -33,7 +33,7 @@ WORKERS = 3
 
 
 def arrays_of(how, width, owners, sources=1):
-    c = arrays.allocate(WORKERS, 1, 0, sources)
+    c = arrays.allocate(WORKERS, sources)
     c.layout[:] = how, width, UPDATES
     c.owner[0] = owners
     return c

@@ -6,20 +6,19 @@ from typing import NamedTuple
 
 import numpy as np
 
-from headrace.elastic.epochs import BATCH, EPOCH_RING, WORD_COUNT
-from headrace.memory.atomics import EVENT_CELL
+from headrace.elastic.epochs import BATCH, WORD_COUNT
 from headrace.memory.bundle import by_reference
 from headrace.memory.cells import aligned, padded_cells
-from headrace.progress import NEVER
 from headrace.references import BUCKETS
-from headrace.workers.worker_kernel import METER_WORDS, PARK_EVENT
+from headrace.runtime.configuration_rows import CHANGES_KEPT, SPARE_CONFIGURATIONS, change_arrays
+from headrace.workers.arrays import worker_arrays
 
 DEFAULT_BATCH_NS = 200_000
 
 
 @by_reference
 class InstanceArrays(NamedTuple):
-    """Shared by the workers of one operator."""
+    """Shared by the instances of one operator. `epochs` names what cells and columns hold."""
 
     words: np.ndarray
     event: np.ndarray
@@ -32,7 +31,7 @@ class InstanceArrays(NamedTuple):
     start_watermark: np.ndarray
     start_planned: np.ndarray  # planned changes before its start
     plan_at: np.ndarray  # int64[planned + 1]: tuple counts, then a sentinel
-    plan_config: np.ndarray
+    plan_row: np.ndarray
     pending: np.ndarray  # int64 cells[ring]
     met_at: np.ndarray  # int64[ring]: first arrival at the barrier
     reached_at: np.ndarray  # int64[ring]: last arrival
@@ -46,37 +45,39 @@ class InstanceArrays(NamedTuple):
     layout: np.ndarray  # int64[sources, 3]: where `loads` finds a tuple's keys, and what load is
 
 
-def allocate(
-    workers: int, configurations: int, planned: int, sources: int = 1, batch_ns: int = DEFAULT_BATCH_NS
-) -> InstanceArrays:
-    """Allocate with configuration 0 in force and nobody active."""
-    words = padded_cells(WORD_COUNT)
-    words[BATCH] = batch_ns
-    plan_at = np.full(planned + 1, NEVER)
-    ring = EPOCH_RING + planned  # all planned ones may be over before anybody takes note of the first
+def allocate(max_threads: int, sources: int = 1, planned: int = 0, batch_ns: int = DEFAULT_BATCH_NS) -> InstanceArrays:
+    """Allocate with nobody active and no configuration written.
+
+    Parameters
+    ----------
+    max_threads : int
+        Instances there may be.
+    sources : int
+        Of the gate they read.
+    planned : int
+        Configurations 1 to `planned` come into force at counts of tuples.
+    batch_ns : int
+        How long an instance may work on a batch.
+    """
+    common = worker_arrays(max_threads, WORD_COUNT)
+    common["words"][BATCH] = batch_ns
+    configurations, ring = 1 + planned + SPARE_CONFIGURATIONS, CHANGES_KEPT + planned
     return InstanceArrays(
-        words=words,
-        event=aligned(PARK_EVENT + EVENT_CELL * workers, np.int32),
-        member=np.zeros((configurations, workers), np.uint8),
-        low=np.zeros((configurations, workers), np.int64),
-        width=np.zeros((configurations, workers), np.int64),
+        **common,
+        **change_arrays(planned, are_cells=True),
+        member=np.zeros((configurations, max_threads), np.uint8),
+        low=np.zeros((configurations, max_threads), np.int64),
+        width=np.zeros((configurations, max_threads), np.int64),
         contiguous=np.zeros(configurations, np.uint8),
         owner=np.zeros((configurations, BUCKETS), np.int16),
-        start_seen=padded_cells(workers),
-        start_watermark=padded_cells(workers),
-        start_planned=padded_cells(workers),
-        plan_at=plan_at,
-        plan_config=np.zeros(planned + 1, np.int64),
+        start_seen=padded_cells(max_threads),
+        start_watermark=padded_cells(max_threads),
+        start_planned=padded_cells(max_threads),
         pending=padded_cells(ring),
-        met_at=np.zeros(ring, np.int64),
         reached_at=np.zeros(ring, np.int64),
-        installed=np.zeros((ring, 2), np.int64),
-        load_at=np.zeros((ring, workers), np.int64),
-        done_at=padded_cells(ring),
-        acknowledged=padded_cells(workers),
-        failure=np.zeros(16, np.int64),
-        meter=aligned(workers * METER_WORDS, np.int64).reshape(workers, METER_WORDS),
-        load=aligned(workers * BUCKETS, np.int64).reshape(workers, BUCKETS),
+        load_at=np.zeros((ring, max_threads), np.int64),
+        acknowledged=padded_cells(max_threads),
+        load=aligned(max_threads * BUCKETS, np.int64).reshape(max_threads, BUCKETS),
         layout=np.zeros((sources, 3), np.int64),
     )
 

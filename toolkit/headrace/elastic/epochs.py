@@ -54,9 +54,6 @@ from headrace.workers.worker_kernel import (
     stopped,
 )
 
-EPOCH_RING = 256
-"""Epochs, beside the planned ones, that are remembered until somebody takes note."""
-
 # Cells of `words`, after the workers' own.
 CONFIG = (WORKER_WORDS + 0) * CELL
 EPOCH = (WORKER_WORDS + 1) * CELL

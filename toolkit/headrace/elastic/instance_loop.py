@@ -235,7 +235,7 @@ def run_instance(me, g, c, o, x, s, l, buffer):
             planned = load_relaxed(c.start_planned, me * CELL)
             acknowledge(c, me, activation - 1)
         if l[SEEN] == c.plan_at[planned]:
-            next_config = c.plan_config[planned]
+            next_config = c.plan_row[planned]
             planned += 1
             turn(c.meter, me, BUSY_NS)
             publish(o, me, l[HEAD], promise(l), l[WATERMARK])
@@ -270,7 +270,7 @@ def run_instance(me, g, c, o, x, s, l, buffer):
                 # Planned changes that no tuple reached are applied all the same.
                 while c.plan_at[planned] != NEVER:
                     planned += 1
-                    if not meet(me, g, c, o, s, l, position, planned, c.plan_config[planned - 1]):
+                    if not meet(me, g, c, o, s, l, position, planned, c.plan_row[planned - 1]):
                         return 0
                     if load_acquire(g.reading, me * CELL) != activation:
                         break

@@ -34,7 +34,6 @@ from headrace.metrics.snapshot import OperatorMetrics
 from headrace.plan.nodes import Branch, OperatorNode
 from headrace.progress import END_OF_TIME, MIN_TIME
 from headrace.references import BUCKETS
-from headrace.runtime.configuration_rows import SPARE_CONFIGURATIONS
 from headrace.runtime.gate_inlet import GateInlet
 from headrace.runtime.gated_section import GatedSection
 from headrace.runtime.sections import Moment
@@ -78,9 +77,7 @@ class ElasticSection(GatedSection):
         sources = len(branches) if self.above is None else self.above.max_threads
         initial = options.initial(self.name)
         planned = options.planned(self.name)
-        self.arrays = arrays.allocate(
-            self.max_threads, 1 + len(planned) + SPARE_CONFIGURATIONS, len(planned), sources, options.batch_ns
-        )
+        self.arrays = arrays.allocate(self.max_threads, sources, len(planned), options.batch_ns)
         self._open(sources)
         # The threads that write results change together with those that read the gate.
         self.out: Any = rings.allocate(

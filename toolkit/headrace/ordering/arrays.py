@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from headrace.egress import rings
-from headrace.memory.atomics import CELL, EVENT_CELL
+from headrace.memory.atomics import CELL
 from headrace.memory.bundle import by_reference
 from headrace.memory.cells import aligned, padded_cells, publish_cell, reserved, reserved_or_less
 from headrace.ordering import pool_kernel
@@ -51,8 +51,9 @@ from headrace.ordering.words import (
     WORK_WORDS,
 )
 from headrace.progress import MIN_TIME, NEVER
-from headrace.runtime.configuration_rows import CHANGES_KEPT, SPARE_CONFIGURATIONS
-from headrace.workers.worker_kernel import METER_WORDS, PARK_EVENT, ROW_WORDS, THREADS
+from headrace.runtime.configuration_rows import SPARE_CONFIGURATIONS, change_arrays
+from headrace.workers.arrays import worker_arrays
+from headrace.workers.worker_kernel import ROW_WORDS, THREADS
 
 AUTO = "auto"
 """Queues as "hybrid", and a worker takes all buckets of a stage at once where that is faster."""
@@ -151,7 +152,6 @@ def allocate(
         buckets += one.stage.buckets
         queue += capacity * one.stage.buckets if queues == "partitioned" else 0
     configurations = 1 + planned + SPARE_CONFIGURATIONS
-    changes = CHANGES_KEPT + planned
     arena = _pool(words)
     stage = padded_cells(len(stages) * STAGE_CELLS)
     for number in range(len(stages)):
@@ -161,10 +161,8 @@ def allocate(
     known = aligned((len(stages) + 1) * KNOWN_WORDS, np.int64).reshape(-1, KNOWN_WORDS)
     columns = len(stages[-1].emitted)
     return PipelineArrays(
-        words=padded_cells(WORD_COUNT),
-        event=aligned(PARK_EVENT + EVENT_CELL * max_threads, np.int32),
-        meter=aligned(max_threads * METER_WORDS, np.int64).reshape(max_threads, METER_WORDS),
-        failure=np.zeros(16, np.int64),
+        **worker_arrays(max_threads, WORD_COUNT),
+        **change_arrays(planned),
         reading=padded_cells(max_threads),
         stage=stage,
         form=form,
@@ -183,11 +181,6 @@ def allocate(
         tuning=np.array([*tuning, *[0] * (8 - len(tuning))], np.int64),
         rows=np.zeros((configurations, ROW_WORDS), np.int64),
         fixed=np.full((configurations, max_threads), -1),
-        plan_at=np.full(planned + 1, NEVER),
-        plan_row=np.zeros(planned + 1, np.int64),
-        met_at=np.zeros(changes, np.int64),
-        done_at=np.zeros(changes, np.int64),
-        installed=np.zeros((changes, 2), np.int64),
     )
 
 

@@ -10,7 +10,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any
 
-from headrace.memory.cells import read_cell
+import numpy as np
+
+from headrace.memory.cells import padded_cells, read_cell
+from headrace.progress import NEVER
 from headrace.runtime.sections import Completion
 from headrace.workers.worker_kernel import AFTER, BEFORE
 
@@ -18,6 +21,39 @@ SPARE_CONFIGURATIONS = 8
 """Rows for configurations that were not planned; they come round, one being in flight and one pending at most."""
 CHANGES_KEPT = 256
 """Changes, beside the planned ones, that workers remember until somebody takes note."""
+
+
+def change_arrays(planned: int, *, columns: int = 2, are_cells: bool = False) -> dict[str, np.ndarray]:
+    """Allocate what workers know of changes, by name, as part of what they share: nothing is planned.
+
+    Parameters
+    ----------
+    planned : int
+        Changes at counts of rows.
+    columns : int
+        Of ``installed``: BEFORE and AFTER, and SEEN_AT where an engine has it.
+    are_cells : bool
+        Whether each entry of ``done_at`` is a cell.
+
+    Returns
+    -------
+    plan_at, plan_row : int64[planned + 1]
+        Counts of rows, then NEVER, and the configurations that come into force there.
+    met_at : int64[changes]
+        When a change began; what is remembered of changes is a ring.
+    done_at : int64[changes], or as many cells
+        When the last worker had acknowledged it.
+    installed : int64[changes, columns]
+        The configurations before and after it.
+    """
+    changes = CHANGES_KEPT + planned  # all planned ones may be over before anybody takes note of the first
+    return {
+        "plan_at": np.full(planned + 1, NEVER),
+        "plan_row": np.zeros(planned + 1, np.int64),
+        "met_at": np.zeros(changes, np.int64),
+        "done_at": padded_cells(changes) if are_cells else np.zeros(changes, np.int64),
+        "installed": np.zeros((changes, columns), np.int64),
+    }
 
 
 class ConfigurationRows(ABC):
@@ -101,4 +137,4 @@ class ConfigurationRows(ABC):
         return read_cell(self._arrays.words, self._changes) > self._changes_seen
 
 
-__all__ = ["CHANGES_KEPT", "SPARE_CONFIGURATIONS", "ConfigurationRows"]
+__all__ = ["CHANGES_KEPT", "SPARE_CONFIGURATIONS", "ConfigurationRows", "change_arrays"]

@@ -12,10 +12,11 @@ from headrace.memory.atomics import CELL, EVENT_CELL
 from headrace.memory.bundle import by_reference
 from headrace.memory.cells import aligned, padded_cells, publish_cell, reserved
 from headrace.progress import END_OF_TIME, MIN_TIME, NEVER
-from headrace.runtime.configuration_rows import CHANGES_KEPT, SPARE_CONFIGURATIONS
+from headrace.runtime.configuration_rows import SPARE_CONFIGURATIONS, change_arrays
 from headrace.synchronization import words
 from headrace.synchronization.plan_json import MOST_LEAVES
-from headrace.workers.worker_kernel import METER_WORDS, PARK_EVENT, ROW_WORDS, THREADS
+from headrace.workers.arrays import worker_arrays
+from headrace.workers.worker_kernel import ROW_WORDS, THREADS
 
 MOST_NODES = 2 * MOST_LEAVES - 1
 
@@ -81,13 +82,10 @@ def allocate(
     for number in range(len(widths)):
         inputs[number * words.INPUT_CELLS * CELL + words.FRONTIER] = MIN_TIME
     out = reserved(max(1, columns) * (max_threads + 1) * capacity, np.int64).reshape(max(1, columns), max_threads + 1, capacity)
-    configurations, changes = 1 + planned + SPARE_CONFIGURATIONS, CHANGES_KEPT + planned
     return PlanArrays(
-        words=padded_cells(words.WORD_COUNT),
-        event=aligned(PARK_EVENT + EVENT_CELL * max_threads, np.int32),
+        **worker_arrays(max_threads, words.WORD_COUNT),
+        **change_arrays(planned),
         signals=aligned(2 * EVENT_CELL, np.int32),
-        meter=aligned(max_threads * METER_WORDS, np.int64).reshape(max_threads, METER_WORDS),
-        failure=np.zeros(16, np.int64),
         reading=padded_cells(max_threads),
         input=inputs,
         given=given,
@@ -103,12 +101,7 @@ def allocate(
         form=np.zeros((queues, words.FORM_WORDS), np.int64),
         dependents=np.zeros(queues * queues, np.int64),
         owned=np.zeros(queues, np.int64),
-        rows=np.zeros((configurations, ROW_WORDS), np.int64),
-        plan_at=np.full(planned + 1, NEVER),
-        plan_row=np.zeros(planned + 1, np.int64),
-        met_at=np.zeros(changes, np.int64),
-        done_at=np.zeros(changes, np.int64),
-        installed=np.zeros((changes, 2), np.int64),
+        rows=np.zeros((1 + planned + SPARE_CONFIGURATIONS, ROW_WORDS), np.int64),
     )
 
 

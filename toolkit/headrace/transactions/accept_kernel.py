@@ -241,7 +241,7 @@ def punctuate(me, g, c, o, l):
                 return
         # It is due, or no event reached it: planned changes are applied all the same.
         store_relaxed(c.words, PLANNED, planned + 1)
-        install(c, o, l, c.plan_config[planned], l[WATERMARK])
+        install(c, o, l, c.plan_row[planned], l[WATERMARK])
         return
 
 

@@ -11,12 +11,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from headrace.egress import rings
-from headrace.memory.atomics import CELL, EVENT_CELL
+from headrace.memory.atomics import CELL
 from headrace.memory.bundle import by_reference
 from headrace.memory.cells import aligned, padded_cells, publish_cell, reserved
-from headrace.progress import MIN_TIME, NEVER
+from headrace.progress import MIN_TIME
 from headrace.references import BUCKETS
-from headrace.runtime.configuration_rows import CHANGES_KEPT, SPARE_CONFIGURATIONS
+from headrace.runtime.configuration_rows import CHANGES_KEPT, SPARE_CONFIGURATIONS, change_arrays
 from headrace.transactions.skip_chains_kernel import FINGER_WORDS, LEVELS
 from headrace.transactions.words import (
     CAUSE,
@@ -33,7 +33,8 @@ from headrace.transactions.words import (
     VERSIONED,
     WORD_COUNT,
 )
-from headrace.workers.worker_kernel import METER_WORDS, PARK_EVENT, ROW_WORDS
+from headrace.workers.arrays import worker_arrays
+from headrace.workers.worker_kernel import ROW_WORDS
 
 MOST_PUNCTUATION = 1 << 17
 """Events between two punctuations, at most: what a batch has room for."""
@@ -96,7 +97,7 @@ class ExecutorArrays(NamedTuple):
     rows: np.ndarray  # int64[configurations, ROW_WORDS]
     owner: np.ndarray  # int16[configurations, BUCKETS]
     plan_at: np.ndarray  # int64[planned + 1]: counts of events, then a sentinel
-    plan_config: np.ndarray
+    plan_row: np.ndarray
     unsettled: np.ndarray  # int64 cells[ring]: acknowledgements that a change waits for
     met_at: np.ndarray  # int64[ring]: when the executors had met
     installed: np.ndarray  # int64[ring, 3]: configurations before and after, events before it
@@ -143,7 +144,6 @@ def allocate(
     if table_rows is None or table_places is None:
         table_rows, table_places = np.zeros(0, np.int64), np.zeros((0, 3), np.int64)
     configurations = 1 + planned + SPARE_CONFIGURATIONS
-    ring = CHANGES_KEPT + planned
     slots = 1 << (2 * operations - 1).bit_length()
 
     def column(count: int) -> np.ndarray:
@@ -152,15 +152,14 @@ def allocate(
     def table(count: int) -> np.ndarray:
         return reserved(max_threads * count, np.int64).reshape(max_threads, count)
 
-    words = padded_cells(WORD_COUNT)
+    common = worker_arrays(max_threads, WORD_COUNT)
+    words = common["words"]
     words[MAX_DELAY] = max_delay_ns
     words[PHASE] = FIRST_PHASE
     words[COPIES_FROM], words[COPIES_TO] = copies.start, copies.stop
     return ExecutorArrays(
-        words=words,
-        event=aligned(PARK_EVENT + EVENT_CELL * max_threads, np.int32),
-        meter=aligned(max_threads * METER_WORDS, np.int64).reshape(max_threads, METER_WORDS),
-        failure=np.zeros(16, np.int64),
+        **common,
+        **change_arrays(planned, columns=3, are_cells=True),
         reading=padded_cells(max_threads),
         refs=column(capacity), tss=column(capacity), ats=column(capacity), places=column(capacity),
         set_at=column(capacity), set_size=column(capacity), pending=column(capacity), order=column(capacity),
@@ -185,12 +184,7 @@ def allocate(
         offers=padded_cells(max_threads),
         rows=np.zeros((configurations, ROW_WORDS), np.int64),
         owner=np.zeros((configurations, BUCKETS), np.int16),
-        plan_at=np.full(planned + 1, NEVER),
-        plan_config=np.zeros(planned + 1, np.int64),
-        unsettled=padded_cells(ring),
-        met_at=np.zeros(ring, np.int64),
-        installed=np.zeros((ring, 3), np.int64),
-        done_at=padded_cells(ring),
+        unsettled=padded_cells(CHANGES_KEPT + planned),
     )  # fmt: skip
 
 

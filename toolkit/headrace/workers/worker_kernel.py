@@ -6,7 +6,9 @@ these hold, as a named tuple with the fields
     words    int64 cells, of which the first `WORKER_WORDS` are these
     event    int32[PARK_EVENT + EVENT_CELL * workers]: futex words, a cache line apart
     meter    int64[workers, METER_WORDS]: counters that only their worker writes, and its latest spans
-    failure  int64[16]: what went wrong first
+    failure  int64[FAILURE_WORDS]: what went wrong first
+
+which `arrays.worker_arrays` allocates.
 
 State       STOP; FAILED (0, 1 while the first failure is written, 2); meter: STATE
             is the number of the time that `me` is spending SINCE its last turn
@@ -99,6 +101,7 @@ WAIT_NS = 20_000_000
 
 # Words of `failure`.
 FAILURE_CODE, FAILURE_WORKER, FAILURE_REF, FAILURE_TS, FAILURE_KEY, FAILURE_STAGE = range(6)
+FAILURE_WORDS = 16
 
 
 @kernel

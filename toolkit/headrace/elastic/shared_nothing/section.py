@@ -38,7 +38,7 @@ from headrace.elastic.shared_nothing import instance_queues, router, transfer
 from headrace.elastic.shared_nothing.private_store import PrivateStore
 from headrace.elastic.shared_nothing.template import build_instance, build_router, custom_text
 from headrace.elastic.shared_nothing.transfer import Containers, Field, KeyedState, Lists, Sets
-from headrace.elastic.shared_nothing.transfer_kernel import ALL_EPOCHS
+from headrace.elastic.shared_nothing.transfer_kernel import ALL_EPOCHS, EPOCH_RING
 from headrace.ingress.store import CHUNK, allocate_directories, chunk_of
 from headrace.kernel import compile_now
 from headrace.memory.atomics import CELL
@@ -111,7 +111,7 @@ class SharedNothingSection(ElasticSection):
             sources, instances, self.options.capacity_for(sources), self.options.bound_ns, self.gate
         )
         # The instances learn of planned changes from their queues.
-        unplanned = {"plan_at": np.full(1, NEVER), "plan_config": np.zeros(1, np.int64)}
+        unplanned = {"plan_at": np.full(1, NEVER), "plan_row": np.zeros(1, np.int64)}
         self._instance_arrays = InstanceArrays(**{**self.arrays._asdict(), **unplanned})
         self._transfers = np.zeros((ALL_EPOCHS + 1, 2), np.int64)
         self._directories = allocate_directories(instances * sources, program.value_columns).reshape(
@@ -247,7 +247,7 @@ class SharedNothingSection(ElasticSection):
 
     def transfer_of(self, epoch: int) -> tuple[int, int]:
         """Return (bytes, ns) of the state that moved at an epoch."""
-        moved, ns = self._transfers[epoch % epochs.EPOCH_RING]
+        moved, ns = self._transfers[epoch % EPOCH_RING]
         return int(moved), int(ns)
 
     @property

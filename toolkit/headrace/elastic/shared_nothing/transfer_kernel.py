@@ -9,10 +9,11 @@ State       in `s`  all_NAME[r], for a field NAME of the state: its address in t
             of instance r's store of source s
 """
 
-from headrace.elastic.epochs import EPOCH_RING
 from headrace.kernel import kernel
 
 MOVED_BYTES, MOVED_NS = range(2)
+EPOCH_RING = 256
+"""Epochs of which what moved is remembered until somebody takes note."""
 ALL_EPOCHS = EPOCH_RING
 
 
