@@ -12,7 +12,7 @@ import pytest
 import headrace as hr
 from headrace.control.observation import Observation
 from headrace.controllers import ProactiveJoin, Threshold
-from headrace.elastic import epochs
+from headrace.elastic import words
 from headrace.gates.log_words import END
 from headrace.memory.cells import read_cell, read_cells
 from headrace_bench import join
@@ -41,7 +41,7 @@ def test_oracle_no_thread_is_faster_than_time(threads):
     run = case.resident(threads, threads)
     seconds = run.run()
     case.check(run)
-    compared = [int(run.operator.arrays.meter[member, epochs.COMPARISONS]) for member in range(threads)]
+    compared = [int(run.operator.arrays.meter[member, words.COMPARISONS]) for member in range(threads)]
     assert sum(compared) >= 2 * 200 * 500
     assert seconds >= max(compared) * NS * 1e-9
 

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 import headrace as hr
-from headrace.elastic import epochs
+from headrace.elastic import words
 from headrace.kernel import kernel
 from headrace_bench.resident import Resident
 from headrace_bench.rows import Row, median
@@ -73,7 +73,7 @@ def _loop_seconds(table: pa.Table, keys: int) -> float:
 def _seconds(table: pa.Table, overlap: int, threads: int, like: Resident | None = None) -> tuple[float, Resident]:
     run = Resident(query(table, overlap), [table], threads, like=like)
     seconds = run.run()
-    found = run.results, run.meter(epochs.UPDATES)
+    found = run.results, run.meter(words.UPDATES)
     assert found == expected(table, overlap), f"{found} rows and updates instead of {expected(table, overlap)}"
     return seconds, run
 
@@ -102,7 +102,7 @@ def _longer(n: int, lengths: tuple[int, ...], repetitions: int) -> list[Row]:
             run.start(period=period, cycles=cycles)
             seconds = run.wait()
             assert run.results == results * cycles, f"{run.results} rows instead of {results * cycles}"
-            assert run.meter(epochs.UPDATES) == updates * cycles, "updates lost"
+            assert run.meter(words.UPDATES) == updates * cycles, "updates lost"
             costs.setdefault(cycles, []).append(seconds / (n * cycles) * 1e9)
     base = median(costs[lengths[0]])
     return [

@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 import headrace as hr
-from headrace.elastic import epochs
+from headrace.elastic import words
 from headrace.summary import counted
 from headrace_bench.join_kernel import COUNT, REFERENCES, WIDTH, join_loop
 from headrace_bench.join_paced_kernel import join_paced
@@ -135,7 +135,7 @@ def measure(full: bool, tiny: bool = False) -> list[Row]:
                     first = first or run
                     seconds = run.run()
                     assert (run.results, run.digest) == pairs, "the join found other pairs than the plain loop"
-                    assert abs(run.meter(epochs.COMPARISONS) - compared) <= 128 * 2 * arriving
+                    assert abs(run.meter(words.COMPARISONS) - compared) <= 128 * 2 * arriving
                     values.append(compared / seconds / 1e9)
                 of_threads[threads] = median(values)
             if predicate == "function":

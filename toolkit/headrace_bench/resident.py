@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from headrace.egress import rings
-from headrace.elastic import epochs
+from headrace.elastic import words
 from headrace.elastic.options import ElasticOptions
 from headrace.gates.variants import put_on
 from headrace.kernel import compile_now, kernel
@@ -263,7 +263,7 @@ class Resident(Alone):
         members = self.operator.initial.members
         limit = time.monotonic() + TIMEOUT_S
         meter = self.operator.arrays.meter
-        while read_cells(meter, 1)[list(members), epochs.PASSED].min() < len(calls) * (self.warm - 1):
+        while read_cells(meter, 1)[list(members), words.PASSED].min() < len(calls) * (self.warm - 1):
             if self._errors or time.monotonic() > limit:
                 raise RuntimeError(f"the benchmark's operator did not take its first rows: {self._errors}")
             time.sleep(0.005)

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 import headrace as hr
-from headrace.elastic import epochs
+from headrace.elastic.words import IDS, UPDATES
 from headrace.kernel import kernel
 from headrace.memory.cells import read_cell
 from headrace.references import BUCKETS
@@ -91,7 +91,7 @@ def measure(full: bool) -> list[Row]:
     keys = np.concatenate([chunk.keys[: chunk.keys_used] for chunk in chunks])
     offsets = words.offsets.to_numpy().astype(np.int64)
     ts = table["ts"].to_numpy()
-    id_rows = read_cell(probe.operator.arrays.words, epochs.IDS) * BUCKETS
+    id_rows = read_cell(probe.operator.arrays.words, IDS) * BUCKETS
     probe.run()
     expected_sum = 2 * total
     counts = np.zeros(2 * id_rows, np.uint32)
@@ -108,7 +108,7 @@ def measure(full: bool) -> list[Row]:
         for threads in times:
             run = Resident(stream, [table], threads)
             seconds = run.run()
-            assert run.results == plain_results and run.meter(epochs.UPDATES) == expected_sum
+            assert run.results == plain_results and run.meter(UPDATES) == expected_sum
             times[threads].append(total / seconds / 1e6)
     base = median(plain)
     rows = [Row("wordcount", "plain loop, 1 thread", base, "M words/s")]

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import headrace as hr
-from headrace.elastic import epochs
+from headrace.elastic import words
 from headrace.elastic.batch_kernel import BATCH_RECORDS, LEAST_BATCH
 from headrace.errors import ParameterError
 from headrace_bench.resident import Resident
@@ -35,7 +35,7 @@ def test_example_batches_are_as_small_as_is_asked_for():
     table, query = counts()
     run = Resident(query, [table], 1, batch_ns=1)
     run.run()
-    assert run.meter(epochs.BATCHES) >= (ROWS - BATCH_RECORDS) / LEAST_BATCH
+    assert run.meter(words.BATCHES) >= (ROWS - BATCH_RECORDS) / LEAST_BATCH
 
 
 @pytest.mark.parametrize("batch_ns", [0, -1, 1.5, "1ms", 2**63])

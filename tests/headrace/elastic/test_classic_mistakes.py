@@ -19,7 +19,7 @@ import pyarrow as pa
 import pytest
 
 import headrace as hr
-from headrace.elastic import arrays, epochs
+from headrace.elastic import arrays, words
 from headrace.elastic.shared_nothing import template
 from headrace.errors import FunctionError, RunStoppedError
 from headrace.gates import merged_log_kernel
@@ -560,7 +560,7 @@ def test_planted_wait_at_the_barrier_for_one_that_failed_is_noticed(monkeypatch,
             test_update_that_fails_at_the_trigger()
     finally:
         for each in found:  # what they wait for: no thread is to outlive this test
-            each.words[epochs.EPOCH] += 1
+            each.words[words.EPOCH] += 1
         eventually(lambda: not any(thread.name.startswith("headrace-operator-") for thread in threading.enumerate()))
 
 

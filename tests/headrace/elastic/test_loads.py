@@ -14,7 +14,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headrace.elastic import arrays, loads
-from headrace.elastic.epochs import LOADED, UPDATES
 from headrace.elastic.loads import (
     EVENLY,
     ONE_KEY,
@@ -24,6 +23,7 @@ from headrace.elastic.loads import (
     settle_load,
     spread_load,
 )
+from headrace.elastic.words import LOADED, UPDATES
 from headrace.gates import merged_log
 from headrace.ingress.store import Store, allocate_directories
 from headrace.references import BUCKETS, tuple_reference

@@ -19,7 +19,7 @@ no state moves (STRETCH, Gulisano et al.).
 ``batch_kernel``     how many tuples it takes at once, and what they are taken to cost
 ``windows_kernel``   which windows a tuple falls into, for operators with windows
 ``failures``         why a worker gave up
-``arrays``           what instances share; ``epochs`` names its cells
+``arrays``           what instances share; ``words`` names its cells
 ``epochs``           which instances are active and own what, and how all change at one position
 ``ownership``        which of a batch's keys are an instance's own
 ``hot_keys``         which keys are behind the load of a bucket

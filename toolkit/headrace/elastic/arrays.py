@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from headrace.elastic.epochs import BATCH, WORD_COUNT
+from headrace.elastic.words import BATCH, WORD_COUNT
 from headrace.memory.bundle import by_reference
 from headrace.memory.cells import aligned, padded_cells
 from headrace.references import BUCKETS
@@ -18,7 +18,7 @@ DEFAULT_BATCH_NS = 200_000
 
 @by_reference
 class InstanceArrays(NamedTuple):
-    """Shared by the instances of one operator. `epochs` names what cells and columns hold."""
+    """Shared by the instances of one operator. `words` names what cells and columns hold."""
 
     words: np.ndarray
     event: np.ndarray

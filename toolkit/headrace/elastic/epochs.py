@@ -29,6 +29,7 @@ Checked     tests/headrace/elastic
 
 from __future__ import annotations
 
+from headrace.elastic.words import EPOCH, LOAD_METER
 from headrace.kernel import kernel
 from headrace.memory.atomics import (
     CELL,
@@ -45,44 +46,15 @@ from headrace.workers.worker_kernel import (
     BARRIER_EVENT,
     BARRIER_WAITING,
     BEFORE,
-    FIRST_COUNTER,
     SPIN,
     WAIT_NS,
     WATCH_EVENT,
     WATCHER_WAITING,
-    WORKER_WORDS,
     stopped,
 )
 
-# Cells of `words`, after the workers' own.
-CONFIG = (WORKER_WORDS + 0) * CELL
-EPOCH = (WORKER_WORDS + 1) * CELL
-BARRIER = (WORKER_WORDS + 2) * CELL
-IDS = (WORKER_WORDS + 3) * CELL  # rows of BUCKETS key ids in use: ids are < IDS * BUCKETS
-FINISHED = (WORKER_WORDS + 4) * CELL  # instances that have seen the end of input
-BATCH = (WORKER_WORDS + 5) * CELL  # nanoseconds that an instance may work on a batch; never changes
-TURN = (WORKER_WORDS + 6) * CELL  # changes of the operator behind that were put into force here
-TURN_BARRIER = (WORKER_WORDS + 7) * CELL
-WORD_COUNT = WORKER_WORDS + 8
-
 BEHIND = 1 << 20
 """A control record from here on names a configuration of the operator behind, whose results these are: so many more."""
-
-# Counters in `meter`, after the workers' times.
-(
-    TUPLES,
-    UPDATES,
-    COMPARISONS,
-    BATCHES,
-    OUTPUTS,
-    PASSED,  # tuples of the merged input before its position
-    LOADED,  # of the load, how much the buckets have been given (`loads`)
-    LOADED_AT,  # when that was
-) = range(FIRST_COUNTER, FIRST_COUNTER + 8)
-
-# Columns of `layout`: how the keys of a source's tuples are found (`loads`), the width of its store's directory, and
-# the counter that says what an instance has had to do.
-LOAD_HOW, LOAD_WIDTH, LOAD_METER = range(3)
 
 
 @kernel

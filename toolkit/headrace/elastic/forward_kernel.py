@@ -6,9 +6,9 @@ may still follow, and come out with it: the watermark is one unit below it.
 """
 
 from headrace.egress.rings import reserve_slot
-from headrace.elastic.epochs import UPDATES
 from headrace.elastic.instance_loop import HEAD, IN_FORCE, LOW, SCATTERED, SEEN, WATERMARK, WIDTH
 from headrace.elastic.ownership import owns
+from headrace.elastic.words import UPDATES
 from headrace.kernel import kernel
 
 

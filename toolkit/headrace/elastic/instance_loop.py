@@ -51,10 +51,17 @@ from headrace.memory.event_count import signal
 from headrace.elastic.batch_kernel import batch_limit, cost_after
 from headrace.elastic.loads import LOAD_EVERY_NS, note_load, settle_load
 from headrace.elastic.epochs import (
+    BEHIND,
+    acknowledge,
+    await_count,
+    await_epoch,
+    install,
+    members,
+)
+from headrace.elastic.words import (
     BARRIER,
     BATCH,
     BATCHES,
-    BEHIND,
     CONFIG,
     EPOCH,
     FINISHED,
@@ -64,11 +71,6 @@ from headrace.elastic.epochs import (
     TUPLES,
     TURN,
     TURN_BARRIER,
-    acknowledge,
-    await_count,
-    await_epoch,
-    install,
-    members,
 )
 from headrace.workers.worker_kernel import (
     BARRIER_EVENT,

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from headrace.elastic.epochs import LOAD_HOW, LOAD_METER, LOAD_WIDTH, LOADED, LOADED_AT
+from headrace.elastic.words import LOAD_HOW, LOAD_METER, LOAD_WIDTH, LOADED, LOADED_AT
 from headrace.ingress.store import KEYS
 from headrace.ingress.store_kernel import keys_between, locate
 from headrace.kernel import kernel

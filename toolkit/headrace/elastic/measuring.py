@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from headrace.elastic import epochs
+from headrace.elastic import words
 from headrace.elastic.arrays import InstanceArrays
 from headrace.elastic.measures import MEASURES
 from headrace.elastic.program import Program
@@ -77,8 +77,8 @@ def measure(operator: Measured, now_ns: int = 0, seconds: float = 0.0, is_finish
         "results": collector.rows if collector else 0,
         "latency": latency,
         "latest_latency": latency if program.latest_is_ready else None,
-        "updates": int(meter[:, epochs.UPDATES].sum()),
-        "comparisons": int(meter[:, epochs.COMPARISONS].sum()),
+        "updates": int(meter[:, words.UPDATES].sum()),
+        "comparisons": int(meter[:, words.COMPARISONS].sum()),
         "load": load.tolist(),
         "bucket_load": array("q", buckets.tobytes()),
         "busy_ns": meter[:, worker_kernel.BUSY_NS].tolist(),

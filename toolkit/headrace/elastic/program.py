@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from headrace.elastic import epochs
 from headrace.elastic.failures import AT_A_BARRIER
 from headrace.elastic.instance_loop import PRIVATE_WORDS
+from headrace.elastic.words import UPDATES
 from headrace.errors import HeadraceError, RunFailedError
 from headrace.ingress.key_sources import KeySource
 from headrace.ingress.keys import KeyDictionary
@@ -44,7 +44,7 @@ class Program:
     order_matters = "it gives its results in the order of its input"
     """Why tuples have to come in order; "" if they have not."""
     first_promise = MIN_TIME
-    load_meter = epochs.UPDATES
+    load_meter = UPDATES
     """Counter that says how much an instance has had to do."""
     load_by_key = True
     """It is for the buckets of the tuples' keys, not for all buckets in turn."""

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from headrace.elastic import epochs
+from headrace.elastic import epochs, words
 from headrace.elastic.arrays import InstanceArrays
 from headrace.elastic.configuration import Configuration, resolve, write_configuration
 from headrace.elastic.spread import Spread
@@ -60,7 +60,7 @@ class Reconfiguration(ConfigurationRows):
         planned: Sequence[tuple[int, Configuration]],
         transfer_of: Callable[[int], tuple[int, int]] | None = None,
     ):
-        super().__init__(arrays, epochs.CONFIG, epochs.EPOCH, CELL, initial, planned)
+        super().__init__(arrays, words.CONFIG, words.EPOCH, CELL, initial, planned)
         self.max_threads = max_threads
         self.capabilities = Capabilities(
             {
@@ -133,7 +133,7 @@ class Reconfiguration(ConfigurationRows):
         """Take note of the load at each epoch so far."""
         arrays = self._arrays
         with self._spread_lock:
-            while read_cell(arrays.words, epochs.EPOCH) > self._loads_seen:
+            while read_cell(arrays.words, words.EPOCH) > self._loads_seen:
                 self._loads_seen += 1
                 ring = self._loads_seen % arrays.met_at.size
                 members = np.flatnonzero(arrays.member[int(arrays.installed[ring, BEFORE])])

@@ -18,7 +18,7 @@ import numpy as np
 
 from headrace.codegen.included import included
 from headrace.codegen.modules import load_module
-from headrace.elastic import build, epochs, passing_kernel, routing_kernel
+from headrace.elastic import build, epochs, passing_kernel, routing_kernel, words
 from headrace.elastic.configuration import Configuration
 from headrace.elastic.reconfiguration import Reconfiguration
 from headrace.elastic.section import OUTPUT_CAPACITY, ElasticSection
@@ -109,7 +109,7 @@ class RoutedSection(ElasticSection):
 
     def faults_at_end(self, members: list[int], added: int) -> list[str]:
         """Whether some of what was routed was not processed."""
-        processed = int(counters(self.arrays.meter)[:, epochs.TUPLES].sum())
+        processed = int(counters(self.arrays.meter)[:, words.TUPLES].sum())
         return [] if processed == added else [f"{added:,} tuples were routed, and {processed:,} were processed"]
 
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from headrace.egress import rings, words_ring
 from headrace.egress.payload import Payload
-from headrace.elastic import arrays, build, epochs, loads
+from headrace.elastic import arrays, build, epochs, loads, words
 from headrace.elastic.configuration import Configuration, plan_configuration, write_configuration
 from headrace.elastic.hot_keys import hottest
 from headrace.elastic.measuring import RECORDS_HELD, count_places, measure
@@ -360,7 +360,7 @@ class ElasticSection(GatedSection):
 
     def _progress(self) -> object:
         """Something that changes while the operator gets on with its input."""
-        passed = counters(self.arrays.meter)[:, epochs.PASSED].tolist()
+        passed = counters(self.arrays.meter)[:, words.PASSED].tolist()
         return [inlet.books.added for inlet in self.inlets], passed
 
     def _note_keys(self, ids: np.ndarray) -> None:
@@ -401,7 +401,7 @@ class ElasticSection(GatedSection):
                     f" collide): pass a larger max_keys=, or use smaller windows"
                 )
             self._id_limit = limit
-            publish_cell(self.arrays.words, epochs.IDS, -(-limit // BUCKETS))
+            publish_cell(self.arrays.words, words.IDS, -(-limit // BUCKETS))
 
     def release(self, watermark: int) -> None:
         """Free what no window can need any more."""
@@ -440,7 +440,7 @@ class ElasticSection(GatedSection):
 
     def passed_tuples(self, members: list[int]) -> tuple[int, int, int]:
         """Tuples that every instance, every reader of the gate, and any instance has passed."""
-        passed = counters(self.arrays.meter)[members, epochs.PASSED]
+        passed = counters(self.arrays.meter)[members, words.PASSED]
         return int(passed.min()), int(passed.min()), int(passed.max())
 
     def backlog_ns(self, members: list[int], depth: int) -> int:
@@ -449,7 +449,7 @@ class ElasticSection(GatedSection):
 
     def faults_at_end(self, members: list[int], added: int) -> list[str]:
         """What shows, at the end of the input, that some instance did not get all it should have."""
-        passed = counters(self.arrays.meter)[:, epochs.PASSED]
+        passed = counters(self.arrays.meter)[:, words.PASSED]
         return [f"instance {r} passed {passed[r]:,} tuples of {added:,}" for r in members if passed[r] != added]
 
     def state_bytes(self) -> int:

@@ -25,7 +25,7 @@ import pyarrow.compute as pc
 
 import headrace as hr
 from headrace import reference
-from headrace.elastic import epochs
+from headrace.elastic import words
 from headrace.summary import counted
 from headrace.windows import Window
 from headrace_bench.experiments.experiment import STRETCH_MACHINE, Experiment, Paper
@@ -181,7 +181,7 @@ def measure(full: bool, tiny: bool = False) -> Experiment:
             first.setdefault(side, case)
             seconds = case.run(per_second=per_second)
             assert case.results == results, f"{side}, {count} threads: {case.results} rows instead of {results}"
-            assert case.meter(epochs.UPDATES) == 2 * tweets.keys.size, f"{side}, {count} threads: updates lost"
+            assert case.meter(words.UPDATES) == 2 * tweets.keys.size, f"{side}, {count} threads: updates lost"
             return seconds, case
 
         for _ in range(repetitions):

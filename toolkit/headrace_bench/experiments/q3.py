@@ -31,7 +31,7 @@ import numpy as np
 import pyarrow as pa
 
 import headrace as hr
-from headrace.elastic import epochs
+from headrace.elastic import words
 from headrace.elastic.arrays import DEFAULT_BATCH_NS
 from headrace.kernel import kernel
 from headrace.memory.wrapped import wrapped_sum
@@ -133,7 +133,7 @@ class _Window:
             assert (run.results, run.digest) == self.whole, f"{way}, {threads} threads: other pairs than by sorting"
         else:  # it begins with full windows
             assert (run.results, run.digest) == self.later, "other pairs than the plain loop's"
-        return 2 * self.arriving / seconds, run.meter(epochs.COMPARISONS) / (2 * fed)
+        return 2 * self.arriving / seconds, run.meter(words.COMPARISONS) / (2 * fed)
 
     def adhoc_rate(self, threads: int) -> float:
         """Tuples/s of both sides of ScaleJoin written ad hoc, with full windows."""

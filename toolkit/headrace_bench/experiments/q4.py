@@ -32,7 +32,7 @@ import pyarrow as pa
 import headrace as hr
 from headrace.changes import Change
 from headrace.controllers import Threshold
-from headrace.elastic import epochs
+from headrace.elastic import words
 from headrace.memory.cells import read_cells
 from headrace.metrics.by_worker import coefficient_of_variation
 from headrace_bench import reconfigure, scalejoin
@@ -123,9 +123,9 @@ def back_and_forth(case, moves: Moves, count: int, per_second: int, gap_s: float
         meter = run.operator.arrays.meter
         run.start(per_second=per_second)
         while not run.drained.is_set() and len(moves.ms) < count:
-            since = read_cells(meter, 1)[: moves.before, epochs.COMPARISONS]
+            since = read_cells(meter, 1)[: moves.before, words.COMPARISONS]
             time.sleep(gap_s)
-            imbalance = coefficient_of_variation(read_cells(meter, 1)[: moves.before, epochs.COMPARISONS] - since)
+            imbalance = coefficient_of_variation(read_cells(meter, 1)[: moves.before, words.COMPARISONS] - since)
             change = _change(run, moves.after)
             if change.outcome != "done":
                 break

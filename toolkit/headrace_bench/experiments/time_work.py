@@ -19,7 +19,7 @@ import headrace as hr
 from headrace.control.observation import Observation
 from headrace.control.requests import Request
 from headrace.controllers import ProactiveJoin, Threshold
-from headrace.elastic import epochs
+from headrace.elastic import words
 from headrace.elastic.instance_loop import PRIVATE_WORDS
 from headrace.elastic.join.program import JoinProgram
 from headrace.elastic.specs import JoinSpec
@@ -152,7 +152,7 @@ def measure_scaling(counts: tuple[int, ...], each_s: float, window: int, ns: int
         run = case.resident(threads, threads)
         seconds = run.run()
         case.check(run)
-        compared = [int(run.operator.arrays.meter[member, epochs.COMPARISONS]) for member in range(threads)]
+        compared = [int(run.operator.arrays.meter[member, words.COMPARISONS]) for member in range(threads)]
         per_second = (len(run.ts[0]) - window) / seconds
         scaled.append(Scaled(threads, per_second, coefficient_of_variation(compared)))
     return scaled

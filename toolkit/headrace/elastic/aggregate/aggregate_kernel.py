@@ -30,7 +30,6 @@ Checked     tests/headrace/elastic/test_oracle.py, test_fold.py, test_planted_bu
 
 # ruff: noqa: F821  (the names above)
 
-from headrace.elastic.epochs import IDS
 from headrace.elastic.failures import COUNT_OVERFLOW
 from headrace.elastic.instance_loop import (
     ARRIVAL,
@@ -45,6 +44,7 @@ from headrace.elastic.instance_loop import (
     WIDTH,
 )
 from headrace.elastic.windows_kernel import end_of_run, windows_of
+from headrace.elastic.words import IDS
 from headrace.kernel import kernel
 from headrace.memory.atomics import load_acquire
 from headrace.references import BUCKETS

@@ -9,9 +9,9 @@ Included in the modules of such aggregates (`template`), which supply
 
 # ruff: noqa: F821  (the names above)
 
-from headrace.elastic.epochs import UPDATES
 from headrace.elastic.instance_loop import IN_FORCE, LOW, SCATTERED, WIDTH
 from headrace.elastic.ownership import LANES, select_range, select_table
+from headrace.elastic.words import UPDATES
 from headrace.ingress.store import KEYS
 from headrace.ingress.store_kernel import keys_between, locate
 from headrace.kernel import kernel

@@ -20,9 +20,9 @@ UNROLLED = 4
 
 _FOLD = """
 from headrace.elastic.aggregate.distinct import add_value
-from headrace.elastic.epochs import UPDATES
 from headrace.elastic.failures import STATE_FULL, SUM_OVERFLOW
 from headrace.elastic.ownership import LANES, places_in_range, places_in_table
+from headrace.elastic.words import UPDATES
 from headrace.ingress.store import CHUNK, KEYS, OFFSETS, TS
 from headrace.ingress.store_kernel import keys_between, locate, validity_at, values_at
 from headrace.memory.atomics import view_f64, view_i32, view_i64, view_u8

@@ -38,7 +38,6 @@ Checked     tests/headrace/elastic/test_custom.py
 
 import numpy as np
 
-from headrace.elastic.epochs import IDS
 from headrace.elastic.instance_loop import (
     ARRIVAL,
     FREE,
@@ -52,6 +51,7 @@ from headrace.elastic.instance_loop import (
     WIDTH,
 )
 from headrace.elastic.windows_kernel import end_of_run, windows_of
+from headrace.elastic.words import IDS
 from headrace.kernel import kernel
 from headrace.memory.atomics import CELL, load_acquire
 from headrace.references import BUCKET_MASK, BUCKETS

@@ -125,9 +125,9 @@ from headrace.memory.arena import release
 """
 
 _IMPORTS = """
-from headrace.elastic.epochs import UPDATES
 from headrace.elastic.failures import STORED_FULL
 from headrace.elastic.ownership import owns, places_in_range, places_in_table
+from headrace.elastic.words import UPDATES
 from headrace.ingress.store import CHUNK, KEYS, OFFSETS, TS
 from headrace.ingress.store_kernel import keys_between, locate, validity_at, values_at
 from headrace.memory.atomics import view_f64, view_i32, view_i64, view_u8

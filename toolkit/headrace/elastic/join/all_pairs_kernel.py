@@ -27,9 +27,9 @@ Checked     tests/headrace/elastic/test_join.py
 
 # ruff: noqa: F821  (the names above)
 
-from headrace.elastic.epochs import COMPARISONS
 from headrace.elastic.instance_loop import IN_FORCE, ME
 from headrace.elastic.join.join_kernel import EARLIER, LATER, LEFT, RIGHT, RUNS, SIZE, emit, forget
+from headrace.elastic.words import COMPARISONS
 from headrace.kernel import kernel
 from headrace.references import BUCKET_MASK, BUCKETS, ROW_MASK, SOURCE_SHIFT
 

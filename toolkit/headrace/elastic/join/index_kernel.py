@@ -78,9 +78,9 @@ Checked     tests/headrace/elastic/test_indexed_join.py
 
 import numpy as np
 
-from headrace.elastic.epochs import LOADED, UPDATES
 from headrace.elastic.instance_loop import IN_FORCE
 from headrace.elastic.join.join_kernel import GROUP, LEFT, NEITHER, RIGHT, SIZE, forget
+from headrace.elastic.words import LOADED, UPDATES
 from headrace.kernel import kernel
 from headrace.memory.atomics import CELL, fetch_add, prefetch, view_i64
 from headrace.memory.seeded import seed_at, seeded_pair

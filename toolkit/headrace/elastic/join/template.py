@@ -18,7 +18,7 @@ _HEADER = """
 from headrace.ingress.store import CHUNK, KEYS, TS
 from headrace.ingress.store_kernel import entry_of, locate, place_of, validity_at, values_at
 from headrace.memory.atomics import view_f32, view_f64, view_i32, view_i64, view_u8
-from headrace.elastic.epochs import COMPARISONS, UPDATES
+from headrace.elastic.words import COMPARISONS, UPDATES
 from headrace.references import BUCKET_MASK, ROW_MASK, SOURCE_SHIFT
 
 LEFT_WIDTH = {left_width}

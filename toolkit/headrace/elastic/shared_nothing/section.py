@@ -17,7 +17,7 @@ from dataclasses import replace
 import numpy as np
 
 from headrace.codegen.kinds import Array, MapOf, SetOf, width_of
-from headrace.elastic import build, epochs
+from headrace.elastic import build, words
 from headrace.elastic.aggregate.program import AggregateProgram
 from headrace.elastic.aggregate.shape import Layout
 from headrace.elastic.arrays import InstanceArrays
@@ -299,7 +299,7 @@ class SharedNothingSection(ElasticSection):
 
     def faults_at_end(self, members: list[int], added: int) -> list[str]:
         copies = self._copies
-        taken = int(counters(self.arrays.meter)[:, epochs.TUPLES].sum())
+        taken = int(counters(self.arrays.meter)[:, words.TUPLES].sum())
         return [] if copies == taken else [f"the routers sent {copies:,} copies, and {taken:,} were processed"]
 
     def metrics(self, operator: str, moment: Moment) -> OperatorMetrics:

@@ -21,7 +21,7 @@ from headrace.elastic.shared_nothing import stored_transfer_kernel, transfer_ker
 _VIEWS = {8: "view_i64", 4: "view_i32", 1: "view_u8"}
 
 _KEYED = '''
-from headrace.elastic.epochs import IDS
+from headrace.elastic.words import IDS
 from headrace.memory.atomics import load_acquire, now_ns, view_i32, view_i64, view_u8
 from headrace.references import BUCKETS
 {imports}
