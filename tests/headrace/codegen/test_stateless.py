@@ -173,13 +173,13 @@ def test_example_flat_map_that_grows_much():
 
 
 def test_example_columns_may_be_called_anything():
-    names = ("values", "row", "control", "source", "stop", "step_0", "größe", "np", "self", "count")
+    names = ("values", "row", "loop_words", "source", "stop", "step_0", "größe", "np", "self", "count")
 
     def f(t, emit):
-        emit(values=t.values + 1, row=t.row, control=3, source=t.größe, stop=t.np, step_0=t.self, größe=t.count)
+        emit(values=t.values + 1, row=t.row, loop_words=3, source=t.größe, stop=t.np, step_0=t.self, größe=t.count)
 
     schema = pa.schema({"ts": pa.int64()} | dict.fromkeys(names, pa.int64()))
-    computed = dict.fromkeys(("values", "row", "control", "source", "stop", "step_0", "größe"), "int64")
+    computed = dict.fromkeys(("values", "row", "loop_words", "source", "stop", "step_0", "größe"), "int64")
     chain = StatelessChain([FlatMap(f, computed), Filter(lambda t: t.values > 0)], schema, "ts")
     batch = pa.record_batch([[i] for i in range(11)], schema=schema)
     assert list(chain.apply(batch).to_pylist()[0].values()) == [0, 2, 2, 3, 7, 8, 9, 10, 8, 9, 10]

@@ -142,14 +142,14 @@ class Loop:
             empty = empty_batch(self.schema)
             inputs, outputs = self._inputs(empty, variant, nullable, self._texts(empty, variant)), self._outputs(0)
             try:
-                module.run(0, 0, *inputs, *outputs, self._control(), np.zeros(CELL, np.int64))
+                module.run(0, 0, *inputs, *outputs, self._loop_words(), np.zeros(CELL, np.int64))
             except Exception as error:
                 raise translate_error(error, generated, module) from None
         return variant
 
     # -- running
 
-    def _control(self) -> np.ndarray:
+    def _loop_words(self) -> np.ndarray:
         return np.zeros(EMITTED + len(self.steps), np.int64)
 
     def _outputs(self, room: int) -> list[np.ndarray]:
@@ -191,21 +191,21 @@ class Loop:
         texts = self._texts(batch, variant)
         inputs = self._inputs(batch, variant, nullable, texts)
         rows = batch.num_rows
-        outputs, control = self._outputs(rows), self._control()
+        outputs, loop_words = self._outputs(rows), self._loop_words()
         row = 0
         while row < rows:
             try:
-                row = int(variant.run(row, rows, *inputs, *outputs, control, stop))
+                row = int(variant.run(row, rows, *inputs, *outputs, loop_words, stop))
             except Exception as error:
                 if read_cell(stop, 0):
                     raise RunStoppedError("stopped within a user function") from error
-                raise self._explain(batch, int(control[ROW]), error) from error
+                raise self._explain(batch, int(loop_words[ROW]), error) from error
             if read_cell(stop, 0):
                 raise RunStoppedError("stopped within a user function")
             if row < rows:
                 room = 2 * outputs[0].size + 1
                 outputs = [enlarged(output, room) for output in outputs]
-        return [output[: control[COUNT]] for output in outputs], texts
+        return [output[: loop_words[COUNT]] for output in outputs], texts
 
     def _collect(self, batch: pa.RecordBatch, outputs: list[np.ndarray], texts: BatchTexts | None) -> pa.RecordBatch:
         source, *values = outputs

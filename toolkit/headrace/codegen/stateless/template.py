@@ -12,7 +12,7 @@ from headrace.codegen.functions import FieldBinding, GeneratedFunction, Unreadab
 from headrace.codegen.stateless.steps import Filter, Map, Step, computed_by, function_of, returns_value
 
 COUNT, FULL, ROW, EMITTED = 0, 1, 2, 3
-"""Words of `control`: results stored, whether there was no room, the row at work, and from
+"""Words of `loop_words`: results stored, whether there was no room, the row at work, and from
 the last one on, how often each map emitted for it."""
 
 
@@ -46,7 +46,7 @@ class Template:
             inputs += [f"v_{name}" for name in self.columns]
         if self.texts is not None:
             inputs += batch_texts.ARRAYS
-        return [*inputs, "source", *(f"o_{name}" for name in computed_by(self.steps)), "control", "stop"]
+        return [*inputs, "source", *(f"o_{name}" for name in computed_by(self.steps)), "loop_words", "stop"]
 
     def functions(
         self, bindings: Mapping[str, FieldBinding | Unreadable]
@@ -67,7 +67,7 @@ class Template:
                 given = [place.get(name, value) for name, value in after.items()]
                 emit = f"step_{index + 1}({', '.join(['row', *given, *arrays])})"
                 if isinstance(step, Map):
-                    emit = f"control[{EMITTED + index}] += 1\n{emit}"
+                    emit = f"loop_words[{EMITTED + index}] += 1\n{emit}"
                 if returns_value(step):
                     options = {"arguments": ("t",), "returns": next(iter(step.columns.values()))}
                 else:
@@ -112,7 +112,7 @@ class Template:
                     following = ", ".join(["row", *after.values(), *arrays])
                     body = f"    {value} = {call}\n    step_{index + 1}({following})\n"
                 elif isinstance(step, Map):
-                    word = f"control[{EMITTED + index}]"
+                    word = f"loop_words[{EMITTED + index}]"
                     body = f"    {word} = 0\n    {call}\n    if {word} != 1:\n"
                     body += "        raise ValueError('map must emit exactly once for each tuple')\n"
                 else:
@@ -123,23 +123,23 @@ class Template:
         names = ", ".join(["row", *scalars.values(), *arrays])
         chunks.append(
             f"@compiled\ndef step_{len(self.steps)}({names}):\n"
-            f"    count = control[{COUNT}]\n"
+            f"    count = loop_words[{COUNT}]\n"
             f"    if count == source.size:\n"
-            f"        control[{FULL}] = 1\n"
+            f"        loop_words[{FULL}] = 1\n"
             f"        return\n"
             f"    source[count] = row\n{store}\n"
-            f"    control[{COUNT}] = count + 1"
+            f"    loop_words[{COUNT}] = count + 1"
         )
         chunks.append(
             f"@compiled\ndef run(start, end, {', '.join(arrays)}):\n"
             f"    for row in range(start, end):\n"
-            f"        control[{ROW}] = row\n"
-            f"        count = control[{COUNT}]\n"
+            f"        loop_words[{ROW}] = row\n"
+            f"        count = loop_words[{COUNT}]\n"
             f"        step_0({', '.join(['row', *arrays])})\n"
-            f"        if control[{FULL}] != 0:\n"
+            f"        if loop_words[{FULL}] != 0:\n"
             f"            # No room for all of this row's results: they are made again with more.\n"
-            f"            control[{FULL}] = 0\n"
-            f"            control[{COUNT}] = count\n"
+            f"            loop_words[{FULL}] = 0\n"
+            f"            loop_words[{COUNT}] = count\n"
             f"            return row\n"
             f"    return end"
         )
