@@ -230,6 +230,13 @@ def test_planted_another_drawing_is_seen(right, wrong):
     assert drawn_levels(page.replace(right, wrong))[:-1] != contract_levels()[1:-1]
 
 
+@pytest.mark.parametrize("engine", ["elastic", "transactions", "ordering", "synchronization"])
+def test_example_what_all_engines_have_is_in_files_of_the_same_names(engine):
+    sentence = (ROOT / "CONTRIBUTING.md").read_text().partition("in files of the same names: ")[2].partition(".\n")[0]
+    names = set(re.findall(r"`(\w+)`", sentence))
+    assert {"arrays", "configuration"} < names <= members(HOUSE / engine)
+
+
 ROOMS_WITH_TABLE = [init.parent for init in sorted(HOUSE.rglob("__init__.py")) if init.parent.name not in ("headrace", "apps")]
 
 
