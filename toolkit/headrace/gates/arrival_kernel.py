@@ -24,10 +24,14 @@ Checked     tests/headrace/gates/test_arrival.py
 
 from headrace.gates.log_words import END, LAST_TS, LEAD, MOVED_FIRST
 from headrace.gates.membership_kernel import NOTHING
+from headrace.gates.merging_kernel import NEXT_AT, NEXT_TS, UNTIL
 from headrace.kernel import kernel
 from headrace.memory.atomics import CELL, load_acquire, load_relaxed, now_ns, store_relaxed, store_release
 from headrace.progress import END_OF_TIME
 from headrace.references import HEARTBEAT
+
+PROMISED = NEXT_TS
+"""The row of `scratch` for the promises: no record's ts is compared with another's here."""
 
 
 @kernel
@@ -36,7 +40,7 @@ def _move_run(g, s, until_ts, end, stop):
     ring_ts, ring_ref, ring_at = g.ring_ts, g.ring_ref, g.ring_at
     out_ts, out_ref, out_at = g.out_ts, g.out_ref, g.out_at
     mask, log_mask = ring_ts.shape[1] - 1, out_ts.shape[1] - 1
-    p, last = g.scratch[0, s], g.scratch[1, s]
+    p, last = g.scratch[NEXT_AT, s], g.scratch[UNTIL, s]
     while p < last:
         slot = p & mask
         ref = ring_ref[s, slot]
@@ -49,7 +53,7 @@ def _move_run(g, s, until_ts, end, stop):
             out_at[0, to] = ring_at[s, slot]
             end += 1
         p += 1
-    g.scratch[0, s] = p
+    g.scratch[NEXT_AT, s] = p
     return end
 
 
@@ -65,7 +69,7 @@ def move_as_they_come(g, room):
         Records that came into the log.
     """
     sources = g.head.size // CELL
-    at, until, promised = g.scratch[0], g.scratch[1], g.scratch[2]
+    at, until, promised = g.scratch[NEXT_AT], g.scratch[UNTIL], g.scratch[PROMISED]
     capacity = g.ring_ts.shape[1]
     for s in range(sources):  # M1
         promised[s] = load_acquire(g.mark, s * CELL)
@@ -100,8 +104,8 @@ def move_as_they_come(g, room):
 @kernel
 def _came_at(g, s):
     """When the record of source `s` came by which time has come as far as it has; now, if that is not known any more."""
-    at, mask = g.scratch[0, s], g.ring_at.shape[1] - 1
-    if at < g.scratch[1, s]:
+    at, mask = g.scratch[NEXT_AT, s], g.ring_at.shape[1] - 1
+    if at < g.scratch[UNTIL, s]:
         return g.ring_at[s, at & mask]
     if at > load_relaxed(g.merged, s * CELL):  # its slot is free for others from M6 on
         return g.ring_at[s, (at - 1) & mask]

@@ -12,6 +12,7 @@ from headrace.gates import channels_kernel
 from headrace.gates.channels_kernel import Merged, Queues
 from headrace.gates.membership_kernel import NOTHING
 from headrace.gates.merged_log import power_of_two_at_least
+from headrace.gates.merging_kernel import SCRATCH_ROWS
 from headrace.gates.tuple_buffer import Record, check_order, whole_number
 from headrace.memory.atomics import CELL, EVENT_CELL
 from headrace.memory.cells import aligned, padded_cells, read_cell
@@ -38,7 +39,7 @@ def merged(q: Queues, first: int, inputs: int, to: int) -> Merged:
     """Queues `first`, `first` + 1, ... and the queue `to` into which they are merged, as kernels have them."""
     rings = [column[first : first + inputs] for column in (q.ts, q.ref, q.at)]
     outs = [column[to : to + 1] for column in (q.ts, q.ref, q.at)]
-    return Merged(*rings, *outs, aligned(3 * inputs, np.int64).reshape(3, inputs))
+    return Merged(*rings, *outs, aligned(SCRATCH_ROWS * inputs, np.int64).reshape(SCRATCH_ROWS, inputs))
 
 
 class ReaderChannels:

@@ -35,7 +35,7 @@ from typing import NamedTuple
 import numpy as np
 
 from headrace.gates.membership_kernel import NOTHING
-from headrace.gates.merging_kernel import fetch_lines, move_many, move_two
+from headrace.gates.merging_kernel import NEXT_AT, NEXT_TS, UNTIL, fetch_lines, move_many, move_two
 from headrace.kernel import kernel
 from headrace.memory.atomics import CELL, EVENT_CELL, load_acquire, load_relaxed, store_release
 from headrace.memory.bundle import by_reference
@@ -74,7 +74,7 @@ class Merged(NamedTuple):
     out_ts: np.ndarray  # int64[1, capacity]
     out_ref: np.ndarray
     out_at: np.ndarray
-    scratch: np.ndarray  # int64[3, inputs], of the reader that merges
+    scratch: np.ndarray  # int64[SCRATCH_ROWS, inputs], of the reader that merges
 
 
 @kernel
@@ -177,7 +177,7 @@ def send(q, source, sources, ts, refs, owners, start, count, at, heads):
 def merge_step(q, m, first, to, chunk):
     """Move what is ready from queues `first`, `first` + 1, ... to queue `to`, at most `chunk` tuples."""
     inputs = m.scratch.shape[1]
-    at, until, key = m.scratch[0], m.scratch[1], m.scratch[2]
+    at, until, next_ts = m.scratch[NEXT_AT], m.scratch[UNTIL], m.scratch[NEXT_TS]
     capacity = q.ts.shape[1]
     limit_ts = NOTHING
     limit_source = 0
@@ -190,7 +190,7 @@ def merge_step(q, m, first, to, chunk):
     for s in range(inputs):
         at[s] = load_relaxed(q.tail, (first + s) * CELL)
         until[s] = load_acquire(q.head, (first + s) * CELL)  # R2
-        key[s] = m.ring_ts[s, at[s] & (capacity - 1)] if at[s] < until[s] else NOTHING
+        next_ts[s] = m.ring_ts[s, at[s] & (capacity - 1)] if at[s] < until[s] else NOTHING
         ready += until[s] - at[s]
     begin = load_relaxed(q.head, to * CELL)
     stop = begin + min(ready, min(chunk, room_of(q, to, 1, 1)))

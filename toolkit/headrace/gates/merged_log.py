@@ -10,6 +10,7 @@ from headrace.errors import ParameterError
 from headrace.gates import log_words
 from headrace.gates.allocation import allocate_common, first_bound
 from headrace.gates.merged_log_kernel import CONTROL_RESERVE, LogArrays
+from headrace.gates.merging_kernel import SCRATCH_ROWS
 from headrace.gates.tuple_buffer import TupleBuffer, whole_number
 from headrace.memory.cells import aligned, padded_cells
 from headrace.progress import END_OF_TIME, MIN_TIME
@@ -62,7 +63,7 @@ def allocate(
         out_ts=aligned(log, np.int64).reshape(1, log),
         out_ref=aligned(log, np.int64).reshape(1, log),
         out_at=aligned(log, np.int64).reshape(1, log),
-        scratch=aligned(3 * sources, np.int64).reshape(3, sources),
+        scratch=aligned(SCRATCH_ROWS * sources, np.int64).reshape(SCRATCH_ROWS, sources),
     )
 
 

@@ -73,7 +73,7 @@ from headrace.gates.membership_kernel import (
     wake_readers,
     wake_sources,
 )
-from headrace.gates.merging_kernel import fetch_lines, move_many, move_two
+from headrace.gates.merging_kernel import NEXT_AT, NEXT_TS, UNTIL, fetch_lines, move_many, move_two
 from headrace.kernel import kernel
 from headrace.memory.atomics import (
     CELL,
@@ -117,7 +117,7 @@ class LogArrays(NamedTuple):
     cursor: np.ndarray
     reading: np.ndarray
     cost: np.ndarray  # per reader: its recent ns per record, 0 = unknown
-    scratch: np.ndarray  # int64[3, sources], the merger's
+    scratch: np.ndarray  # int64[SCRATCH_ROWS, sources], the merger's
 
 
 @kernel
@@ -174,7 +174,7 @@ def _append_direct(g, ts, start, count, first_ref, step, at):
 def _move_in_order(g):
     """Move ready records from the rings to the log, in the order of the log. How many."""
     sources = g.head.size // CELL
-    at, until, key = g.scratch[0], g.scratch[1], g.scratch[2]
+    at, until, next_ts = g.scratch[NEXT_AT], g.scratch[UNTIL], g.scratch[NEXT_TS]
     mask = g.ring_ts.shape[1] - 1
     ready = 0
     limit_ts = NOTHING
@@ -187,7 +187,7 @@ def _move_in_order(g):
     for s in range(sources):  # M2
         at[s] = load_relaxed(g.merged, s * CELL)
         until[s] = load_acquire(g.head, s * CELL)
-        key[s] = g.ring_ts[s, at[s] & mask] if at[s] < until[s] else NOTHING
+        next_ts[s] = g.ring_ts[s, at[s] & mask] if at[s] < until[s] else NOTHING
         ready += until[s] - at[s]
     first = load_relaxed(g.words, END)
     stop = first + min(ready, min(_room(g, first), MERGE_CHUNK))
@@ -218,7 +218,7 @@ def _merge_ready(g):
         count = move_as_they_come(g, min(_room(g, load_relaxed(g.words, END)), MERGE_CHUNK))
     else:
         count = _move_in_order(g)
-    at, until, half = g.scratch[0], g.scratch[1], g.ring_ts.shape[1] // 2
+    at, until, half = g.scratch[NEXT_AT], g.scratch[UNTIL], g.ring_ts.shape[1] // 2
     drained = False
     for s in range(g.head.size // CELL):
         before = load_relaxed(g.merged, s * CELL)

@@ -1,8 +1,8 @@
 """Runs of several rings into one, in the order (ts, source, position): of a gate's sources, or of a reader's own queues.
 
 The caller holds what is read and written: the holder of FLAG in `merged_log_kernel`, the reader in `channels_kernel`. `g` has
-the rings (``ring_*``), what they are merged into (``out_*[0]``), and of each ring in `scratch` the next record, the one
-behind the last that may be moved, and the next one's ts, NOTHING if there is none.
+the rings (``ring_*``), what they are merged into (``out_*[0]``), and in `scratch` of each ring: NEXT_AT, the next record;
+UNTIL, the one behind the last that may be moved; NEXT_TS, the next one's ts, NOTHING if there is none.
 
 A record is moved while it comes before (`limit_ts`, `limit_source`), behind which an earlier one could still come; from `end`
 on, up to `stop`. Both give the new end, and the source of the last record.
@@ -14,6 +14,8 @@ from headrace.gates.membership_kernel import NOTHING
 from headrace.kernel import kernel
 from headrace.memory.atomics import prefetch, prefetch_for_write
 
+NEXT_AT, UNTIL, NEXT_TS, SCRATCH_ROWS = range(4)
+"""Rows of `scratch`, and how many there are."""
 RUN = 8
 """Records of one source that are moved without a look at the others, once the last of them is known to come first."""
 LINE = 8
@@ -26,18 +28,18 @@ def move_two(g, limit_ts, limit_source, end, stop):
 
     On two randomly interleaved sources 6 ns a record, where choosing by a branch takes 12.
     """
-    at, until, key = g.scratch[0], g.scratch[1], g.scratch[2]
+    at, until, next_ts = g.scratch[NEXT_AT], g.scratch[UNTIL], g.scratch[NEXT_TS]
     ring_ts, ring_ref, ring_at = g.ring_ts, g.ring_ref, g.ring_at
     out_ts, out_ref, out_at = g.out_ts, g.out_ref, g.out_at
     mask = ring_ts.shape[1] - 1
     log_mask = out_ts.shape[1] - 1
     at_0, at_1 = at[0], at[1]
     until_0, until_1 = until[0], until[1]
-    key_0, key_1 = key[0], key[1]
+    ts_0, ts_1 = next_ts[0], next_ts[1]
     last_source = 0
     while end < stop:
-        second = key_1 < key_0
-        ts = key_1 if second else key_0
+        second = ts_1 < ts_0
+        ts = ts_1 if second else ts_0
         best = 1 if second else 0
         if ts >= limit_ts and (ts == NOTHING or ts > limit_ts or best > limit_source):
             break
@@ -52,8 +54,8 @@ def move_two(g, limit_ts, limit_source, end, stop):
         following = ring_ts[best, p & mask]
         if p >= (until_1 if second else until_0):
             following = NOTHING
-        key_1 = following if second else key_1
-        key_0 = key_0 if second else following
+        ts_1 = following if second else ts_1
+        ts_0 = ts_0 if second else following
         at_1 = p if second else at_1
         at_0 = at_0 if second else p
         last_source = best
@@ -64,7 +66,7 @@ def move_two(g, limit_ts, limit_source, end, stop):
 @kernel
 def move_many(g, limit_ts, limit_source, end, stop):
     """Merge any number of rings: find the first of their heads, move it and the run behind it."""
-    at, until, key = g.scratch[0], g.scratch[1], g.scratch[2]
+    at, until, next_ts = g.scratch[NEXT_AT], g.scratch[UNTIL], g.scratch[NEXT_TS]
     ring_ts, ring_ref, ring_at = g.ring_ts, g.ring_ref, g.ring_at
     out_ts, out_ref, out_at = g.out_ts, g.out_ref, g.out_at
     mask = ring_ts.shape[1] - 1
@@ -72,12 +74,12 @@ def move_many(g, limit_ts, limit_source, end, stop):
     last_source = 0
     while end < stop:
         best = 0
-        ts = key[0]
-        next_ts = limit_ts
+        ts = next_ts[0]
+        second_ts = limit_ts
         for s in range(1, at.size):
-            other = key[s]
+            other = next_ts[s]
             is_less = other < ts
-            next_ts = min(next_ts, ts if is_less else other)
+            second_ts = min(second_ts, ts if is_less else other)
             ts = other if is_less else ts
             best = s if is_less else best
         if ts >= limit_ts and (ts == NOTHING or ts > limit_ts or best > limit_source):
@@ -91,7 +93,7 @@ def move_many(g, limit_ts, limit_source, end, stop):
         p += 1
         end += 1
         last = min(until[best], p + stop - end)
-        while p + RUN <= last and ring_ts[best, (p + RUN - 1) & mask] < next_ts:
+        while p + RUN <= last and ring_ts[best, (p + RUN - 1) & mask] < second_ts:
             for _ in range(RUN):
                 slot = p & mask
                 to = end & log_mask
@@ -102,7 +104,7 @@ def move_many(g, limit_ts, limit_source, end, stop):
                 end += 1
         following = ring_ts[best, p & mask]
         at[best] = p
-        key[best] = following if p < until[best] else NOTHING
+        next_ts[best] = following if p < until[best] else NOTHING
         last_source = best
     return end, last_source
 
@@ -113,7 +115,7 @@ def fetch_lines(g, end, stop):
 
     Asked for together they come in the time of a few; met one by one they cost 13 % of a 2x2 gate's throughput.
     """
-    at, until = g.scratch[0], g.scratch[1]
+    at, until = g.scratch[NEXT_AT], g.scratch[UNTIL]
     mask = g.ring_ts.shape[1] - 1
     each = 2 * (stop - end) // at.size
     for s in range(at.size):
@@ -128,4 +130,4 @@ def fetch_lines(g, end, stop):
         prefetch_for_write(g.out_at[0], p & log_mask)
 
 
-__all__ = ["fetch_lines", "move_many", "move_two"]
+__all__ = ["NEXT_AT", "NEXT_TS", "SCRATCH_ROWS", "UNTIL", "fetch_lines", "move_many", "move_two"]
