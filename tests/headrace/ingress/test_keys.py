@@ -158,7 +158,7 @@ def test_example_dense_integers_are_looked_up_directly():
     assert not table.slots.any()
     assert dictionary.encode(pa.array([10**12 + 4999, 10**12])).tolist() == ids[[-1, 0]].tolist()
     dictionary.encode(pa.array([10**12, 5, 10**12 + 1, 5]))
-    assert np.count_nonzero(table.slots[1::2]) == 1
+    assert np.count_nonzero(table.slots[keys_kernel.ENTRY :: keys_kernel.PLACE_WORDS]) == 1
     assert not KeyDictionary(("int",))._table.direct.size
     far = KeyDictionary(("int",))
     far.encode(pa.array([0, SIZE]))
@@ -404,7 +404,7 @@ def test_example_buckets_are_even():
 
 def probes(table):
     """How many places from its home each entry lies: what a search for it walks past."""
-    entries = table.slots[1::2]
+    entries = table.slots[keys_kernel.ENTRY :: keys_kernel.PLACE_WORDS]
     taken = np.flatnonzero(entries)
     ids = (entries[taken] & np.uint64(0xFFFFFFFF)).astype(np.int64) - 1
     return (taken - table.homes[ids].astype(np.int64)) % entries.size

@@ -6,7 +6,7 @@ import numpy as np
 
 from headrace.errors import OverflowInputError
 from headrace.ingress import keys_kernel
-from headrace.ingress.keys_kernel import ARENA_USED, FREE, LIVE, TableArrays
+from headrace.ingress.keys_kernel import ARENA_USED, FREE, LAST_USE, LIVE, PLACE_WORDS, USE_WORDS, TableArrays
 from headrace.memory.seeded import draw_seed
 from headrace.references import BUCKETS
 
@@ -39,18 +39,18 @@ class KeyTable:
         self.bucket_bits, self.limit = bucket_bits, limit
         self.seed = draw_seed()
         ids = max(1 << bucket_bits, 64)
-        self.slots = np.zeros(2 * 256, np.uint64)
+        self.slots = np.zeros(PLACE_WORDS * 256, np.uint64)
         self.homes = np.zeros(ids, np.uint32)
         self.hashes = np.zeros(ids if is_inner else 1, np.uint64)
         self.stored = np.zeros(ids, np.uint64)
         self.lengths = np.zeros(ids, np.int32)
-        self.uses = np.full(2 * ids, FREE, np.int64)
+        self.uses = np.full(USE_WORDS * ids, FREE, np.int64)
         self.bucket_next = np.zeros(1 << bucket_bits, np.int32)
         self.bucket_free = np.full(1 << bucket_bits, -1, np.int32)
         self.arena = np.zeros(SMALLEST_ARENA if self.is_string else 0, np.uint8)
         self.direct, self.base = np.zeros(0, np.int32), np.uint64(0)
         self.counts = np.zeros(keys_kernel.COUNTS, np.int64)
-        self.scratch = np.zeros(2 * keys_kernel.BLOCK, np.uint64)
+        self.scratch = np.zeros((keys_kernel.SCRATCH_ROWS, keys_kernel.BLOCK), np.uint64)
 
     @property
     def arrays(self) -> TableArrays:
@@ -63,7 +63,7 @@ class KeyTable:
     @property
     def last(self) -> np.ndarray:
         """Event time of the last use by id, a view."""
-        return self.uses[::2]
+        return self.uses[LAST_USE::USE_WORDS]
 
     @property
     def live(self) -> int:

@@ -2,21 +2,21 @@
 
 State of one table (`TableArrays`), all of it owned by the handle in `keys.py`:
 
-slots       two uint64 for each place, in one cache line: the word, and
+slots       two uint64 for each place, in one cache line: WORD, and ENTRY,
             ``length << 32 | id + 1`` (0: empty). Linear probing from the low
             bits of the seeded hash; at most half of the places are taken.
             Places are emptied by shifting back, so there are no tombstones.
-word        What is compared first. It is the whole key if that has at most
+WORD        What is compared first. It is the whole key if that has at most
             eight bytes (short strings, numbers, pairs of ids); otherwise the
             seeded hash, and the bytes or parts are compared too.
 id          ``slot << bucket_bits | bucket``. Each bucket counts its own slots
             and keeps a list of freed ids, linked through `lengths`.
 by id       `homes` (the low bits of the seeded hash); `stored` (the word, or
             where a long string starts in `arena`); `lengths` (bytes of a
-            string); `uses` (two int64, in one cache line: event time of the
-            last use, `UNTOUCHED` before one, `FREE` if the id is not in use;
-            and the last row it was met in, counted over all batches, which
-            finds repetitions within a row); `hashes`, the stable ones, only in
+            string); `uses` (two int64, in one cache line: LAST_USE, its event
+            time, `UNTOUCHED` before one, `FREE` if the id is not in use; and
+            LAST_ROW it was met in, counted over all batches, which finds
+            repetitions within a row); `hashes`, the stable ones, only in
             the inner tables of tuples, whose own hashes are made of them.
 
 direct      ids + 1 of the whole numbers from `base` on, 0: none; of any others
@@ -67,6 +67,12 @@ DIRECT_SIZE = 1 << 20
 """Whole numbers that are looked up directly."""
 PROBE_LIMIT = 1024
 """The farthest from its home that an entry may lie, in places."""
+WORD, ENTRY, PLACE_WORDS = range(3)
+"""Words of a place in `slots`, and how many it has."""
+LAST_USE, LAST_ROW, USE_WORDS = range(3)
+"""Words of an id in `uses`, and how many it has."""
+WORDS, HOMES, SCRATCH_ROWS = range(3)
+"""Rows of `scratch`, and how many there are."""
 FREE = -(2**63)
 UNTOUCHED = 2**63 - 1
 LONGEST_STRING = 2**31 - 64
@@ -84,18 +90,18 @@ _EMPTY = np.uint64(0)
 class TableArrays(NamedTuple):
     """What a kernel sees of one table."""
 
-    slots: np.ndarray  # uint64[2 * places], places a power of two
+    slots: np.ndarray  # uint64[PLACE_WORDS * places], places a power of two
     homes: np.ndarray  # uint32[ids]
     hashes: np.ndarray  # uint64[ids] of an inner table, else one that means nothing
     stored: np.ndarray  # uint64[ids]
     lengths: np.ndarray  # int32[ids]
-    uses: np.ndarray  # int64[2 * ids]
+    uses: np.ndarray  # int64[USE_WORDS * ids]
     bucket_next: np.ndarray  # int32[buckets], next slot never used
     bucket_free: np.ndarray  # int32[buckets], first freed id or -1
     arena: np.ndarray  # uint8[...]
     direct: np.ndarray  # int32[DIRECT_SIZE], or none
     counts: np.ndarray  # int64[COUNTS]
-    scratch: np.ndarray  # uint64[2 * BLOCK]
+    scratch: np.ndarray  # uint64[SCRATCH_ROWS, BLOCK], by string of a block
     seed: Seed
     base: np.uint64
     bucket_bits: int
@@ -109,7 +115,7 @@ def find_room(g, bucket, arena_bytes, distance):
         return OVER_LIMIT
     if distance > PROBE_LIMIT:
         return CROWDED
-    if 4 * (g.counts[PLACED] + 1) > g.slots.size:
+    if 2 * PLACE_WORDS * (g.counts[PLACED] + 1) > g.slots.size:
         return NEED_PLACES
     if g.bucket_free[bucket] < 0 and (np.int64(g.bucket_next[bucket]) + 1) << g.bucket_bits > g.stored.size:
         return NEED_IDS
@@ -131,8 +137,8 @@ def take_id(g, bucket, h, home, length):
     g.hashes[min(identity, g.hashes.size - 1)] = h
     g.homes[identity] = np.uint32(home & _HOME_MASK)
     g.lengths[identity] = length
-    g.uses[2 * identity] = UNTOUCHED
-    g.uses[2 * identity + 1] = 0
+    g.uses[USE_WORDS * identity + LAST_USE] = UNTOUCHED
+    g.uses[USE_WORDS * identity + LAST_ROW] = 0
     g.counts[LIVE] += 1
     return identity
 
@@ -146,8 +152,9 @@ def encode_strings(g, data, starts, ends, ids, first):
     position, status : int
         Strings before `position` are done; status says what the next one needs.
     """
-    mask = np.int64(g.slots.size // 2 - 1)
+    mask = np.int64(g.slots.size // PLACE_WORDS - 1)
     count = starts.size
+    words, homes = g.scratch[WORDS], g.scratch[HOMES]
     for block in range(first, count, BLOCK):
         block_end = min(block + BLOCK, count)
         for i in range(block, block_end):
@@ -159,18 +166,18 @@ def encode_strings(g, data, starts, ends, ids, first):
             else:
                 home = seeded_bytes(data, start, length, g.seed)
                 word = home
-            prefetch(g.slots, 2 * np.int64(home & np.uint64(mask)))
-            g.scratch[2 * (i - block)] = word
-            g.scratch[2 * (i - block) + 1] = home
+            prefetch(g.slots, PLACE_WORDS * np.int64(home & np.uint64(mask)))
+            words[i - block] = word
+            homes[i - block] = home
         for i in range(block, block_end):
-            word, home = g.scratch[2 * (i - block)], g.scratch[2 * (i - block) + 1]
+            word, home = words[i - block], homes[i - block]
             start = np.int64(starts[i])
             length = np.int64(ends[i]) - start
             tag = np.uint64(length) << _LENGTH_SHIFT
             first_place = np.int64(home & np.uint64(mask))
             place = first_place
             while True:
-                entry = g.slots[2 * place + 1]
+                entry = g.slots[PLACE_WORDS * place + ENTRY]
                 if entry == _EMPTY:
                     if length > LONGEST_STRING:
                         return i, TOO_LONG
@@ -188,12 +195,12 @@ def encode_strings(g, data, starts, ends, ids, first):
                         copy_bytes(g.arena, at, data, start, length)
                         g.stored[identity] = np.uint64(at)
                         g.counts[ARENA_USED] = at + length
-                    g.slots[2 * place] = word
-                    g.slots[2 * place + 1] = tag | np.uint64(identity + 1)
+                    g.slots[PLACE_WORDS * place + WORD] = word
+                    g.slots[PLACE_WORDS * place + ENTRY] = tag | np.uint64(identity + 1)
                     g.counts[PLACED] += 1
                     ids[i] = identity
                     break
-                if g.slots[2 * place] == word and entry & ~_ID_MASK == tag:
+                if g.slots[PLACE_WORDS * place + WORD] == word and entry & ~_ID_MASK == tag:
                     identity = np.int64(entry & _ID_MASK) - 1
                     if length <= SHORT or is_equal(
                         data, start, g.arena, np.int64(g.stored[identity]), length
@@ -207,17 +214,17 @@ def encode_strings(g, data, starts, ends, ids, first):
 @kernel
 def encode_words(g, words, ids, first):
     """Write the id of each 8-byte value, given as uint64; as `encode_strings`."""
-    mask = np.int64(g.slots.size // 2 - 1)
+    mask = np.int64(g.slots.size // PLACE_WORDS - 1)
     count = words.size
     for i in range(first, count):
         ahead = seeded(words[min(i + AHEAD, count - 1)], g.seed)
-        prefetch(g.slots, 2 * np.int64(ahead & np.uint64(mask)))
+        prefetch(g.slots, PLACE_WORDS * np.int64(ahead & np.uint64(mask)))
         word = words[i]
         home = seeded(word, g.seed)
         first_place = np.int64(home & np.uint64(mask))
         place = first_place
         while True:
-            entry = g.slots[2 * place + 1]
+            entry = g.slots[PLACE_WORDS * place + ENTRY]
             if entry == _EMPTY:
                 h = mix(word, SHORT)
                 bucket = bucket_of(h, g.bucket_bits)
@@ -226,12 +233,12 @@ def encode_words(g, words, ids, first):
                     return i, status
                 identity = take_id(g, bucket, h, home, SHORT)
                 g.stored[identity] = word
-                g.slots[2 * place] = word
-                g.slots[2 * place + 1] = np.uint64(identity + 1)
+                g.slots[PLACE_WORDS * place + WORD] = word
+                g.slots[PLACE_WORDS * place + ENTRY] = np.uint64(identity + 1)
                 g.counts[PLACED] += 1
                 ids[i] = identity
                 break
-            if g.slots[2 * place] == word:
+            if g.slots[PLACE_WORDS * place + WORD] == word:
                 ids[i] = np.int64(entry & _ID_MASK) - 1
                 break
             place = (place + 1) & mask
@@ -314,12 +321,12 @@ def encode_parts(g, parts, row_parts, row_hashes, row_homes, ids, first):
     row_homes : uint64[n]
         See `seed_parts`.
     """
-    mask = np.int64(g.slots.size // 2 - 1)
+    mask = np.int64(g.slots.size // PLACE_WORDS - 1)
     columns = row_parts.shape[1]
     rows = row_parts.shape[0]
     for i in range(first, rows):
         ahead = row_homes[min(i + AHEAD, rows - 1)]
-        prefetch(g.slots, 2 * np.int64(ahead & np.uint64(mask)))
+        prefetch(g.slots, PLACE_WORDS * np.int64(ahead & np.uint64(mask)))
         home = row_homes[i]
         word = home
         if columns == 2:
@@ -327,7 +334,7 @@ def encode_parts(g, parts, row_parts, row_hashes, row_homes, ids, first):
         first_place = np.int64(home & np.uint64(mask))
         place = first_place
         while True:
-            entry = g.slots[2 * place + 1]
+            entry = g.slots[PLACE_WORDS * place + ENTRY]
             if entry == _EMPTY:
                 h = row_hashes[i]
                 bucket = bucket_of(h, g.bucket_bits)
@@ -337,12 +344,12 @@ def encode_parts(g, parts, row_parts, row_hashes, row_homes, ids, first):
                 identity = take_id(g, bucket, h, home, SHORT)
                 for k in range(columns):
                     parts[identity, k] = row_parts[i, k]
-                g.slots[2 * place] = word
-                g.slots[2 * place + 1] = np.uint64(identity + 1)
+                g.slots[PLACE_WORDS * place + WORD] = word
+                g.slots[PLACE_WORDS * place + ENTRY] = np.uint64(identity + 1)
                 g.counts[PLACED] += 1
                 ids[i] = identity
                 break
-            if g.slots[2 * place] == word:
+            if g.slots[PLACE_WORDS * place + WORD] == word:
                 identity = np.int64(entry & _ID_MASK) - 1
                 is_same = True
                 if columns != 2:
@@ -358,44 +365,44 @@ def encode_parts(g, parts, row_parts, row_hashes, row_homes, ids, first):
 @kernel
 def rehash(slots, wider, homes):
     """Move every entry of a table into an empty one of more places."""
-    mask = np.int64(wider.size // 2 - 1)
-    for old in range(slots.size // 2):
-        entry = slots[2 * old + 1]
+    mask = np.int64(wider.size // PLACE_WORDS - 1)
+    for old in range(slots.size // PLACE_WORDS):
+        entry = slots[PLACE_WORDS * old + ENTRY]
         if entry == _EMPTY:
             continue
         place = np.int64(homes[np.int64(entry & _ID_MASK) - 1]) & mask
-        while wider[2 * place + 1] != _EMPTY:
+        while wider[PLACE_WORDS * place + ENTRY] != _EMPTY:
             place = (place + 1) & mask
-        wider[2 * place] = slots[2 * old]
-        wider[2 * place + 1] = entry
+        wider[PLACE_WORDS * place + WORD] = slots[PLACE_WORDS * old + WORD]
+        wider[PLACE_WORDS * place + ENTRY] = entry
 
 
 @kernel
 def empty_place(g, identity, mask):
     """Take an id out of the slots."""
     place = np.int64(g.homes[identity]) & mask
-    while np.int64(g.slots[2 * place + 1] & _ID_MASK) != identity + 1:
+    while np.int64(g.slots[PLACE_WORDS * place + ENTRY] & _ID_MASK) != identity + 1:
         place = (place + 1) & mask
     # Shift back: what follows may fill the hole unless its home place comes after the hole.
     hole = place
     while True:
         place = (place + 1) & mask
-        entry = g.slots[2 * place + 1]
+        entry = g.slots[PLACE_WORDS * place + ENTRY]
         if entry == _EMPTY:
             break
         home = np.int64(g.homes[np.int64(entry & _ID_MASK) - 1]) & mask
         if ((place - home) & mask) >= ((place - hole) & mask):
-            g.slots[2 * hole] = g.slots[2 * place]
-            g.slots[2 * hole + 1] = entry
+            g.slots[PLACE_WORDS * hole + WORD] = g.slots[PLACE_WORDS * place + WORD]
+            g.slots[PLACE_WORDS * hole + ENTRY] = entry
             hole = place
-    g.slots[2 * hole + 1] = _EMPTY
+    g.slots[PLACE_WORDS * hole + ENTRY] = _EMPTY
     g.counts[PLACED] -= 1
 
 
 @kernel
 def free_ids(g, ids, is_string):
     """Take these live ids out of the table and put them on their buckets' lists."""
-    mask = np.int64(g.slots.size // 2 - 1)
+    mask = np.int64(g.slots.size // PLACE_WORDS - 1)
     bucket_mask = (np.int64(1) << g.bucket_bits) - 1
     for i in range(ids.size):
         identity = np.int64(ids[i])
@@ -409,7 +416,7 @@ def free_ids(g, ids, is_string):
         bucket = identity & bucket_mask
         g.lengths[identity] = g.bucket_free[bucket]
         g.bucket_free[bucket] = identity
-        g.uses[2 * identity] = FREE
+        g.uses[USE_WORDS * identity + LAST_USE] = FREE
         g.counts[LIVE] -= 1
 
 
@@ -418,7 +425,7 @@ def compact_arena(g, arena):
     """Copy the bytes of live long strings to a new arena and note where they are; returns the bytes used."""
     used = 0
     for identity in range(g.stored.size):
-        if g.uses[2 * identity] == FREE or g.lengths[identity] <= SHORT:
+        if g.uses[USE_WORDS * identity + LAST_USE] == FREE or g.lengths[identity] <= SHORT:
             continue
         length = np.int64(g.lengths[identity])
         start = np.int64(g.stored[identity])
@@ -469,14 +476,14 @@ def touch(uses, ids, ts, latest):
 
     Parameters
     ----------
-    uses : int64[2 * ids]
+    uses : int64[USE_WORDS * ids]
         Of `TableArrays`. Written.
     ids : int32[n]
     ts : int64[n]
         Event times, sorted.
     """
     for i in range(ids.size):
-        uses[2 * np.int64(ids[i])] = max(latest, ts[i])
+        uses[USE_WORDS * np.int64(ids[i]) + LAST_USE] = max(latest, ts[i])
     return max(latest, ts[ids.size - 1]) if ids.size else latest
 
 
@@ -486,7 +493,7 @@ def use_rows(uses, ids, offsets, ts, is_tracked, latest, stamp, kept, kept_offse
 
     Parameters
     ----------
-    uses : int64[2 * ids]
+    uses : int64[USE_WORDS * ids]
         Of `TableArrays`. Written.
     ids, offsets : int32[k], int[n + 1]
         Row i has ``ids[offsets[i]:offsets[i + 1]]``.
@@ -503,14 +510,14 @@ def use_rows(uses, ids, offsets, ts, is_tracked, latest, stamp, kept, kept_offse
     for i in range(offsets.size - 1):
         latest = max(latest, ts[i]) if is_tracked else latest
         for j in range(offsets[i], offsets[i + 1]):
-            prefetch(uses, 2 * np.int64(ids[min(j + AHEAD, count - 1)]))
-            at = 2 * np.int64(ids[j])
+            prefetch(uses, USE_WORDS * np.int64(ids[min(j + AHEAD, count - 1)]))
+            at = USE_WORDS * np.int64(ids[j])
             # Branch-free: whether a word repeats is not predictable.
             kept[used] = ids[j]
-            used += uses[at + 1] != stamp + i
-            uses[at + 1] = stamp + i
+            used += uses[at + LAST_ROW] != stamp + i
+            uses[at + LAST_ROW] = stamp + i
             if is_tracked:
-                uses[at] = latest
+                uses[at + LAST_USE] = latest
         kept_offsets[i + 1] = used
     return latest
 
@@ -519,7 +526,7 @@ def use_rows(uses, ids, offsets, ts, is_tracked, latest, stamp, kept, kept_offse
 def mark_parts(parts, uses, column, marks):
     """Mark the inner ids that live tuples have in a column."""
     for identity in range(parts.shape[0]):
-        if uses[2 * identity] != FREE:
+        if uses[USE_WORDS * identity + LAST_USE] != FREE:
             marks[parts[identity, column]] = 1
 
 
