@@ -23,7 +23,7 @@ _PROVIDED = {
     "headrace.memory.wrapped",
 }  # fmt: skip
 _CONSTANTS = {"headrace.progress", "headrace.references", "headrace.ingress.store"}
-"""Of these kernels take nothing else."""
+"""Of these kernels take nothing else, and what is plain Python there as well."""
 
 
 _NUMPY = SimpleNamespace(

@@ -87,8 +87,8 @@ def test_oracle_every_column_of_a_row_is_found():
     ("right", "wrong", "expected"),
     [
         ("& (DIRECTORY_CHUNKS - 1)", "& (DIRECTORY_CHUNKS * 2 - 1)", "AssertionError: the directory goes round"),
-        ("row >> CHUNK_SHIFT", "row >> CHUNK_SHIFT + 1", "AssertionError: another time"),
-        ("return row & (CHUNK - 1)", "return row", "IndexError: "),
+        ("kernel(_chunk_of)", "kernel(lambda row: _chunk_of(row) >> 1)", "AssertionError: another time"),
+        ("kernel(_place_of)", "kernel(lambda row: row)", "IndexError: "),
         ("return FIRST_VALUE + 2 * column\n", "return FIRST_VALUE + column\n", "AssertionError: no address"),
         ("return FIRST_VALUE + 2 * column + 1", "return FIRST_VALUE + 2 * column + 2", "AssertionError: validity"),
         ("return ref >> SOURCE_SHIFT,", "return ref >> SOURCE_SHIFT - 1,", "AssertionError: another source"),

@@ -46,7 +46,7 @@ TS, OFFSETS, KEYS, FIRST_VALUE = 0, 1, 2, 3
 
 
 def chunk_of(row):
-    """The number of a row's chunk; of an array of rows, of each. In kernels it is `store_kernel.chunk_of`."""
+    """The number of a row's chunk; of an array of rows, of each. Kernels have it from `store_kernel`."""
     return row >> CHUNK_SHIFT
 
 

@@ -1,4 +1,4 @@
-"""Where a kernel finds the columns of a tuple: the one home of the store's arithmetic.
+"""Where a kernel finds the columns of a tuple; what a row's number says of it by itself is `store`'s, compiled here.
 
 A source's part of the directory, ``x[source]``, has an entry for each chunk: as
 many addresses as `store.directory_width` says. A kernel finds the entry and the
@@ -16,28 +16,21 @@ See `store` for why what is found there may be read.
 
 import numpy as np
 
-from headrace.ingress.store import CHUNK, CHUNK_SHIFT, DIRECTORY_CHUNKS, FIRST_VALUE, OFFSETS
+from headrace.ingress.store import CHUNK, DIRECTORY_CHUNKS, FIRST_VALUE, OFFSETS
+from headrace.ingress.store import chunk_of as _chunk_of
+from headrace.ingress.store import place_of as _place_of
 from headrace.kernel import kernel
 from headrace.memory.atomics import view_i32
 from headrace.references import ROW_MASK, SOURCE_SHIFT
 
-
-@kernel
-def chunk_of(row):
-    """The number of a row's chunk; of a tuple's reference, with its source. Outside of kernels it is `store.chunk_of`."""
-    return row >> CHUNK_SHIFT
+chunk_of, place_of = kernel(_chunk_of), kernel(_place_of)
+"""Of a tuple's reference, too: the chunk with the source, and the place."""
 
 
 @kernel
 def entry_of(row, width):
     """Where the entry of a row's chunk begins, in a directory of `width` addresses per chunk."""
     return (chunk_of(row) & (DIRECTORY_CHUNKS - 1)) * width
-
-
-@kernel
-def place_of(row):
-    """A row's place within its chunk."""
-    return row & (CHUNK - 1)
 
 
 @kernel
