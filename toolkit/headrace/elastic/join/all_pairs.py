@@ -58,11 +58,11 @@ def probe_{other}(me, c, o, x, s, l, buffer, source, probes, ts, refs, ats, firs
         while at < until:
             thousand_first = at & ~BUCKET_MASK
             thousand_stop = min(until, thousand_first + BUCKETS)
-            if l[RUNS] == 1 and runs[0] == 0 and runs[1] == BUCKETS:
+            if l[RUNS] == 1 and runs[RUN_FIRST] == 0 and runs[RUN_STOP] == BUCKETS:
                 thousand_stop = until  # everything is owned: no cuts
             for run in range(l[RUNS]):
-                a = max(at, thousand_first + runs[2 * run])
-                z = min(thousand_stop, thousand_first + runs[2 * run + 1])
+                a = max(at, thousand_first + runs[RUN_WORDS * run + RUN_FIRST])
+                z = min(thousand_stop, thousand_first + runs[RUN_WORDS * run + RUN_STOP])
                 if thousand_stop - thousand_first > BUCKETS:
                     z = thousand_stop
                 while a < z:

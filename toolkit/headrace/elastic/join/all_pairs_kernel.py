@@ -37,6 +37,9 @@ BLOCK = 256
 FINE = 32
 PROBES = 4
 
+RUN_FIRST, RUN_STOP, RUN_WORDS = range(3)
+"""Words of a run in `buffer.runs`, and how many it has."""
+
 
 @kernel
 def begin(c, l, s, buffer):
@@ -50,8 +53,8 @@ def begin(c, l, s, buffer):
             first = b
             while b < BUCKETS and owner[b] == l[ME]:
                 b += 1
-            runs[2 * count] = first
-            runs[2 * count + 1] = b
+            runs[RUN_WORDS * count + RUN_FIRST] = first
+            runs[RUN_WORDS * count + RUN_STOP] = b
             count += 1
         else:
             b += 1

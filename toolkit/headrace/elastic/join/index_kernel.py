@@ -44,7 +44,7 @@ State       in `s`, besides that of `join_kernel`, for each side
             left_buckets[b]     of bucket b: FIRST_PLACE and PLACES that it has, and that
                                 its region has room for, less 1, PLACE_MASK; its BLOCKS
             pools[LEFT]         address of left_pool, the blocks; number 1 is the first
-            taken[LEFT]         (cells) blocks ever taken; taken[2 + LEFT] places
+            taken[LEFT]         (cells) blocks ever taken; taken[SIDES + LEFT] places
             own[r, LEFT]        of worker r: the first of the blocks it has to give
             own[r, HAND]        where its hand is: bucket, and place in it
             own[r, REGIONS...]  the first of the regions it has to give, by size
@@ -95,8 +95,8 @@ CROWDED = 2
 """Blocks for each place, on average, from which on a bucket gets more places."""
 SPARSE = 4
 """Places for each block from which on it gives some back."""
-FIRST_PLACE, PLACE_MASK, PLACES, BLOCKS = range(4)
-"""Columns of `left_buckets` and `right_buckets`."""
+FIRST_PLACE, PLACE_MASK, PLACES, BLOCKS, BUCKET_COLUMNS = range(5)
+"""Columns of `left_buckets` and `right_buckets`, and how many there are."""
 
 COORDINATE_BITS = 31
 LOW_BITS = (1 << COORDINATE_BITS) - 1
@@ -105,15 +105,18 @@ SPREAD_SHIFT = 38
 """Of 64 bits those are kept that number `MOST_CELLS`."""
 MIXER = 0x1E3779B97F4A7C15
 
-LINK, LAST_TS = range(2)
-"""Words of a block's header; LINK: next block << COUNT_BITS | tuples in this one."""
+LINK, LAST_TS, HEADER_WORDS = range(3)
+"""Words of a block's header, and how many it has; LINK: next block << COUNT_BITS | tuples in this one."""
 COUNT_BITS = 8
 COUNT_MASK = (1 << COUNT_BITS) - 1
+ENTRY_REF, ENTRY_TS, ENTRY_WORDS = range(3)
+"""Words of a tuple in a block, beside its columns, and how many it has."""
 CELL_SHIFT = 32
 """Of a cell's word: the first block is above it, the last one below."""
 LAST_MASK = (1 << CELL_SHIFT) - 1
 
-HAND, HAND_CELL, REGIONS = range(2, 5)
+SIDES = 2
+HAND, HAND_CELL, REGIONS = range(SIDES, SIDES + 3)
 """Columns of `own`, after those of the sides."""
 REGION_SIZES = 24
 """Sizes of a region: `LEAST_CELLS` doubled so often, less one."""
@@ -122,8 +125,11 @@ LINE_WORDS = 8
 SPARE = GROUP
 """Where, of what probing tuples have, a stored one is put that is looked at again."""
 
-FIRST_CELL, LAST_CELL, OWN_CELL, KEY_BUCKET, TWIST = range(5)
-"""Columns of `buffer.cells`, with a row for each dimension: cells touched from first to last, the tuple's own."""
+FIRST_CELL, LAST_CELL, OWN_CELL, KEY_BUCKET, TWIST, CELL_COLUMNS = range(6)
+"""Columns of `buffer.cells`, and how many there are. A row for each dimension has the cells touched from first to last, and
+the tuple's own; the first row has besides what is the tuple's in all of them."""
+REACH, INVERSE = range(2)
+"""Of a band: how far a tuple reaches, and what a value is multiplied by for the number of its cell."""
 
 FARTHEST = 2.0**50
 SLACK = 2.0**-50
@@ -198,9 +204,9 @@ def find_slots(me, owner, k, own, others, buffer):
         for second in range(cells[1, FIRST_CELL], cells[1, LAST_CELL] + 1):
             bucket = bucket_of(first, second, cells[0, KEY_BUCKET])
             if owner[bucket] == me:
-                found += 1
                 slots[k, found] = slot_of(others, bucket, first, second, buffer)
-    slots[k, 0] = found
+                found += 1
+    buffer.found[k] = found
     first, second = cells[0, OWN_CELL], cells[1, OWN_CELL]
     bucket = bucket_of(first, second, cells[0, KEY_BUCKET])
     buffer.own_slot[k] = slot_of(own, bucket, first, second, buffer) if owner[bucket] == me else -1
@@ -211,7 +217,7 @@ def take_block(me, s, side):
     """A block for this worker; 0 if there are no more."""
     block = s.own[me, side]
     if block != 0:
-        s.own[me, side] = view_i64(s.pools[side] + block * (LEFT_BYTES if side == LEFT else RIGHT_BYTES), 2)[LINK]
+        s.own[me, side] = view_i64(s.pools[side] + block * (LEFT_BYTES if side == LEFT else RIGHT_BYTES), HEADER_WORDS)[LINK]
         return block
     block = fetch_add(s.taken, side * CELL, 1) + 1
     return block if block < MOST_BLOCKS else 0
@@ -235,7 +241,7 @@ def move_region(me, s, side, cells, buckets, bucket, size):
     if start != 0:
         s.own[me, first_free + number] = cells[start]
     else:
-        start = fetch_add(s.taken, (2 + side) * CELL, size)
+        start = fetch_add(s.taken, (SIDES + side) * CELL, size)
         if start + size > MOST_CELLS:
             return False
     before = buckets[bucket, FIRST_PLACE]
@@ -279,7 +285,7 @@ def process_group(me, g, c, o, x, s, l, buffer, row, start, first_position, n):
     refs = g.out_ref[row, start : start + n]
     ats = g.out_at[row, start : start + n]
     owner = c.owner[l[IN_FORCE]]
-    sides, own_slot, slots = buffer.sides, buffer.own_slot, buffer.slots
+    sides, own_slot, found, slots = buffer.sides, buffer.own_slot, buffer.found, buffer.slots
     horizon = ts[0] - l[SIZE]
     forget(me, x, s, horizon)
     # First all that is needed is asked for, then it is used: one wait for memory instead of hundreds.
@@ -296,13 +302,13 @@ def process_group(me, g, c, o, x, s, l, buffer, row, start, first_position, n):
                 find_slots(me, owner, k, s.left_buckets, s.right_buckets, buffer)
             else:
                 find_slots(me, owner, k, s.right_buckets, s.left_buckets, buffer)
-            for q in range(1, slots[k, 0] + 1):
+            for q in range(found[k]):
                 prefetch(others, slots[k, q] >> BUCKET_BITS)
             if own_slot[k] >= 0:
                 prefetch(own, own_slot[k] >> BUCKET_BITS)
     for k in range(n):
         if sides[k] != NEITHER:
-            for q in range(1, slots[k, 0] + 1):
+            for q in range(found[k]):
                 if sides[k] == LEFT:
                     fetch_blocks(s.right_cells, slots[k, q], s.pools[RIGHT], RIGHT_BYTES, False)
                 else:

@@ -19,7 +19,11 @@ from headrace.elastic.join.conditions import (
 )
 from headrace.elastic.join.index_kernel import (
     BLOCK_ROWS,
+    BUCKET_COLUMNS,
+    CELL_COLUMNS,
+    ENTRY_WORDS,
     FIRST_PLACE,
+    HEADER_WORDS,
     LEAST_CELLS,
     LEFT,
     PLACE_MASK,
@@ -27,6 +31,7 @@ from headrace.elastic.join.index_kernel import (
     REGION_SIZES,
     REGIONS,
     RIGHT,
+    SIDES,
 )
 from headrace.elastic.join.join_kernel import GROUP
 from headrace.elastic.join.shape import Band, JoinShape, Side, Term
@@ -53,9 +58,9 @@ _ODD = np.array(draw_seed()[1::2], np.uint64).view(np.int64)
 """Of the coordinates of a cell; random as well."""
 _LEAST_WIDTH = 1e-290
 _OWN_WORDS = 64
-assert _OWN_WORDS >= REGIONS + 2 * REGION_SIZES
-_HEADER_BYTES = 16
-_ENTRY_BYTES = 16
+assert _OWN_WORDS >= REGIONS + SIDES * REGION_SIZES
+_HEADER_BYTES = 8 * HEADER_WORDS
+_ENTRY_BYTES = 8 * ENTRY_WORDS
 
 _CONSTANTS = """
 from headrace.elastic.failures import INDEX_FULL
@@ -129,7 +134,7 @@ def expire_{side}(me, s, slot, horizon):
     last = word & LAST_MASK
     given = 0
     while first != 0:
-        head = view_i64(pool + first * {constant}_BYTES, 2)
+        head = view_i64(pool + first * {constant}_BYTES, HEADER_WORDS)
         if head[LAST_TS] > horizon:
             break
         following = head[LINK] >> COUNT_BITS
@@ -154,7 +159,7 @@ def append_{side}(me, c, s, buffer, k, slot, ref, ts):
     last = word & LAST_MASK
     count, crowded = 0, 0
     if first != 0:
-        count = view_i64(pool + last * {constant}_BYTES, 2)[LINK]  # the last one has no next
+        count = view_i64(pool + last * {constant}_BYTES, HEADER_WORDS)[LINK]  # the last one has no next
     if first == 0 or count == BLOCK_ROWS:
         block = take_block(me, s, {constant})
         if block == 0:
@@ -165,16 +170,16 @@ def append_{side}(me, c, s, buffer, k, slot, ref, ts):
         if first == 0:
             first = block
         else:
-            view_i64(pool + last * {constant}_BYTES, 2)[LINK] = block << COUNT_BITS | BLOCK_ROWS
+            view_i64(pool + last * {constant}_BYTES, HEADER_WORDS)[LINK] = block << COUNT_BITS | BLOCK_ROWS
         last = block
         cells[place] = (first << CELL_SHIFT) | last
         count = 0
     base = pool + last * {constant}_BYTES
 {writes}
-    entries = view_i64(base + {entries}, 2 * BLOCK_ROWS)
-    entries[2 * count] = ref
-    entries[2 * count + 1] = ts
-    head = view_i64(base, 2)
+    entries = view_i64(base + {entries}, ENTRY_WORDS * BLOCK_ROWS)
+    entries[ENTRY_WORDS * count + ENTRY_REF] = ref
+    entries[ENTRY_WORDS * count + ENTRY_TS] = ts
+    head = view_i64(base, HEADER_WORDS)
     head[LINK] = count + 1
     head[LAST_TS] = ts if count == 0 else max(ts, head[LAST_TS])
     return crowded
@@ -206,14 +211,15 @@ def split_{side}(me, c, s, buffer, bucket, horizon):
     buckets[bucket, PLACES] = added + 1
     while block != 0:
         base = pool + block * {constant}_BYTES
-        head = view_i64(base, 2)
-        entries = view_i64(base + {entries}, 2 * BLOCK_ROWS)
+        head = view_i64(base, HEADER_WORDS)
+        entries = view_i64(base + {entries}, ENTRY_WORDS * BLOCK_ROWS)
         for i in range(head[LINK] & COUNT_MASK):
-            if entries[2 * i + 1] > horizon:
+            ref, ts = entries[ENTRY_WORDS * i + ENTRY_REF], entries[ENTRY_WORDS * i + ENTRY_TS]
+            if ts > horizon:
 {reads}
                 cells_{side}(SPARE, buffer)
                 slot = slot_of(buckets, bucket, buffer.cells[0, OWN_CELL], buffer.cells[1, OWN_CELL], buffer)
-                if append_{side}(me, c, s, buffer, SPARE, slot, entries[2 * i], entries[2 * i + 1]) < 0:
+                if append_{side}(me, c, s, buffer, SPARE, slot, ref, ts) < 0:
                     return -1
         following = head[LINK] >> COUNT_BITS
         head[LINK] = own[me, {constant}]
@@ -238,7 +244,8 @@ def merge_{side}(me, s, bucket):
     if word == 0:
         cells[older] = more
     elif more != 0:
-        view_i64(s.pools[{constant}] + (word & LAST_MASK) * {constant}_BYTES, 2)[LINK] |= (more >> CELL_SHIFT) << COUNT_BITS
+        head = view_i64(s.pools[{constant}] + (word & LAST_MASK) * {constant}_BYTES, HEADER_WORDS)
+        head[LINK] |= (more >> CELL_SHIFT) << COUNT_BITS
         cells[older] = (word & ~LAST_MASK) | (more & LAST_MASK)
     buckets[bucket, PLACES] -= 1
 
@@ -253,13 +260,13 @@ def probe_{side}(me, c, o, x, s, l, buffer, k, position, at, ref, ts):
     slots = buffer.slots
     oldest = ts - l[SIZE]
 {setup}
-    for q in range(1, slots[k, 0] + 1):
+    for q in range(buffer.found[k]):
         slot = slots[k, q]
         block = cells[slot >> BUCKET_BITS] >> CELL_SHIFT
         compared = 0
         while block != 0:
             base = pool + block * {constant}_BYTES
-            link = view_i64(base, 2)[LINK]
+            link = view_i64(base, HEADER_WORDS)[LINK]
             count = link & COUNT_MASK
             block = link >> COUNT_BITS
             prefetch(view_i64(pool + block * {constant}_BYTES, LINE_WORDS), 0)
@@ -269,11 +276,11 @@ def probe_{side}(me, c, o, x, s, l, buffer, k, position, at, ref, ts):
                 found = found | ({condition})
             compared += count
             if found:
-                entries = view_i64(base + {entries}, 2 * BLOCK_ROWS)
+                entries = view_i64(base + {entries}, ENTRY_WORDS * BLOCK_ROWS)
                 for i in range(count):
                     if {condition}:
-                        other = entries[2 * i]
-                        other_ts = entries[2 * i + 1]
+                        other = entries[ENTRY_WORDS * i + ENTRY_REF]
+                        other_ts = entries[ENTRY_WORDS * i + ENTRY_TS]
                         if other_ts > oldest{user_condition}:
                             if emit(me, o, s, l, position, at, ref, ts, other, other_ts, {prober_is_right}) < 0:
                                 return -1
@@ -310,9 +317,10 @@ def index_scratch(shape: JoinShape, widths: list[int | float]) -> dict[str, np.n
     fields: dict[str, np.ndarray] = {
         "sides": np.zeros(GROUP, np.int64),
         "own_slot": np.zeros(GROUP, np.int64),
-        "slots": np.zeros((GROUP, SPAN**MOST_TERMS + 1), np.int64),
+        "found": np.zeros(GROUP, np.int64),
+        "slots": np.zeros((GROUP, SPAN**MOST_TERMS), np.int64),
         "float_bits": np.zeros(1, np.float64),
-        "cells": np.zeros((MOST_TERMS, 5), np.int64),
+        "cells": np.zeros((MOST_TERMS, CELL_COLUMNS), np.int64),
         "seed": np.array(_SEED, np.uint64),
         "factors": _ODD.copy(),
     }
@@ -321,7 +329,7 @@ def index_scratch(shape: JoinShape, widths: list[int | float]) -> dict[str, np.n
             width = max(float(widths[term.band]), _LEAST_WIDTH)
             # A cell of whole numbers holds 2w + 1 of them: the range of one probe.
             size = 2 * width + (1.0 if shape.bands[term.band].dtype.startswith("int") else 0.0)
-            fields[_reach(number)] = np.array([width, 1.0 / size])
+            fields[_reach(number)] = np.array([width, 1.0 / size])  # REACH, INVERSE
     return fields
 
 
@@ -335,11 +343,11 @@ def allocate_index(shape: JoinShape, instances: int) -> dict[str, np.ndarray]:
     pools = [reserved(MOST_BLOCKS * _Layout(shape, side).size // 8, np.int64, huge_pages=True) for side in shape.sides]
     # Place 0 is none.
     starts = np.arange(1, BUCKETS + 1) * LEAST_CELLS
-    buckets = np.zeros((2, BUCKETS, 4), np.int32)
+    buckets = np.zeros((SIDES, BUCKETS, BUCKET_COLUMNS), np.int32)
     buckets[:, :, FIRST_PLACE], buckets[:, :, PLACES], buckets[:, :, PLACE_MASK] = starts, LEAST_CELLS, LEAST_CELLS - 1
-    taken = padded_cells(4)
+    taken = padded_cells(2 * SIDES)
     for side in (LEFT, RIGHT):
-        taken[(2 + side) * CELL] = (BUCKETS + 1) * LEAST_CELLS
+        taken[(SIDES + side) * CELL] = (BUCKETS + 1) * LEAST_CELLS
     arrays = (
         reserved(MOST_CELLS, np.int64, huge_pages=True),
         reserved(MOST_CELLS, np.int64, huge_pages=True),
@@ -475,7 +483,7 @@ def _cell_lines(shape: JoinShape, side: Side) -> list[str]:
         else:
             number_as_float = "value" if is_float else f"np.float64({value})"
             reach = f"buffer.{_reach(number)}"
-            lines.append(f"cells_around(cells, {number}, {number_as_float}, {reach}[0], {reach}[1])")
+            lines.append(f"cells_around(cells, {number}, {number_as_float}, {reach}[REACH], {reach}[INVERSE])")
         if term.kind == "equal":
             lines += [f"one_cell(cells, {number}, fold(bits))", _TWISTED.format(bits="bits")]
     return lines

@@ -16,7 +16,7 @@ from headrace.codegen.text import attributes, python_name
 from headrace.elastic.failures import INDEX_FULL
 from headrace.elastic.instance_loop import PRIVATE_WORDS
 from headrace.elastic.join import indexed, template
-from headrace.elastic.join.all_pairs_kernel import PROBES
+from headrace.elastic.join.all_pairs_kernel import PROBES, RUN_WORDS
 from headrace.elastic.join.join_kernel import EARLIER, GROUP, LATER, SIZE
 from headrace.elastic.join.results import JoinResults
 from headrace.elastic.join.shape import (
@@ -280,7 +280,10 @@ class JoinProgram(Program):
         if self._texts is not None:
             fields |= zip(TEXT_FIELDS, (*self._texts.arrays, self._texts.points), strict=True)
             fields[LITERALS] = self._texts.keep(self._literals).astype(np.int64)
-        fields |= indexed.index_scratch(self.shape, widths) if self.shape.index else {"runs": np.zeros(2 * BUCKETS, np.int32)}
+        if self.shape.index:
+            fields |= indexed.index_scratch(self.shape, widths)
+        else:
+            fields["runs"] = np.zeros(RUN_WORDS * BUCKETS, np.int32)
         return named(**fields)
 
     def finisher(self, stores):
