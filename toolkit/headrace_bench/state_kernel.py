@@ -8,7 +8,7 @@ from __future__ import annotations
 from headrace.kernel import kernel
 from headrace.memory.arena import COUNT
 from headrace.memory.lists_kernel import list_append, list_clear, list_pop
-from headrace.memory.maps_kernel import entry, map_clear, map_order, map_put, map_remove
+from headrace.memory.maps_kernel import VALUE, entry, map_clear, map_order, map_put, map_remove
 from headrace.memory.text_order import text_less
 
 
@@ -20,7 +20,7 @@ def count_ours(s, at, keys, times):
             place = map_put(s.free, s.arena, 0, s.heads, at, keys[i], 1)
             if place < 0:
                 return -1
-            s.arena[place + 1] += 1
+            s.arena[place + VALUE] += 1
     return s.heads[at + COUNT]
 
 
@@ -108,7 +108,7 @@ def sum_in_order_ours(s, at, times):
         map_order(s.arena, s.heads, at, 1, 0, s.none, s.none, s.none)
         for i in range(s.heads[at + COUNT]):
             place = entry(s.heads, at, i, 1)
-            total += s.arena[place] ^ s.arena[place + 1]
+            total += s.arena[place] ^ s.arena[place + VALUE]
     return total
 
 

@@ -70,8 +70,8 @@ def test_example_a_full_arena_says_so():
 def far_from_home(tables, arena):
     """How many entries from where it should be each value of the first table lies."""
     first, size_class = int(tables[distinct.FIRST]), int(tables[distinct.CLASS])
-    entries = arena[first : first + (2 << size_class)].reshape(-1, 2)
-    taken = np.flatnonzero(entries[:, 0])
+    entries = arena[first : first + (distinct.ENTRY_WORDS << size_class)].reshape(-1, distinct.ENTRY_WORDS)
+    taken = np.flatnonzero(entries[:, distinct.TAG])
     homes = [distinct.place_of(arena, tag, bits, size_class) for tag, bits in entries[taken]]
     return (taken - homes) % len(entries)
 

@@ -47,6 +47,8 @@ from headrace.memory.lists_kernel import ORDER_INT, word_less
 from headrace.memory.seeded import seeded
 from headrace.memory.words import clear_words, copy_words, half, set_half
 
+VALUE = 1
+"""Of an entry: its value begins so many words behind its key."""
 LEAST_CLASS = 3
 LEAST_SPARSE, MOST_SPARSE = 5, 15
 """Classes of blocks with twice as many places in the index: where it is half full, every third key is not at its place, and a
@@ -73,7 +75,7 @@ def slots_of(size_class, width):
 
 @kernel(borrows=True)
 def entry(heads, at, i, width):
-    """Address of entry `i`, in 0..COUNT-1: the key; the words of its value follow."""
+    """Address of entry `i`, in 0..COUNT-1: the key; the words of its value follow, from VALUE on."""
     return heads[at + FIRST] + i * (width + 1)
 
 
@@ -144,7 +146,7 @@ def map_add(free, arena, lists, heads, at, key, width):
         make_index(arena, heads, at, width)
     place = first + count * (width + 1)
     arena[place] = key
-    for i in range(place + 1, place + 1 + width):
+    for i in range(place + VALUE, place + VALUE + width):
         arena[i] = 0
     heads[at + COUNT] = count + 1
     heads[at + STATE] = (heads[at + STATE] + NEW_KEYS) & ~IN_ORDER

@@ -36,7 +36,7 @@ from headrace.ingress.store_kernel import locate, validity_at, values_at
 from headrace.memory.arena import COUNT as MAP_COUNT
 from headrace.memory.atomics import view_f64, view_i64, view_u8
 from headrace.memory.arena import release
-from headrace.memory.maps_kernel import entry, map_put, map_remove
+from headrace.memory.maps_kernel import VALUE, entry, map_put, map_remove
 from headrace.memory.atomics import load_relaxed
 from headrace.memory.held_texts_kernel import hold_entries, hold_text, hold_words
 from headrace.memory.words import copy_words
@@ -98,7 +98,7 @@ def state_{number}(s, bucket, key):
     place = map_put(s.arena_free, s.arena, bucket * {classes}, s.key_heads, heads, key, {words})
     if place < 0:
         raise MemoryError({full!r})
-    k = place + 1
+    k = place + VALUE
     if s.key_heads[heads + MAP_COUNT] != count:
         begin_{number}(s, k)
     return k
@@ -120,7 +120,7 @@ def forget_{number}(s, bucket, ts):
     for i in range(s.key_heads[heads + MAP_COUNT] - 1, -1, -1):
         place = entry(s.key_heads, heads, i, {words})
         if ts - s.arena[place + {words}] > s.forget_after[{number}]:
-            clear_{number}(s, owner, place + 1)
+            clear_{number}(s, owner, place + VALUE)
             map_remove(s.arena_free, s.arena, owner, s.key_heads, heads, s.arena[place], {words})
     s.key_limits[bucket] = max(LEAST_LOOKED_FOR, 2 * s.key_heads[heads + MAP_COUNT])
 

@@ -30,7 +30,7 @@ from headrace.synchronization.pieces import rows_text
 
 IMPORTS = """
 from headrace.memory.atomics import CELL
-from headrace.memory.maps_kernel import map_find, map_put, map_remove
+from headrace.memory.maps_kernel import VALUE, map_find, map_put, map_remove
 from headrace.synchronization.words import BELOW, JOINED, LEFT, NODE_CELLS, RIGHT
 
 """
@@ -142,7 +142,7 @@ if at >= 0:
     if to < 0:
         raise MemoryError
     for word in range({width}):
-        s.arena[to + 1 + word] = s.arena[at + 1 + word]
+        s.arena[to + VALUE + word] = s.arena[at + VALUE + word]
     map_remove(s.arena_free, s.arena, owner, s.arena, k + {offset}, key, {width})
     moved += {bytes}"""
 

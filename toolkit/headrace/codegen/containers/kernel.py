@@ -29,7 +29,7 @@ from headrace.memory.lists_kernel import (
     slice_first,
     word_less,
 )
-from headrace.memory.maps_kernel import entry, map_clear, map_find, map_order, map_put, map_remove
+from headrace.memory.maps_kernel import VALUE, entry, map_clear, map_find, map_order, map_put, map_remove
 from headrace.memory.text_order import text_less
 from headrace.memory.words import NAN_RANK, float_bits, float_rank
 
@@ -298,7 +298,7 @@ def kept_value(arena, heads, at, key, width):
     found = map_find(arena, heads, at, key, width)
     if found < 0:
         raise KeyError
-    return found + 1
+    return found + VALUE
 
 
 @kernel(often=True)
@@ -307,14 +307,14 @@ def kept_made(free, arena, lists, heads, at, key, width):
     found = map_put(free, arena, lists, heads, at, key, width)
     if found < 0:
         raise MemoryError
-    return found + 1
+    return found + VALUE
 
 
 @kernel
 def kept_or(arena, heads, at, key, width, word):
     """``get(key, default)``."""
     found = map_find(arena, heads, at, key, width)
-    return word if found < 0 else arena[found + 1]
+    return word if found < 0 else arena[found + VALUE]
 
 
 @kernel
@@ -325,8 +325,8 @@ def kept_first(free, arena, lists, heads, at, key, width, word):
         found = map_put(free, arena, lists, heads, at, key, width)
         if found < 0:
             raise MemoryError
-        arena[found + 1] = word
-    return arena[found + 1]
+        arena[found + VALUE] = word
+    return arena[found + VALUE]
 
 
 @kernel
@@ -334,7 +334,7 @@ def kept_pop(free, arena, lists, heads, at, key, width):
     found = map_find(arena, heads, at, key, width)
     if found < 0:
         raise KeyError
-    word = arena[found + 1]
+    word = arena[found + VALUE]
     map_remove(free, arena, lists, heads, at, key, width)
     return word
 
@@ -343,7 +343,7 @@ def kept_pop(free, arena, lists, heads, at, key, width):
 def kept_pop_or(free, arena, lists, heads, at, key, width, word):
     found = map_find(arena, heads, at, key, width)
     if found >= 0:
-        word = arena[found + 1]
+        word = arena[found + VALUE]
         map_remove(free, arena, lists, heads, at, key, width)
     return word
 

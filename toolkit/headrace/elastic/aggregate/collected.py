@@ -11,7 +11,9 @@ equal floats), the id of a string.
 
 from __future__ import annotations
 
+from headrace.elastic.aggregate.collected_kernel import PAIR_WORDS
 from headrace.elastic.aggregate.shape import AggregateColumn, AggregateShape, Layout, dtype_of
+from headrace.memory.maps_kernel import VALUE
 
 FOLD_IMPORTS = """
 from headrace.elastic.aggregate.collected_kernel import keep_best
@@ -19,13 +21,14 @@ from headrace.elastic.failures import STATE_FULL
 from headrace.memory.arena import CLASSES
 from headrace.memory.arena import HEAD as HEAD_WORDS
 from headrace.memory.lists_kernel import list_append
-from headrace.memory.maps_kernel import map_put
+from headrace.memory.maps_kernel import VALUE, map_put
 from headrace.references import BUCKETS
 """
 
 EMIT_IMPORTS = """
 from headrace.egress.words_ring import write_words
 from headrace.elastic.aggregate.collected_kernel import (
+    PAIR_SHIFT,
     most_frequent,
     order_best,
     quantile_of_floats,
@@ -83,7 +86,7 @@ def keep_text(shape: AggregateShape, layout: Layout, column: int) -> list[list[s
             "    full = STATE_FULL",
         ]
         if width:
-            block += ["else:", f"    s.kept_arena[entry_{column} + 1] += 1"]
+            block += ["else:", f"    s.kept_arena[entry_{column} + VALUE] += 1"]
         blocks.append(block)
     return blocks
 
@@ -111,7 +114,7 @@ def give_text(shape: AggregateShape, layout: Layout) -> list[str]:
     for number, name in layout.best.items():
         heads = f"s.{name}"
         lines.append(f"order_best(s.kept_arena, {heads}, head, {_orders(layout, shape.aggregates[number])})")
-        lines += _write(layout, number, f"{heads}[head + FIRST]", f"{heads}[head + COUNT] >> 1", 2)
+        lines += _write(layout, number, f"{heads}[head + FIRST]", f"{heads}[head + COUNT] >> PAIR_SHIFT", PAIR_WORDS)
         lines.append(f"release({_BLOCKS}, {heads}, head)")
     return lines
 
@@ -167,5 +170,5 @@ def _give_different(shape: AggregateShape, layout: Layout, column: int, heads: s
     if sets:
         lines.append(f"map_order(s.kept_arena, {heads}, head, {width}, {order})")
     for number, _ in sets:
-        lines += _write(layout, number, f"{heads}[head + FIRST]", f"{heads}[head + COUNT]", width + 1)
+        lines += _write(layout, number, f"{heads}[head + FIRST]", f"{heads}[head + COUNT]", VALUE + width)
     return [*lines, f"release({_BLOCKS}, {heads}, head)"]

@@ -18,11 +18,16 @@ import numpy as np
 from headrace.kernel import kernel
 from headrace.memory.arena import COUNT, FIRST, SEED
 from headrace.memory.lists_kernel import list_append, word_less
+from headrace.memory.maps_kernel import VALUE
 from headrace.memory.words import ALL_BUT_SIGN, NAN_RANK, float_rank
 
 _SIGN = -(2**63)
 _FEW = 12
 """Words that are sorted rather than divided."""
+WORD, BY = range(2)
+"""Of one of the k best: the word, and what it goes by."""
+PAIR_SHIFT = 1
+PAIR_WORDS = 1 << PAIR_SHIFT
 
 
 @kernel(borrows=True)
@@ -168,11 +173,13 @@ def quantile_of_floats(arena, first, count, numbers, q, ignore_nan):
 def most_frequent(arena, heads, at, order, prefixes, addresses, lengths):
     """The key with the largest count in a map of counts, of several the first one in their order; 0 of none."""
     first = heads[at + FIRST]
+    stride = VALUE + 1  # a count is one word
     best = np.int64(0)
     most = np.int64(0)
     for i in range(heads[at + COUNT]):
-        key = arena[first + 2 * i]
-        count = arena[first + 2 * i + 1]
+        place = first + stride * i
+        key = arena[place]
+        count = arena[place + VALUE]
         if count > most or (count == most and word_less(key, best, order, prefixes, addresses, lengths)):
             best = key
             most = count
@@ -202,22 +209,27 @@ def sink(
     """Put a pair into a heap of `count` pairs whose root is to be replaced: the root comes last of all."""
     i = np.int64(0)
     while 2 * i + 1 < count:
-        child = first + 2 * (2 * i + 1)
-        if 2 * i + 2 < count and precedes(
-            arena[child], arena[child + 1], arena[child + 2], arena[child + 3],
+        below = 2 * i + 1
+        child = first + PAIR_WORDS * below
+        other = child + PAIR_WORDS
+        if below + 1 < count and precedes(
+            arena[child + WORD], arena[child + BY], arena[other + WORD], arena[other + BY],
             order, prefixes, addresses, lengths, by_order, by_prefixes, by_addresses, by_lengths,
         ):  # fmt: skip
-            child += 2
+            below += 1
+            child = other
         if not precedes(
-            word, by, arena[child], arena[child + 1],
+            word, by, arena[child + WORD], arena[child + BY],
             order, prefixes, addresses, lengths, by_order, by_prefixes, by_addresses, by_lengths,
         ):  # fmt: skip
             break
-        arena[first + 2 * i] = arena[child]
-        arena[first + 2 * i + 1] = arena[child + 1]
-        i = (child - first) >> 1
-    arena[first + 2 * i] = word
-    arena[first + 2 * i + 1] = by
+        place = first + PAIR_WORDS * i
+        arena[place + WORD] = arena[child + WORD]
+        arena[place + BY] = arena[child + BY]
+        i = below
+    place = first + PAIR_WORDS * i
+    arena[place + WORD] = word
+    arena[place + BY] = by
 
 
 @kernel(borrows=True)
@@ -226,11 +238,11 @@ def keep_best(
     order, prefixes, addresses, lengths, by_order, by_prefixes, by_addresses, by_lengths,
 ):  # fmt: skip
     """Add a pair to the k best ones, a heap whose root comes last of them: 0, or -1 if there is no room."""
-    count = heads[at + COUNT] >> 1
+    count = heads[at + COUNT] >> PAIR_SHIFT
     if count == k:
         first = heads[at + FIRST]
         if precedes(
-            word, by, arena[first], arena[first + 1],
+            word, by, arena[first + WORD], arena[first + BY],
             order, prefixes, addresses, lengths, by_order, by_prefixes, by_addresses, by_lengths,
         ):  # fmt: skip
             sink(
@@ -243,17 +255,20 @@ def keep_best(
     first = heads[at + FIRST]
     i = count
     while i > 0:
-        above = first + 2 * ((i - 1) >> 1)
+        above = (i - 1) >> 1
+        parent = first + PAIR_WORDS * above
         if not precedes(
-            arena[above], arena[above + 1], word, by,
+            arena[parent + WORD], arena[parent + BY], word, by,
             order, prefixes, addresses, lengths, by_order, by_prefixes, by_addresses, by_lengths,
         ):  # fmt: skip
             break
-        arena[first + 2 * i] = arena[above]
-        arena[first + 2 * i + 1] = arena[above + 1]
-        i = (above - first) >> 1
-    arena[first + 2 * i] = word
-    arena[first + 2 * i + 1] = by
+        place = first + PAIR_WORDS * i
+        arena[place + WORD] = arena[parent + WORD]
+        arena[place + BY] = arena[parent + BY]
+        i = above
+    place = first + PAIR_WORDS * i
+    arena[place + WORD] = word
+    arena[place + BY] = by
     return 0
 
 
@@ -264,13 +279,13 @@ def order_best(
 ):  # fmt: skip
     """Sort the pairs of a heap, the first one first; it is no heap any more."""
     first = heads[at + FIRST]
-    count = heads[at + COUNT] >> 1
+    count = heads[at + COUNT] >> PAIR_SHIFT
     while count > 1:
         count -= 1
-        word = arena[first + 2 * count]
-        by = arena[first + 2 * count + 1]
-        arena[first + 2 * count] = arena[first]
-        arena[first + 2 * count + 1] = arena[first + 1]
+        last = first + PAIR_WORDS * count
+        word, by = arena[last + WORD], arena[last + BY]
+        arena[last + WORD] = arena[first + WORD]
+        arena[last + BY] = arena[first + BY]
         sink(
             arena, first, count, word, by,
             order, prefixes, addresses, lengths, by_order, by_prefixes, by_addresses, by_lengths,

@@ -2,8 +2,8 @@
 
 All keys of a bucket have one owner, and all windows of a slot expire at once:
 so a table is touched by one instance only, needs no deletion of single entries,
-and moves to another owner with its bucket, in place. An entry is (tag, bits):
-the key's row within its bucket plus 1, and the value as 64 bits.
+and moves to another owner with its bucket, in place. An entry has two words:
+TAG, the key's row within its bucket plus 1, and BITS, the value as 64 bits.
 
 Tables are blocks of an arena (`memory.arena`), whose owners are the buckets, for
 each column. A full table moves to a block twice as large.
@@ -12,8 +12,8 @@ Where an entry lies depends on the arena's seed, so nobody can choose values tha
 all want one place. Chance takes none further from there than some hundred
 entries; if one lies `PROBE_LIMIT` away, its table grows.
 
-State       TABLES  (first word, size class, entries used) of each table; one of
-            size class c is a block of 2**c entries of two words
+State       TABLES  FIRST word, size CLASS, entries USED of each table; one of
+            size class c is a block of 2**c entries
             FREE, ARENA  of `memory.arena`
 Invariants  I1  TABLES entries of a bucket are touched by its owner only
             I2  a table has a free entry: at most 3/4 are used
@@ -32,6 +32,9 @@ from headrace.memory.seeded import seeded_pair
 from headrace.references import BUCKETS
 
 FIRST, CLASS, USED, TABLE_WORDS = range(4)
+"""Words of a table in TABLES, and how many it has."""
+TAG, BITS, ENTRY_WORDS = range(3)
+"""Words of an entry, and how many it has."""
 LEAST_CLASS = 3
 PROBE_LIMIT = 4096
 """The farthest from where it should be that an entry may lie before its table grows."""
@@ -59,13 +62,13 @@ def put(arena, first, size_class, tag, bits):
     home = place_of(arena, tag, bits, size_class)
     i = home
     while True:
-        entry = first + 2 * i
-        held = arena[entry]
+        entry = first + ENTRY_WORDS * i
+        held = arena[entry + TAG]
         if held == 0:
-            arena[entry] = tag
-            arena[entry + 1] = bits
+            arena[entry + TAG] = tag
+            arena[entry + BITS] = bits
             return 2 if ((i - home) & mask) > PROBE_LIMIT else 1
-        if held == tag and arena[entry + 1] == bits:
+        if held == tag and arena[entry + BITS] == bits:
             return 0
         i = (i + 1) & mask
 
@@ -81,9 +84,9 @@ def grow(tables, free, arena, at, lists):
     old = tables[at + FIRST]
     if old != 0:
         for i in range(np.int64(1) << old_class):
-            tag = arena[old + 2 * i]
-            if tag != 0:
-                put(arena, block, new_class, tag, arena[old + 2 * i + 1])
+            entry = old + ENTRY_WORDS * i
+            if arena[entry + TAG] != 0:
+                put(arena, block, new_class, arena[entry + TAG], arena[entry + BITS])
         give_block(free, arena, lists, 1 + old_class, old)
     tables[at + FIRST] = block
     tables[at + CLASS] = new_class
@@ -145,13 +148,12 @@ def move_bucket(tables, free, arena, new_tables, new_free, new_arena, slots, col
             if first == 0:
                 continue
             for i in range(np.int64(1) << tables[at + CLASS]):
-                tag = arena[first + 2 * i]
-                if tag != 0:
-                    key = (tag - 1) * BUCKETS + bucket
-                    bits = arena[first + 2 * i + 1]
-                    if add_value(new_tables, new_free, new_arena, slots, column, key, slot, bits) < 0:
+                entry = first + ENTRY_WORDS * i
+                if arena[entry + TAG] != 0:
+                    key = (arena[entry + TAG] - 1) * BUCKETS + bucket
+                    if add_value(new_tables, new_free, new_arena, slots, column, key, slot, arena[entry + BITS]) < 0:
                         return -1
-                    moved += 16
+                    moved += 8 * ENTRY_WORDS
     for slot in range(slots):
         forget_window(tables, free, arena, slots, columns, bucket, slot)
     return moved
