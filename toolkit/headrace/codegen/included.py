@@ -8,7 +8,8 @@ import weakref
 from collections.abc import Mapping
 from types import ModuleType
 
-_COMPILED = "from headrace.codegen.modules import compiled as kernel"
+_COMPILED = ast.ImportFrom("headrace.codegen.modules", [ast.alias("compiled", "kernel")], 0)
+"""What makes kernels of the functions of an included file."""
 _known: weakref.WeakKeyDictionary[ModuleType, dict[tuple, str]] = weakref.WeakKeyDictionary()
 """Of each file its texts, by its source and `instead`: parsing took a quarter of the time in which a run starts."""
 
@@ -47,17 +48,48 @@ def included(module: ModuleType, instead: Mapping[str, str] | None = None) -> st
     return texts[place]
 
 
+def imports_of(module: ModuleType, instead: Mapping[str, str] | None = None) -> tuple[str, frozenset[str]]:
+    """Return the imports of a file of kernels as `included` writes them, and the names that they define.
+
+    Parameters
+    ----------
+    module, instead
+        As of `included`.
+
+    Examples
+    --------
+    >>> from headrace.memory import arena
+    >>> text, names = imports_of(arena)
+    >>> text.splitlines()[0], "kernel" in names, "CELL" in names
+    ('from headrace.codegen.modules import compiled as kernel', True, True)
+    """
+    imports, _ = _opening(inspect.getsource(module), instead or {})
+    names = (alias.asname or alias.name for statement in imports for alias in statement.names)
+    return _text(imports), frozenset(names)
+
+
 def _with_imports(source: str, others: Mapping[str, str]) -> str:
     """The text of a file, with the imports it needs as part of another one."""
-    imports, end = [_COMPILED], 0
+    imports, end = _opening(source, others)
+    return "\n".join([_text(imports), *source.splitlines()[end:]]) + "\n"
+
+
+def _opening(source: str, others: Mapping[str, str]) -> tuple[list[ast.Import | ast.ImportFrom], int]:
+    """The imports that a file needs as part of another one, and its last line before what follows them."""
+    imports: list[ast.Import | ast.ImportFrom] = [_COMPILED]
+    end = 0
     for statement in ast.parse(source).body:
         if isinstance(statement, ast.ImportFrom):
             origin = others.get(statement.module or "", statement.module)
             if origin and origin not in ("__future__", "headrace.kernel"):
-                imports.append(ast.unparse(ast.ImportFrom(origin, statement.names, 0)))
+                imports.append(ast.ImportFrom(origin, statement.names, 0))
         elif isinstance(statement, ast.Import):
-            imports.append(ast.unparse(statement))
+            imports.append(statement)
         elif not isinstance(statement, ast.Expr):  # the docstring
             break
         end = statement.end_lineno or end
-    return "\n".join([*imports, *source.splitlines()[end:]]) + "\n"
+    return imports, end
+
+
+def _text(imports: list[ast.Import | ast.ImportFrom]) -> str:
+    return "\n".join(ast.unparse(statement) for statement in imports)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from types import ModuleType
 
 from headrace.codegen.called import Entry, Looped, entries_text, names_of, stubs_text
-from headrace.codegen.included import included
+from headrace.codegen.included import imports_of, included
 from headrace.codegen.modules import load_module
 from headrace.elastic import instance_loop, local_days_kernel
 from headrace.elastic.instance_loop import PROGRAM
@@ -124,8 +123,7 @@ def sources(operator_text: str, gate: str, sharing: str) -> tuple[str, str]:
 
 def _names_of_the_loop(gate: str) -> str:
     """Import what the loop imports, and its constants: operators' texts are written with these names."""
-    imports = included(instance_loop, {WRITTEN_FOR: gate}).partition("\n\n")[0]  # no empty line stands between them
-    imported = set(re.findall(r"\w+", imports))
+    imports, imported = imports_of(instance_loop, {WRITTEN_FOR: gate})
     constants = [name for name in vars(instance_loop) if name.isupper() and name not in imported]
     return f"{imports}\nfrom {instance_loop.__name__} import {', '.join(constants)}"
 
