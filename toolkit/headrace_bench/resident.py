@@ -17,7 +17,6 @@ import numpy as np
 import pyarrow as pa
 
 from headrace.egress import rings
-from headrace.elastic import words
 from headrace.elastic.options import ElasticOptions
 from headrace.gates.variants import put_on
 from headrace.kernel import compile_now, kernel
@@ -118,14 +117,10 @@ class Resident(Alone):
         if like is None:
             self._encode(tables)
         else:
-            operator.directories = like.operator.directories
-            operator.dictionary = like.operator.dictionary
-            operator.program.dictionary = like.operator.dictionary
-            operator.finisher = like.operator.finisher
+            operator.share_input(like.operator)
         operator.keep_input()
-        operator.note_ids()
         if stored:
-            operator.state.high[:, :] = stored
+            operator.program.begin_with(operator.state, stored)
         self.enough = np.zeros(16, np.int64)
         self.results = 0
         self.digest = 0
@@ -163,11 +158,9 @@ class Resident(Alone):
         for inlet, table in zip(self.operator.inlets, tables, strict=True):
             parts = []
             for batch in table.to_batches():
-                for encoded in inlet.encode(batch):
-                    inlet.store.append(
-                        encoded.ts, encoded.keys, encoded.offsets, encoded.columns, encoded.payload, encoded.elements
-                    )
-                    parts.append(encoded.ts)
+                for piece in inlet.encode(batch):
+                    inlet.hold(piece)
+                    parts.append(piece.ts)
             self.ts.append(np.concatenate(parts) if parts else np.zeros(0, np.int64))
 
     def _collect(self) -> None:
@@ -260,10 +253,9 @@ class Resident(Alone):
             feeder.start()
         for feeder in feeders:
             feeder.join(TIMEOUT_S)
-        members = self.operator.initial.members
+        members = list(self.operator.reconfiguration.current.members)
         limit = time.monotonic() + TIMEOUT_S
-        meter = self.operator.arrays.meter
-        while read_cells(meter, 1)[list(members), words.PASSED].min() < len(calls) * (self.warm - 1):
+        while self.operator.passed_tuples(members)[0] < len(calls) * (self.warm - 1):
             if self._errors or time.monotonic() > limit:
                 raise RuntimeError(f"the benchmark's operator did not take its first rows: {self._errors}")
             time.sleep(0.005)
@@ -277,8 +269,9 @@ class Resident(Alone):
             publish_cell(self.enough, 0, 1)
         limit = time.monotonic() + TIMEOUT_S
         while not self.drained.wait(0.05):
-            if self._errors or read_cell(self.operator.arrays.words, worker_kernel.FAILED):
-                raise RuntimeError(f"the benchmark's operator failed: {self._errors or 'see failure words'}")
+            error = self._errors[0] if self._errors else self.operator.failure()
+            if error is not None:
+                raise RuntimeError(f"the benchmark's operator failed: {error}") from error
             if time.monotonic() > limit:
                 raise RuntimeError(f"the benchmark's operator gave no result within {TIMEOUT_S:.0f} s")
         for feeder in self._feeders:  # it notes its cycles a moment after the last result may be out

@@ -427,6 +427,12 @@ class ElasticSection(GatedSection):
         """Free no tuple of the input and no id of a key: what was encoded beforehand is read again."""
         self._keeps_input = True
 
+    def share_input(self, other: ElasticSection) -> None:
+        """Read what a section of the same operator has encoded, and keeps; keys have the ids that they have there."""
+        self.directories, self.finisher = other.directories, other.finisher
+        self.dictionary = self.program.dictionary = other.dictionary
+        self.note_ids()
+
     # -- what is measured
 
     @property
