@@ -68,7 +68,6 @@ What leaves the query always goes through a collector.
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -89,7 +88,6 @@ from headrace.memory.atomics import CELL
 from headrace.memory.cells import padded_cells, publish_cell, read_cells, reserved
 from headrace.metrics.latency import LatencyHistogram
 from headrace.plan.nodes import Branch, OperatorNode
-from headrace.plan.steps import Step
 from headrace.progress import END_OF_TIME, MIN_TIME
 from headrace.runtime.sections import Books
 from headrace.workers import worker_kernel
@@ -109,6 +107,15 @@ _LATEST = 1 << 12
 """So many of an instance's latest keys are looked at for `hot_keys`."""
 
 
+class Upstream(NamedTuple):
+    """The operator of this engine whose results are all the input of another one."""
+
+    section: Any
+    """`ElasticSection`."""
+    between: Between
+    """What is done to its results on the way."""
+
+
 class Way(NamedTuple):
     """How an operator's input gets to it from the one before."""
 
@@ -121,8 +128,17 @@ class Way(NamedTuple):
     """What is done to results that are passed on."""
 
 
-def way_in(program: Any, branches: list[Branch], options: ElasticOptions) -> Way:
-    """Decide how an operator's input gets to it.
+def upstream_of(branches: list[Branch], options: ElasticOptions) -> Upstream | None:
+    """Find the operator that an operator with these inputs follows; None if there is none of this engine, or not only that."""
+    origin = branches[0].origin
+    if len(branches) > 1 or not isinstance(origin, OperatorNode):
+        return None
+    section = options.sections.get(origin.name)
+    return None if section is None else Upstream(section, between(branches[0].steps, section.node.schema))
+
+
+def way_in(program: Any, branches: list[Branch], upstream: Upstream | None, options: ElasticOptions) -> Way:
+    """Decide how an operator's input gets to it; `upstream` as of `upstream_of`.
 
     Raises
     ------
@@ -138,8 +154,8 @@ def way_in(program: Any, branches: list[Branch], options: ElasticOptions) -> Way
                     f" it out, or give a dict of the operators behind others"
                 )
         return Way(None, "", "its input comes from a source")
-    passing, above = options.passing(name), options.sections.get(origin.name)
-    why = "" if passing == "collector" else why_not(program, branches, above, options.takers(origin.name), options)
+    passing = options.passing(name)
+    why = "" if passing == "collector" else why_not(program, branches, upstream, options.takers(origin.name), options)
     if why and passing == "gate":
         raise ParameterError(
             f'passing="gate": the input of {name!r} goes through a collector: {why}; leave it out, or give a dict of the'
@@ -148,8 +164,8 @@ def way_in(program: Any, branches: list[Branch], options: ElasticOptions) -> Way
     if why or passing == "collector":
         way = Way(None, why, why or 'passing="collector"')
     else:
-        middle = between(branches[0].steps, above.node.schema)
-        way = Way(above, "", _why_shared(program, above, middle, options), middle)
+        assert upstream is not None
+        way = Way(upstream.section, "", _why_shared(program, *upstream, options), upstream.between)
     if way.why_shared and options.channel(name) == READER:
         raise ParameterError(
             f'channel="reader": the instances of {name!r} have no channels of their own: {way.why_shared}; leave it out, or give'
@@ -177,7 +193,7 @@ def _why_shared(program: Any, above: Any, middle: Between, options: ElasticOptio
 
 
 def why_not(
-    program: Any, branches: list[Branch], above: Any, takers: list[str], options: ElasticOptions
+    program: Any, branches: list[Branch], upstream: Upstream | None, takers: list[str], options: ElasticOptions
 ) -> str:
     """Say why an operator's input goes through a collector; "" if the operator before it can pass its results on directly.
 
@@ -187,8 +203,8 @@ def why_not(
         Of the operator.
     branches : list of Branch
         Its inputs.
-    above : ElasticSection or None
-        The operator before it, if it is one of this engine.
+    upstream : Upstream or None
+        As of `upstream_of`.
     takers : list of str
         What takes that one's results, as of `outlets`.
     """
@@ -196,12 +212,12 @@ def why_not(
         return "it has several inputs"
     if options.mode != "vsn" or options.gate != "log":
         return 'only a merged log (gate="log") that all instances read (mode="vsn") takes rows where they are'
-    if above is None:
+    if upstream is None:
         return "another engine is before it"
+    above, middle = upstream
     before = above.program
     if len(takers) > 1:
         return f"the results of {above.name!r} go to several places"
-    middle = between(branches[0].steps, above.node.schema)
     if middle.why_not:
         return f"there are steps between the two, which take record batches: {middle.why_not}"
     if not isinstance(before, AggregateProgram) or before.list_fields:
@@ -243,23 +259,21 @@ def _has_all_times(kind: pa.DataType) -> bool:
     return kind == pa.int64() or (pa.types.is_timestamp(kind) and kind.unit != "ns")
 
 
-def never_negative(program: Any, above: Any, steps: Sequence[Step]) -> frozenset[str]:
+def never_negative(program: Any, upstream: Upstream | None) -> frozenset[str]:
     """Give the results that are whole numbers and never negative, whatever comes in.
 
     Parameters
     ----------
     program : Program
-    above : ElasticSection or None
-        Whose results it takes.
-    steps : sequence of Step
-        What is done to these.
+    upstream : Upstream or None
+        As of `upstream_of`.
     """
     if not isinstance(program, AggregateProgram):
         return frozenset()
     given = _unsigned(program.given)
-    if above is not None:
-        names = between(steps, above.node.schema).names
-        given |= {name for name, before in names.items() if before in above.never_negative}
+    if upstream is not None:
+        names, theirs = upstream.between.names, upstream.section.never_negative
+        given |= {name for name, before in names.items() if before in theirs}
     return frozenset(
         name
         for name, wanted in program.spec.aggregates
@@ -580,4 +594,7 @@ class Passed:
         return np.concatenate([keys[r, at] for r, at in enumerate(places)])
 
 
-__all__ = ["Passed", "PassedInlet", "PassedRows", "Way", "exact_results", "key_places", "passed_keys", "way_in", "why_not"]
+__all__ = [
+    "Passed", "PassedInlet", "PassedRows", "Upstream", "Way",
+    "exact_results", "key_places", "never_negative", "passed_keys", "upstream_of", "way_in", "why_not",
+]  # fmt: skip

@@ -20,7 +20,7 @@ from headrace.elastic.hot_keys import hottest
 from headrace.elastic.measuring import RECORDS_HELD, count_places, measure
 from headrace.elastic.options import ElasticOptions
 from headrace.elastic.passed_keys import PassedKeys
-from headrace.elastic.passing import Passed, PassedInlet, PassedRows, Way, never_negative, passed_keys
+from headrace.elastic.passing import Passed, PassedInlet, PassedRows, Way, passed_keys
 from headrace.elastic.passing_kernel import take_results
 from headrace.elastic.program import Program
 from headrace.elastic.reconfiguration import Reconfiguration
@@ -52,7 +52,10 @@ class ElasticSection(GatedSection):
     is_routed = False
     """Whether each instance reads a channel of its own."""
 
-    def __init__(self, node: OperatorNode, branches: list[Branch], options: ElasticOptions, program: Program, way: Way):
+    def __init__(
+        self, node: OperatorNode, branches: list[Branch], options: ElasticOptions, program: Program, way: Way,
+        never_negative: frozenset[str],
+    ):  # fmt: skip
         self.node, self.name = node, node.name
         self.operators = (node.name,)
         self.options = options
@@ -64,9 +67,8 @@ class ElasticSection(GatedSection):
                 f" out, or give a dict of the operators that do not"
             )
         self.above: ElasticSection | None = way.above
-        before = branches[0].origin if len(branches) == 1 else None
-        taken = options.sections.get(before.name) if isinstance(before, OperatorNode) else None
-        self.never_negative = never_negative(self.program, taken, branches[0].steps)
+        self.never_negative = never_negative
+        """Results that are whole numbers and never negative; see `passing.never_negative`."""
         self.key_ids: PassedKeys | None = None
         """Ids of its keys by those of the operator before, which has others."""
         if self.above is not None and self.program.dictionary is not None:

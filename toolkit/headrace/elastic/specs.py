@@ -47,19 +47,21 @@ class ElasticSpec:
 
     def section(self, node: OperatorNode, branches: list[Branch], options: ElasticOptions) -> ElasticSection:
         """Make the part of a run that computes it."""
-        from headrace.elastic.passing import way_in
+        from headrace.elastic.passing import never_negative, upstream_of, way_in
 
         program = self.program(node, branches, options)
-        way = way_in(program, branches, options)
+        upstream = upstream_of(branches, options)
+        way = way_in(program, branches, upstream, options)
+        parts = node, branches, options, program, way, never_negative(program, upstream)
         if options.mode == "sn":
             from headrace.elastic.shared_nothing.section import SharedNothingSection
 
-            return SharedNothingSection(node, branches, options, program, way)
+            return SharedNothingSection(*parts)
         from headrace.elastic.routed import RoutedSection
         from headrace.elastic.section import ElasticSection
 
         kind = ElasticSection if way.why_shared else RoutedSection
-        made = kind(node, branches, options, program, way)
+        made = kind(*parts)
         options.sections[node.name] = made
         return made
 
