@@ -198,7 +198,7 @@ def reading(k, q, r, got, prepared, members, wanted, stays):
     assert got == wanted, f"instance {r} got {got}, wanted {wanted}"
 
 
-SMALL = {"BATCH": 2, "BUCKET_MASK": BUCKETS - 1, "LEAST_BOUND": 1}
+SMALL = {"BATCH_TUPLES": 2, "BUCKET_MASK": BUCKETS - 1, "LEAST_BOUND": 1}
 
 
 def sides(in_router=(), in_queues=()):

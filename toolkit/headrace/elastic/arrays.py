@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from headrace.elastic.words import BATCH, WORD_COUNT
+from headrace.elastic.words import BATCH_NS, WORD_COUNT
 from headrace.memory.bundle import by_reference
 from headrace.memory.cells import aligned, padded_cells
 from headrace.references import BUCKETS
@@ -60,7 +60,7 @@ def allocate(max_threads: int, sources: int = 1, planned: int = 0, batch_ns: int
         How long an instance may work on a batch.
     """
     common = worker_arrays(max_threads, WORD_COUNT)
-    common["words"][BATCH] = batch_ns
+    common["words"][BATCH_NS] = batch_ns
     configurations, ring = 1 + planned + SPARE_CONFIGURATIONS, CHANGES_KEPT + planned
     return InstanceArrays(
         **common,

@@ -60,7 +60,7 @@ from headrace.elastic.epochs import (
 )
 from headrace.elastic.words import (
     BARRIER,
-    BATCH,
+    BATCH_NS,
     BATCHES,
     CONFIG,
     EPOCH,
@@ -212,7 +212,7 @@ def run_instance(me, g, c, o, x, s, l, buffer):
     # Each kernel that is called counts the references to its arrays, by atomics.
     x, l = borrowed(x), borrowed(l)
     row = lane(g, me)
-    batch_ns = load_relaxed(c.words, BATCH)
+    batch_ns = load_relaxed(c.words, BATCH_NS)
     activation = 0
     position = 0
     planned = 0

@@ -41,7 +41,7 @@ TO_OWNERS, TO_ALL, BY_POSITION = range(3)
     WORD_COUNT,
 ) = range(18)
 
-BATCH = 1024
+BATCH_TUPLES = 1024
 """Tuples a router forwards at once, at most."""
 
 

@@ -43,7 +43,7 @@ from headrace.elastic.shared_nothing.queueing_kernel import (
 )
 from headrace.elastic.shared_nothing.router import (
     ARRIVAL,
-    BATCH,
+    BATCH_TUPLES,
     BY_POSITION,
     CONFIG,
     COPIES,
@@ -107,9 +107,9 @@ def forward(g, c, q, x, p, t, lane_row, start, count):
 def store_room(c, t):
     """Rows that fit the fullest private store of a member (I1)."""
     if t.words[RECIPIENTS] == BY_POSITION:
-        return BATCH
+        return BATCH_TUPLES
     member = c.member[t.words[CONFIG]]
-    room = BATCH
+    room = BATCH_TUPLES
     for r in range(member.size):
         if member[r] != 0:
             room = min(room, t.room[r] - t.rows[r])
@@ -143,7 +143,7 @@ def route(g, c, q, x, p, t):
     me = w[SOURCE]
     lane_row = lane(g, me)
     while not stopped(c):
-        start, count = peek(g, me, w[POSITION], BATCH)
+        start, count = peek(g, me, w[POSITION], BATCH_TUPLES)
         ends = (
             count > 0 and g.out_ref[lane_row, start] == HEARTBEAT and g.out_ts[lane_row, start] == END_OF_TIME
         )

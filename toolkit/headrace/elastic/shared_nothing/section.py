@@ -202,7 +202,7 @@ class SharedNothingSection(ElasticSection):
         needed = int(t.words[router.KEYS_NEEDED])
         for r in self._members(int(t.words[router.CONFIG])):
             store = self._private[r][source]
-            while t.room[r] - t.rows[r] < router.BATCH:
+            while t.room[r] - t.rows[r] < router.BATCH_TUPLES:
                 number = chunk_of(int(t.room[r]))
                 store.open(number, t.masked)
                 t.room[r] += CHUNK
