@@ -322,7 +322,7 @@ def check_not_left_out():
         assert left_out(function, LASTING) == 0, "what can fail is left out"
 
 
-NOTED = "    c.link_2[o] = left_out\n    c.known[me, 2 * slot] = stamp\n"
+NOTED = "    c.link_2[o] = left_out\n    c.known[me, KNOWN_WORDS * slot + KNOWN_STAMP] = stamp\n"
 IF_OVERWRITING = "    if c.sets[o] & 1 == 0:\n        return left_out\n" + NOTED
 OTHER_RESULTS, ANOTHER_TABLE = "AssertionError: other results", "AssertionError: table hot differs"
 NO_ERROR = "Failed: DID NOT RAISE"

@@ -108,7 +108,7 @@ INDEX = "headrace.transactions.index_kernel"
 PLACES = 3
 """In the explored case MASK, ROOM and USED come first, and keys begin to look at the place of their last bits."""
 WORDS = {
-    "MASK": 0, "ROOM": 1, "USED": 2, "PLACES": PLACES, "SLOT": 0, "KEY": 1, "PLACE": 2, "EMPTY": 0, "TAKEN": -1,
+    "MASK": 0, "ROOM": 1, "USED": 2, "PLACES": PLACES, "SLOT": 0, "KEY": 1, "PLACE_WORDS": 2, "EMPTY": 0, "TAKEN": -1,
     "ABSENT": ABSENT, "FULL": FULL, "home_of": lambda index, key: key & index[0],
 }  # fmt: skip
 

@@ -11,7 +11,7 @@ it gets no place in the chain of its row, which is shorter by so much.
 Where too few operations are left out the looking costs more than it spares: then the
 executor does without for some batches, and tries again.
 
-State       known[me]   (stamp, operation) by record: the last one of the slice
+State       known[me]   KNOWN_STAMP and KNOWN_OPERATION by record: the last one of the slice
             sets[o]     its record, and in bit 0 whether it overwrites it, or what it adds is in `added`
             link[o]     LEFT_OUT, where operation o is
             link_2[o]   the operation that it has left out, or -1
@@ -34,7 +34,14 @@ Checked     tests/headrace/transactions/test_combining.py
 """
 
 from headrace.kernel import kernel
-from headrace.transactions.key_sets_kernel import FIRST_OPERATION, SET_AT, SET_STAMP
+from headrace.transactions.key_sets_kernel import (
+    FIRST_OPERATION,
+    KNOWN_OPERATION,
+    KNOWN_STAMP,
+    KNOWN_WORDS,
+    SET_AT,
+    SET_STAMP,
+)
 from headrace.transactions.words import COMBINED, COMBINING, LEFT_BEFORE, MOST_SITES, REST
 
 LEFT_OUT = -1
@@ -63,22 +70,24 @@ def begin_combining(c, me, is_worth_it):
 def combine(c, me, o):
     """Operation `o` of a complete event is looked at. The one that it makes needless, which is left out; none: -1."""
     stamp = c.filling[me, COMBINING]
-    mask = c.known.shape[1] // 2 - 1
+    mask = c.known.shape[1] // KNOWN_WORDS - 1
     record = c.sets[o] >> 1
     slot = record & mask
-    while c.known[me, 2 * slot] == stamp and c.sets[c.known[me, 2 * slot + 1]] >> 1 != record:
+    while c.known[me, KNOWN_WORDS * slot + KNOWN_STAMP] == stamp:
+        if c.sets[c.known[me, KNOWN_WORDS * slot + KNOWN_OPERATION]] >> 1 == record:
+            break
         slot = (slot + 1) & mask
     left_out = -1
-    if c.known[me, 2 * slot] == stamp:
-        before = c.known[me, 2 * slot + 1]
+    if c.known[me, KNOWN_WORDS * slot + KNOWN_STAMP] == stamp:
+        before = c.known[me, KNOWN_WORDS * slot + KNOWN_OPERATION]
         both = c.sets[before] & c.sets[o] & 1
         if both != 0 and (c.link[before] ^ c.link[o]) & MOST_SITES - 1 == 0:  # I1
             c.link[before] = LEFT_OUT
             c.filling[me, COMBINED] += 1
             left_out = before
     c.link_2[o] = left_out
-    c.known[me, 2 * slot] = stamp
-    c.known[me, 2 * slot + 1] = o
+    c.known[me, KNOWN_WORDS * slot + KNOWN_STAMP] = stamp
+    c.known[me, KNOWN_WORDS * slot + KNOWN_OPERATION] = o
     return left_out
 
 

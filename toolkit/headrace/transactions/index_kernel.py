@@ -51,9 +51,10 @@ from headrace.memory.atomics import (
 from headrace.memory.cells import reserved
 from headrace.memory.seeded import SEED_WORDS, draw_seed, seed_at, seeded
 
-MASK, ROOM, SEED, USED = 0, 1, 4, CELL
-PLACES = 2 * CELL
-SLOT, KEY, PLACE = range(3)
+MASK, ROOM, SEED = range(3)
+USED, PLACES = CELL, 2 * CELL
+SLOT, KEY, PLACE_WORDS = range(3)
+"""Words of a place, and how many it has."""
 
 EMPTY, TAKEN = 0, -1
 ABSENT, FULL = -1, -2
@@ -64,7 +65,7 @@ def allocate_index(room: int) -> np.ndarray:
     places = 2
     while places < 2 * room:
         places *= 2
-    index = reserved(PLACES + PLACE * places, np.int64)
+    index = reserved(PLACES + PLACE_WORDS * places, np.int64)
     index[MASK], index[ROOM] = places - 1, room
     index[SEED : SEED + SEED_WORDS] = np.array(draw_seed(), np.uint64).view(np.int64)
     return index
@@ -94,7 +95,7 @@ def find_hashed(index, key):
     """The slot of a key, or ABSENT."""
     number = home_of(index, key)
     while True:
-        place = PLACES + PLACE * number
+        place = PLACES + PLACE_WORDS * number
         slot = load_acquire(index, place + SLOT)  # R1
         if slot == EMPTY or slot == TAKEN:
             return np.int64(ABSENT)
@@ -108,7 +109,7 @@ def insert_hashed(index, keys, key):
     """The slot of a key, which is put in if it is not there; FULL if there is none left for it."""
     number = home_of(index, key)
     while True:
-        place = PLACES + PLACE * number
+        place = PLACES + PLACE_WORDS * number
         slot = load_acquire(index, place + SLOT)  # R1
         if slot == EMPTY:
             if compare_exchange(index, place + SLOT, EMPTY, TAKEN):  # N1

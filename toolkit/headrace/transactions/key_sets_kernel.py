@@ -6,7 +6,7 @@ batch, so a batch of one event has all of it.
 
 State       filling[me]: where the set at work began, its end so far, the region's
             end, whether it was full, the number of the set (a stamp), the batch's
-            first operation of this executor; known[me]: (stamp, operation) by
+            first operation of this executor; known[me]: KNOWN_STAMP and KNOWN_OPERATION by
             record, for sets that are too large to be searched
 Invariants  I1  operations of an event are contiguous, those of a slice too, in the
                 order of events: an operation's number rises with its event's
@@ -19,6 +19,9 @@ from headrace.transactions.words import COUNT, NOTED
 
 # Columns of `filling`.
 SET_BEGIN, SET_AT, SET_END, SET_FULL, SET_STAMP, FIRST_OPERATION = range(6)
+
+KNOWN_STAMP, KNOWN_OPERATION, KNOWN_WORDS = range(3)
+"""Words of a record in `known`, and how many it has."""
 
 SEARCHED = 16
 """A set of so many records is searched, a larger one hashed."""
@@ -60,15 +63,15 @@ def find_noted(c, me, record, at):
 @kernel
 def _find_hashed(c, me, record, at):
     stamp = c.filling[me, SET_STAMP]
-    mask = c.known.shape[1] // 2 - 1
+    mask = c.known.shape[1] // KNOWN_WORDS - 1
     slot = record & mask
-    while c.known[me, 2 * slot] == stamp:
-        o = c.known[me, 2 * slot + 1]
+    while c.known[me, KNOWN_WORDS * slot + KNOWN_STAMP] == stamp:
+        o = c.known[me, KNOWN_WORDS * slot + KNOWN_OPERATION]
         if c.sets[o] >> 1 == record and o != at:
             return o
         slot = (slot + 1) & mask
-    c.known[me, 2 * slot] = stamp
-    c.known[me, 2 * slot + 1] = at
+    c.known[me, KNOWN_WORDS * slot + KNOWN_STAMP] = stamp
+    c.known[me, KNOWN_WORDS * slot + KNOWN_OPERATION] = at
     return -1
 
 
