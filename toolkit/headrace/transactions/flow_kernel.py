@@ -73,7 +73,7 @@ COUNTED = 20
 """Bits of a record's number of operations, beside the batch."""
 
 # Words of a record in `tails`. A batch is known by the events before it, + 1.
-BATCH, LAST_WRITE, FIRST_OF_GROUP, LAST_OF_GROUP = range(4)
+LAST_BATCH, LAST_WRITE, FIRST_OF_GROUP, LAST_OF_GROUP = range(4)
 
 
 @kernel
@@ -141,13 +141,13 @@ def link_operation(me, c, o, batch):
     word = c.sets[o]
     i = c.event_of[o]
     t = (word >> 1) * RECORD_WORDS
-    if c.tails[t + BATCH] >> COUNTED != batch:
-        c.tails[t + BATCH] = batch << COUNTED
+    if c.tails[t + LAST_BATCH] >> COUNTED != batch:
+        c.tails[t + LAST_BATCH] = batch << COUNTED
         c.tails[t + LAST_WRITE] = NOBODY
         c.tails[t + FIRST_OF_GROUP] = NOBODY
-    n = (c.tails[t + BATCH] & ((1 << COUNTED) - 1)) + 1
+    n = (c.tails[t + LAST_BATCH] & ((1 << COUNTED) - 1)) + 1
     if n < 1 << COUNTED:
-        c.tails[t + BATCH] += 1
+        c.tails[t + LAST_BATCH] += 1
         note_length(me, c, n)
     c.link[o] = NOBODY
     c.link_2[o] = NOBODY
