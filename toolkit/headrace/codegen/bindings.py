@@ -266,7 +266,7 @@ class Opened:
     Attributes
     ----------
     role : str
-        What its fields are: a key of the plan's objects. If it begins with "state", they can be written.
+        What its fields are: a key of the host's objects. If it begins with "state", they can be written.
     text : str
         Statements that find the row; ``{key}`` stands for the key.
     key : str
@@ -279,8 +279,8 @@ class Opened:
 
 
 @dataclass(frozen=True)
-class Plan:
-    """Everything about the surrounding kernel that the rewriting needs."""
+class HostKernel:
+    """Everything about the kernel around a user function that its rewriting needs."""
 
     name: str
     objects: Mapping[str, Mapping[str, Binding]]
@@ -311,7 +311,7 @@ class Plan:
     only_used: bool = False
     """Parameters that the function has no use for are left out."""
 
-    def words(self) -> set[str]:
+    def taken_names(self) -> set[str]:
         """Names that locals must not take."""
         texts = [*self.parameters, self.emit, self.poll or "", "np math random", self.name]
         for bindings in self.objects.values():
@@ -334,7 +334,7 @@ class Plan:
 class Written:
     """The functions written so far, helpers before those that call them."""
 
-    plan: Plan
+    host: HostKernel
     parameters: tuple[str, ...] = ()
     """Of the user's function as it is written."""
     chunks: list[str] = field(default_factory=list)

@@ -41,11 +41,11 @@ from headrace.codegen.bindings import (
     Binding,
     ContainerBinding,
     FieldBinding,
+    HostKernel,
     ListBinding,
     Membership,
     Memory,
     Opened,
-    Plan,
     Texts,
     Unreadable,
 )
@@ -181,7 +181,7 @@ def specialise(
         }
     if emits is not None and not isinstance(emits, Mapping):
         emits = dict.fromkeys(emits)
-    plan = Plan(
+    host = HostKernel(
         name=name,
         objects=objects,
         values=values,
@@ -203,7 +203,7 @@ def specialise(
         ends=tuple(ends),
         only_used=only_used,
     )
-    written = rewrite(captured, tuple(arguments), plan)
+    written = rewrite(captured, tuple(arguments), host)
     imports = ["import math", "import numpy as np"]
     if any(call.startswith("random") for call in written.impure):
         imports.append("import random")

@@ -21,7 +21,14 @@ import ast
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from headrace.codegen.bindings import Binding, ContainerBinding, FieldBinding, ListBinding, Plan, Unreadable
+from headrace.codegen.bindings import (
+    Binding,
+    ContainerBinding,
+    FieldBinding,
+    HostKernel,
+    ListBinding,
+    Unreadable,
+)
 from headrace.codegen.capture import CapturedFunction
 from headrace.codegen.kinds import Array, ListOf, MapOf, Record, SetOf, scalar
 from headrace.codegen.reducers import UNDECIDED
@@ -69,7 +76,7 @@ class Inference:
     captured : CapturedFunction
     roles : mapping of str to str
         Parameter -> what it is.
-    plan : Plan
+    host : HostKernel
     given : mapping
         Parameters that stay parameters -> static kind of what they are given.
     returned : dict
@@ -80,11 +87,11 @@ class Inference:
         self,
         captured: CapturedFunction,
         roles: Mapping[str, str],
-        plan: Plan,
+        host: HostKernel,
         given: Mapping[str, Static],
         returned: dict[tuple, Static],
     ):
-        self._captured, self._roles, self._plan, self._known = captured, dict(roles), plan, returned
+        self._captured, self._roles, self._host, self._known = captured, dict(roles), host, returned
         self.names: dict[str, Static] = dict(given)
         binding = [node for node in ast.walk(captured.node) if isinstance(node, ast.Assign | ast.AnnAssign | ast.For)]
         self._stored = self._loops_over_tuples(ast.walk(captured.node))
@@ -143,8 +150,8 @@ class Inference:
         if not (isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name)):
             return None
         role = self._roles.get(node.value.id)
-        if role in self._plan.objects:
-            return self._plan.objects[role].get(node.attr)
+        if role in self._host.objects:
+            return self._host.objects[role].get(node.attr)
         stored = getattr(self, "_stored", {}).get(node.value.id)
         return None if stored is None else stored.fields.get(node.attr)
 
@@ -195,7 +202,7 @@ class Inference:
     def _of_Name(self, node: ast.Name) -> Static:
         role = self._roles.get(node.id)
         if role is not None:
-            return self._plan.kinds.get(role, "number")
+            return self._host.kinds.get(role, "number")
         if node.id in self.names:
             return self.names[node.id]
         constant = self._captured.constants.get(node.id)
@@ -292,7 +299,7 @@ class Inference:
         return self._known[key]
 
     def _find_returned(self, helper: CapturedFunction, roles: Mapping[str, str], given: Mapping[str, Static]) -> Static:
-        inner = Inference(helper, roles, self._plan, given, self._known)
+        inner = Inference(helper, roles, self._host, given, self._known)
         returns = [n.value for n in ast.walk(helper.node) if isinstance(n, ast.Return) and n.value is not None]
         kinds = {inner.of(value) for value in returns} - {None}
         if len(kinds) > 1:
@@ -314,7 +321,7 @@ class Inference:
         found = {}
         for name, value in given.items():
             role = self._roles.get(value.id) if isinstance(value, ast.Name) else None
-            if role is not None and (role in self._plan.objects or role == "emit"):
+            if role is not None and (role in self._host.objects or role == "emit"):
                 found[name] = role
         return found
 

@@ -62,7 +62,7 @@ class Assignment(Calls):
     def _handed_over(self, value: ast.expr, target: Place) -> Place | None:
         """The container of a state that ends with the call, given as it is; None if it is something else, or used again."""
         source = self._place(value) if isinstance(value, ast.Attribute) else None
-        if source is None or source.role not in self.plan.ends or source.kind != target.kind or isinstance(source.kind, Array):
+        if source is None or source.role not in self.host.ends or source.kind != target.kind or isinstance(source.kind, Array):
             return None
         if id(value) not in self.given_away:
             if isinstance(source.kind, ListOf):

@@ -66,11 +66,11 @@ class Calls(Expressions):
         if name in ("min", "max") and len(node.args) > 1 and self.inference.of(node) == "string":
             for argument in node.args:
                 self._expect("string", argument, ast.unparse(node))
-            assert self.plan.texts is not None
+            assert self.host.texts is not None
             text = ast.unparse(self.visit(node.args[0]))
             for argument in node.args[1:]:
                 call = "lesser" if name == "min" else "greater"
-                text = self._kept(call, self.plan.texts.order, text, ast.unparse(self.visit(argument)))
+                text = self._kept(call, self.host.texts.order, text, ast.unparse(self.visit(argument)))
             return self._text(text, node)
         if name not in _PLAIN_CALLS and not self._is_message:
             for argument in [*node.args, *(keyword.value for keyword in node.keywords)]:
@@ -112,7 +112,7 @@ class Calls(Expressions):
         if name == "sum":
             if static_of(kind) == "string":
                 raise self._error(f"{ast.unparse(node)}: strings cannot be put together here; {TEXT_WORK}", node)
-            call = "float_sum" if is_float(kind) else "exact_sum" if self.plan.debug else "sum"
+            call = "float_sum" if is_float(kind) else "exact_sum" if self.host.debug else "sum"
             return self._text(self._kept(call, span), node)
         word = self._kept("extreme", span, 1 if name == "max" else -1, self._order(kind))
         return self._text(self._value(kind, word), node)

@@ -37,21 +37,21 @@ class Expressions(Places):
     def _length(self, node: ast.expr, whole: ast.AST) -> str:
         static = self.inference.of(node)
         if static == "string":
-            assert self.plan.texts is not None
-            return f"{self.plan.texts.points}[{ast.unparse(self.visit(node))}]"
+            assert self.host.texts is not None
+            return f"{self.host.texts.points}[{ast.unparse(self.visit(node))}]"
         if isinstance(static, Array):
             return str(static.size)
         place = self._need(node)
         return self._kept("count", place.heads, place.at)
 
     def visit_Constant(self, node: ast.Constant) -> ast.expr:
-        if isinstance(node.value, str) and self.plan.texts is not None and not self._is_message:
-            number = self.plan.texts.number_of(node.value)
-            return self._text(self.plan.texts.literal.replace("{number}", str(number)), node)
+        if isinstance(node.value, str) and self.host.texts is not None and not self._is_message:
+            number = self.host.texts.number_of(node.value)
+            return self._text(self.host.texts.literal.replace("{number}", str(number)), node)
         return node
 
     def visit_JoinedStr(self, node: ast.JoinedStr) -> ast.expr:
-        if self.plan.texts is None or self._is_message:
+        if self.host.texts is None or self._is_message:
             for part in node.values:
                 if isinstance(part, ast.FormattedValue) and (part.format_spec is not None or part.conversion != -1):
                     advice = "leave what follows : or ! out"
@@ -244,9 +244,9 @@ class Expressions(Places):
             if isinstance(statics[0], tuple) and not isinstance(op, ast.Eq | ast.NotEq):
                 raise self._error(f"{ast.unparse(node)}: compare the parts of a tuple with strings one by one", node)
             return ast.copy_location(ast.Compare(self.visit(left), [op], [self.visit(right)]), node)
-        assert self.plan.texts is not None
+        assert self.host.texts is not None
         a, b = (ast.unparse(self.visit(side)) for side in (left, right))
-        text = self._kept(_COMPARED[type(op)], self.plan.texts.order, a, b)
+        text = self._kept(_COMPARED[type(op)], self.host.texts.order, a, b)
         return self._text(f"not {text}" if isinstance(op, _NEGATED) else text, node)
 
     def _is_among(self, left: ast.expr, asked: Membership, node: ast.Compare) -> ast.expr:
@@ -264,7 +264,7 @@ class Expressions(Places):
         return self._text(text.replace("{key}", ast.unparse(self.visit(key[0]))), node)
 
     def _is_in(self, left: ast.expr, right: ast.expr, node: ast.Compare) -> ast.expr:
-        asked = self.plan.asked.get(self.roles.get(right.id, "")) if isinstance(right, ast.Name) else None
+        asked = self.host.asked.get(self.roles.get(right.id, "")) if isinstance(right, ast.Name) else None
         if asked is not None:
             return self._is_among(left, asked, node)
         if self.inference.of(right) == "string":

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from headrace.codegen.bindings import ContainerBinding, Memory, Plan, Written
+from headrace.codegen.bindings import ContainerBinding, HostKernel, Memory, Written
 from headrace.codegen.capture import CapturedFunction
 from headrace.codegen.inference import NUMBERS, TEXT_WORK, TEXTS, Inference, is_container, said, static_of
 from headrace.codegen.kinds import Array, ListOf, MapOf, Record, SetOf, scalar, width_of
@@ -47,7 +47,7 @@ class Places(ast.NodeTransformer):
     """What the rest of rewriting strings and containers is built on; see `headrace.codegen.rewriting`."""
 
     captured: CapturedFunction
-    plan: Plan
+    host: HostKernel
     written: Written
     inference: Inference
     names: dict[str, str]
@@ -95,8 +95,8 @@ class Places(ast.NodeTransformer):
 
     @property
     def _memory(self) -> Memory:
-        assert self.plan.memory is not None
-        return self.plan.memory
+        assert self.host.memory is not None
+        return self.host.memory
 
     def _own(self, place: Place) -> str:
         """Arguments of what takes or gives blocks."""
@@ -109,8 +109,8 @@ class Places(ast.NodeTransformer):
     def _order(self, kind: str) -> str:
         """Arguments of what orders values of a kind."""
         if seen_as(kind) == "string":
-            assert self.plan.texts is not None
-            return f"{ORDER_TEXT}, {self.plan.texts.order}"
+            assert self.host.texts is not None
+            return f"{ORDER_TEXT}, {self.host.texts.order}"
         arena = self._memory.arena
         return f"{ORDER_FLOAT if is_float(kind) else ORDER_INT}, {arena}, {arena}, {arena}"
 
@@ -133,7 +133,7 @@ class Places(ast.NodeTransformer):
         for part in parts:
             static = self.inference.of(part)
             if static == "string":
-                able = "can be compared, kept and emitted here" if self.plan.texts else "cannot be used here"
+                able = "can be compared, kept and emitted here" if self.host.texts else "cannot be used here"
                 raise self._error(
                     f"{ast.unparse(node)}: {ast.unparse(part)} is a string, which {able}; for other text work, {TEXT_WORK}",
                     node,
@@ -171,7 +171,7 @@ class Places(ast.NodeTransformer):
             return self.places.get(node.id)
         role = self._object_of(node)
         if role is not None and isinstance(node, ast.Attribute):
-            binding = self.plan.objects[role].get(node.attr) if role in self.plan.objects else None
+            binding = self.host.objects[role].get(node.attr) if role in self.host.objects else None
             if not isinstance(binding, ContainerBinding):
                 return None
             self.written.reads.setdefault(role, set()).add(node.attr)

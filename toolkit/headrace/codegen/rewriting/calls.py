@@ -111,10 +111,10 @@ class Calls(Fields):
         roles = {}
         for parameter, argument in given.items():
             role = self.roles.get(argument.id) if isinstance(argument, ast.Name) else None
-            if role is not None and role in self.objects and role not in self.plan.objects:
+            if role is not None and role in self.objects and role not in self.host.objects:
                 text = ast.unparse(argument)
                 raise self._error(f"{text!r} is a stored tuple: give {helper.name} its values, as in {text}.ts", node)
-            if role is not None and (role in self.plan.objects or role == "emit"):
+            if role is not None and (role in self.host.objects or role == "emit"):
                 roles[parameter] = role
         kinds = self.inference.given_to(helper, node)
         for parameter, kind in kinds.items():
@@ -135,7 +135,7 @@ class Calls(Fields):
         key = (*key, tuple(kinds.items()), tuple(places.items()), numbers)
         if key not in self.written.helpers:
             plain = re.sub(r"\W", "", helper.name) or "helper"
-            name = f"{self.plan.name}_{plain}"
+            name = f"{self.host.name}_{plain}"
             while name in self.written.markers:
                 name += "_"
             # It is rewritten in place, and another function may call it as well.
@@ -170,13 +170,13 @@ class Calls(Fields):
 
     def _emit(self, node: ast.expr) -> list[ast.stmt]:
         assert isinstance(node, ast.Call)
-        fields = self.plan.emits
+        fields = self.host.emits
         name = ast.unparse(node.func)
         if fields is None:
             raise self._error(f"{name} is not available here", node)
         if any(isinstance(a, ast.Starred) for a in node.args) or any(k.arg is None for k in node.keywords):
             raise self._error(f"{name}(*...) or {name}(**...): give each output field by name", node)
-        in_place = [field_ for field_ in fields if field_ not in self.plan.left_out]
+        in_place = [field_ for field_ in fields if field_ not in self.host.left_out]
         names = ", ".join(in_place)
         if len(node.args) > len(in_place):
             raise self._error(f"{name} gives {len(node.args)} values: the output fields are {names}", node)
@@ -184,7 +184,7 @@ class Calls(Fields):
         for keyword in node.keywords:
             if keyword.arg not in fields:
                 known = instead(keyword.arg, fields, "the output fields", "{}")
-                hint = self.plan.hints.get(keyword.arg, f"there is no such output field; {known}")
+                hint = self.host.hints.get(keyword.arg, f"there is no such output field; {known}")
                 raise self._error(f"{name}({keyword.arg}=...): {hint}", keyword.value)
             if keyword.arg in given:
                 raise self._error(f"{name}({keyword.arg}=...): the field is given twice", keyword.value)
@@ -192,7 +192,7 @@ class Calls(Fields):
         missing = [field_ for field_ in in_place if field_ not in given]
         if missing:
             absent = ", ".join(missing)
-            hint = "".join(f"; {self.plan.hints[field_]}" for field_ in missing if field_ in self.plan.hints)
+            hint = "".join(f"; {self.host.hints[field_]}" for field_ in missing if field_ in self.host.hints)
             raise self._error(f"{name}(...): {absent} is missing; the output fields are {names}{hint}", node)
         self.written.writes.setdefault("emit", set()).update(given)
         statements: list[ast.stmt] = []
@@ -207,7 +207,7 @@ class Calls(Fields):
                     value = self._checked(kind, value)
             values[field_] = self._temporary("emit")
             statements.append(ast.Assign([ast.Name(values[field_], ast.Store())], value))
-        in_order = [values[field_] if field_ in given else self.plan.left_out[field_] for field_ in fields]
-        values |= {field_: self.plan.left_out[field_] for field_ in fields if field_ not in given}
-        text = self.plan.emit.format(*in_order, **(values | {"values": ", ".join(in_order)}))
+        in_order = [values[field_] if field_ in given else self.host.left_out[field_] for field_ in fields]
+        values |= {field_: self.host.left_out[field_] for field_ in fields if field_ not in given}
+        text = self.host.emit.format(*in_order, **(values | {"values": ", ".join(in_order)}))
         return [*placed_at(statements, node), *from_text(text, node)]

@@ -41,7 +41,7 @@ class Fields(Numbers):
 
     def _called(self, role: str) -> str:
         """A role in messages."""
-        return role if role in self.plan.objects else "a stored tuple"
+        return role if role in self.host.objects else "a stored tuple"
 
     def _binding(self, node: ast.Attribute, role: str) -> FieldBinding:
         fields = self.objects[role]
@@ -94,7 +94,7 @@ class Fields(Numbers):
                 raise self._error(f"{name!r} can only be used as {name}.field: it has {names}", node)
             if role == "emit":
                 raise self._error(f"{name!r} can only be called, as a statement of its own", node)
-            value = self.plan.values[role]
+            value = self.host.values[role]
             if isinstance(value, Unreadable):
                 raise self._error(f"{name}: {value.reason}", node)
             return self._text(value, node)

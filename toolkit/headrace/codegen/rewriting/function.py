@@ -15,7 +15,7 @@ import re
 from collections import Counter
 
 from headrace.codegen.assigned import check_assigned, stored_inside
-from headrace.codegen.bindings import ContainerBinding, Plan, Written
+from headrace.codegen.bindings import ContainerBinding, HostKernel, Written
 from headrace.codegen.capture import CapturedFunction, write_texts
 from headrace.codegen.containers.places import Place
 from headrace.codegen.held import Key, check_held
@@ -30,23 +30,23 @@ _OURS = re.compile(r"(checked|kept)_|(emit|store|node|at|turn|begin|begun|handed
 """Names that a local must not have."""
 
 
-def rewrite(captured: CapturedFunction, roles: tuple[str, ...], plan: Plan) -> Written:
+def rewrite(captured: CapturedFunction, roles: tuple[str, ...], host: HostKernel) -> Written:
     """Rewrite a function and its helpers.
 
     Parameters
     ----------
     captured : CapturedFunction
     roles : tuple of str
-        What its parameters are, by position: keys of the plan's objects and
+        What its parameters are, by position: keys of the host's objects and
         values, or "emit".
-    plan : Plan
+    host : HostKernel
 
     Raises
     ------
     FunctionError
         With the line of what cannot be compiled.
     """
-    written = Written(plan)
+    written = Written(host)
     # A parameter with a default is a constant; emit may be left out by a function that does not emit.
     given = [name for name in captured.parameters if name not in captured.defaults]
     needed = len(roles) - (roles[-1:] == ("emit",))
@@ -54,8 +54,8 @@ def rewrite(captured: CapturedFunction, roles: tuple[str, ...], plan: Plan) -> W
         raise captured.error(f"takes {len(given)} parameters: it is called with ({', '.join(roles)})")
     check_assigned(captured)
     bound = dict(zip(given, roles, strict=False))
-    bound |= {name: row.role for name, row in plan.rows.items()} | dict(plan.named)
-    function = _Function(captured, bound, (), plan.name, plan.returns, written, {}, {})
+    bound |= {name: row.role for name, row in host.rows.items()} | dict(host.named)
+    function = _Function(captured, bound, (), host.name, host.returns, written, {}, {})
     function.write()
     written.parameters = function.passes
     return written
@@ -71,18 +71,18 @@ class _Function(Statements):
         self.name: str = name
         self.returns = returns
         self.written: Written = written
-        self.plan: Plan = written.plan
-        self.objects = dict(written.plan.objects)
+        self.host: HostKernel = written.host
+        self.objects = dict(written.host.objects)
         self.temporaries = Counter()
         self.walks = 0
         self.places: dict[str, Place] = dict(places)
         self.given_places = frozenset(places)
         has_value = {*own, *roles, *places, *stored_inside(captured.node)}
         write_texts(captured.node, {name: value for name, value in captured.defaults.items() if name not in has_value})
-        self.inference = Inference(captured, roles, self.plan, given, written.returned)
+        self.inference = Inference(captured, roles, self.host, given, written.returned)
         # A helper does not see what its caller does with a state afterwards.
-        is_helper = self.name != self.plan.name
-        self.given_away = {} if is_helper else given_away(captured.node.body, roles, self.plan.ends)
+        is_helper = self.name != self.host.name
+        self.given_away = {} if is_helper else given_away(captured.node.body, roles, self.host.ends)
         nodes = list(ast.walk(captured.node))
         loops = [node for node in nodes if isinstance(node, ast.For | ast.comprehension)]
         self.loop_variables = {
@@ -93,8 +93,8 @@ class _Function(Statements):
         # Before templates put their own, which are within bounds.
         self.has_indices = any(isinstance(node, ast.Subscript) for node in nodes)
         names = [node for node in nodes if isinstance(node, ast.Name)]
-        stored = {name.id for name in names if isinstance(name.ctx, ast.Store)} - set(self.plan.rows)
-        taken = self.plan.words() | set(captured.constants)
+        stored = {name.id for name in names if isinstance(name.ctx, ast.Store)} - set(self.host.rows)
+        taken = self.host.taken_names() | set(captured.constants)
         self.names: dict[str, str] = {}
         for local in sorted(stored | set(own)):
             free = local
@@ -102,18 +102,18 @@ class _Function(Statements):
                 free += "_"
             taken.add(free)
             self.names[local] = free
-        self.passes = self.plan.parameters if self._needs_arrays(nodes) else ()
+        self.passes = self.host.parameters if self._needs_arrays(nodes) else ()
 
     def _needs_arrays(self, nodes: list[ast.AST]) -> bool:
         """Whether this function works on more than its own parameters."""
-        if self.name == self.plan.name or self.roles or self.captured.helpers or self.places:
+        if self.name == self.host.name or self.roles or self.captured.helpers or self.places:
             return True
         if any(kind != "number" for kind in self.inference.names.values()) or any(
             isinstance(node, ast.Constant) and isinstance(node.value, str) for node in nodes
         ):
-            return self.plan.texts is not None
+            return self.host.texts is not None
         loops = any(isinstance(node, ast.While | ast.For) for node in nodes)
-        return loops and self.plan.poll is not None
+        return loops and self.host.poll is not None
 
     # -- writing
 
@@ -133,7 +133,7 @@ class _Function(Statements):
         check_held(self.captured, self._field_of, given, lists, self.roles)
 
     def write(self) -> None:
-        if self.plan.memory is not None:
+        if self.host.memory is not None:
             self._check_held()
         body = self._block(self.captured.node.body)
         if self.returns not in (None, "helper") and not always_returns(body):
@@ -141,8 +141,8 @@ class _Function(Statements):
         # A value would have to be invented, so a function with one raises instead.
         valued = any(isinstance(n, ast.Return) and n.value is not None for n in ast.walk(self.captured.node))
         leave = "raise RuntimeError('stopped')" if valued and self.returns is not None else "return"
-        self.written.turns[self.name] = add_polls(body, self.plan.poll, leave, self.written.turns)
-        if self.name != self.plan.name or self.plan.only_used:
+        self.written.turns[self.name] = add_polls(body, self.host.poll, leave, self.written.turns)
+        if self.name != self.host.name or self.host.only_used:
             # What is not used is not passed: Numba knows no calls of more than 30 arguments, and each takes time to compile.
             used = {node.id for statement in body for node in ast.walk(statement) if isinstance(node, ast.Name)}
             self.passes = tuple(name for name in self.passes if name in used)
@@ -156,7 +156,7 @@ class _Function(Statements):
                 body.insert(0, ast.Assign([ast.Name(self.names[parameter], ast.Store())], value))
         definition.body = body or [ast.Pass()]
         first = definition.body[0]
-        if self.name == self.plan.name and isinstance(first, ast.Return) and first.value is not None:
+        if self.name == self.host.name and isinstance(first, ast.Return) and first.value is not None:
             self.written.expression = ast.unparse(first.value)
         self._append(definition)
 
@@ -168,10 +168,10 @@ class _Function(Statements):
         for new, old in zip(statements_of(again), statements_of([definition]), strict=True):
             origin[new.lineno] = old.lineno
         written = self.written
-        decorator = self.plan.decorator
+        decorator = self.host.decorator
         if decorator.startswith("compiled_user") and self.has_indices:
             decorator = "compiled_user_bounded"
-        elif decorator == "compiled_user_within" and self.name != self.plan.name:
+        elif decorator == "compiled_user_within" and self.name != self.host.name:
             decorator = "compiled_user"  # a helper may have several callers
         lines = [f"@{decorator}"] if decorator else []
         written.lines += [None] * len(lines)

@@ -50,7 +50,7 @@ class Numbers(KeptValues):
     @property
     def _operations(self) -> dict[type[ast.operator], Callable]:
         """Operation -> what checks it."""
-        return _EXACT_OPERATIONS if self.plan.debug else _OPERATIONS
+        return _EXACT_OPERATIONS if self.host.debug else _OPERATIONS
 
     def _number_call(self, function: Callable, arguments: list[ast.expr], node: ast.AST) -> ast.expr:
         """Call what `python_numbers` has in place of an operation."""
@@ -99,7 +99,7 @@ class Numbers(KeptValues):
         self._refuse_operation(node, [node.left, node.right])
         right = self._constant(node.right)
         function = self._operations.get(type(node.op))
-        if not self.plan.debug and right is not None:
+        if not self.host.debug and right is not None:
             # By a constant nothing can go wrong, or what can is in the documentation of `operator`.
             if isinstance(node.op, ast.LShift | ast.RShift) and 0 <= right < 64:
                 function = None
@@ -117,7 +117,7 @@ class Numbers(KeptValues):
         if isinstance(node.op, ast.Not):
             return self._condition(node)
         self._refuse_operation(node, [node.operand])
-        exact, is_narrow = self.plan.debug, may_be_narrow(node.operand)
+        exact, is_narrow = self.host.debug, may_be_narrow(node.operand)
         self.generic_visit(node)
         if isinstance(node.op, ast.USub) and (exact or is_narrow):
             negative = signs.checked_exact_negative if exact else signs.checked_negative
@@ -138,7 +138,7 @@ class Numbers(KeptValues):
         if node.keywords or any(isinstance(a, ast.Starred) for a in node.args):
             return None
         if len(node.args) == 1 and name == "abs":
-            exact = self.plan.debug
+            exact = self.host.debug
             if not exact and not is_narrow:
                 return None
             function = signs.checked_exact_magnitude if exact else signs.checked_magnitude
@@ -146,7 +146,7 @@ class Numbers(KeptValues):
             function = conversions.CONVERSIONS.get(name) or math_functions.MATH.get(name)
         elif len(node.args) == 2:
             function = pairs.PAIRS.get(name)
-            if function is powers.checked_power and self.plan.debug:
+            if function is powers.checked_power and self.host.debug:
                 function = powers.checked_exact_power
         else:
             function = None

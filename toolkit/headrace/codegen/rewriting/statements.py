@@ -59,7 +59,7 @@ class Statements(Calls):
         if nothing:
             raise self._error("returns nothing here: a value is needed", node)
         assert node.value is not None
-        is_truth = self.returns == "truth" and self.plan.texts is not None
+        is_truth = self.returns == "truth" and self.host.texts is not None
         if self.returns == "string":
             self._expect("string", node.value, "what is returned")
         elif not is_truth:
@@ -71,8 +71,8 @@ class Statements(Calls):
 
     def visit_Assign(self, node: ast.Assign):
         first = node.targets[0]
-        if isinstance(first, ast.Name) and first.id in self.plan.rows:
-            return self._open(self.plan.rows[first.id], first, node)
+        if isinstance(first, ast.Name) and first.id in self.host.rows:
+            return self._open(self.host.rows[first.id], first, node)
         for target in node.targets:
             stored = self._list_of(target)
             if stored is not None:
