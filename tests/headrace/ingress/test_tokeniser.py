@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headrace.errors import SchemaError
-from headrace.ingress import words
+from headrace.ingress import tokeniser
 
 SPACES = [chr(c) for c in range(sys.maxunicode + 1) if not 0xD800 <= c < 0xE000 and chr(c).isspace()]
 # Characters whose UTF-8 shares bytes with white space.
@@ -33,14 +33,14 @@ def hashtags_of(text):
 @given(st.lists(texts, max_size=8), st.sampled_from([pa.string(), pa.large_string(), pa.string_view()]))
 def test_oracle_split(batch, kind):
     array = pa.array(batch, kind)
-    assert words.words(array).to_pylist() == [text.split() for text in batch]
-    assert words.hashtags(array).to_pylist() == [hashtags_of(text) for text in batch]
+    assert tokeniser.words(array).to_pylist() == [text.split() for text in batch]
+    assert tokeniser.hashtags(array).to_pylist() == [hashtags_of(text) for text in batch]
 
 
 def test_example_every_code_point_between_two_letters():
     points = [chr(c) for c in range(sys.maxunicode + 1) if not 0xD800 <= c < 0xE000]
     batch = [f"a{''.join(points[i : i + 1])}b" for i in range(len(points))]
-    found = words.words(pa.array(batch))
+    found = tokeniser.words(pa.array(batch))
     counts = np.diff(found.offsets.to_numpy())
     assert [points[i] for i in np.flatnonzero(counts == 2)] == [
         c for c in points if len(f"a{c}b".split()) == 2
@@ -54,24 +54,24 @@ def test_example_white_space_cut_off_at_the_end_of_a_buffer():
     data = pa.py_buffer("a\u2028".encode())
     cut = pa.Array.from_buffers(pa.large_binary(), 1, [None, pa.py_buffer(np.array([0, 3])), data])
     text = pa.Array.from_buffers(pa.large_string(), 1, cut.buffers())
-    starts_ends = words.find_spans(text)
+    starts_ends = tokeniser.find_spans(text)
     assert (starts_ends[1].tolist(), starts_ends[2].tolist()) == ([0], [3])
 
 
 def test_example_sliced_null_and_dictionary_columns():
     array = pa.array(["x y", "a #b", None, "", "c d e"])
-    assert words.words(array[1:4]).to_pylist() == [["a", "#b"], [], []]
-    assert words.words(array.dictionary_encode()).to_pylist() == [
+    assert tokeniser.words(array[1:4]).to_pylist() == [["a", "#b"], [], []]
+    assert tokeniser.words(array.dictionary_encode()).to_pylist() == [
         ["x", "y"],
         ["a", "#b"],
         [],
         [],
         ["c", "d", "e"],
     ]
-    assert words.words(pa.chunked_array([array[:2], array[3:]])).to_pylist()[-1] == ["c", "d", "e"]
-    assert words.words(pa.array([], pa.string())).to_pylist() == []
+    assert tokeniser.words(pa.chunked_array([array[:2], array[3:]])).to_pylist()[-1] == ["c", "d", "e"]
+    assert tokeniser.words(pa.array([], pa.string())).to_pylist() == []
     with pytest.raises(SchemaError, match="int64, not string"):
-        words.words(pa.array([1]))
+        tokeniser.words(pa.array([1]))
 
 
 @settings(max_examples=60, deadline=None)
@@ -79,7 +79,7 @@ def test_example_sliced_null_and_dictionary_columns():
 def test_oracle_pairs(rows, distance):
     ids = np.array([word for row in rows for word in row], np.int32)
     offsets = np.cumsum([0, *map(len, rows)]).astype(np.int32)
-    pairs, bounds = words.pairs(ids, offsets, distance)
+    pairs, bounds = tokeniser.pairs(ids, offsets, distance)
     expected = [
         [
             [row[i], row[j]]

@@ -24,7 +24,7 @@ else stays in Arrow and is referred to by row.
 ``hashing``        a stable hash of key values
 ``comparison``     how a join compares a left column with a right one
 ``ordered_texts``  strings known by id whose order kernels can ask for
-``words``          words of a text column; ``words_kernel``
+``tokeniser``      words of a text column; ``tokeniser_kernel``
 ``sorting``        sorting results; ``sorting_kernel``
 ``store``          where the tuples of a source lie, by row number; ``store_kernel``
 =================  ======================================================================

@@ -22,7 +22,7 @@ from headrace.errors import (
     SchemaError,
 )
 from headrace.expressions.rows import check_movable, filter_rows
-from headrace.ingress import columns, encode_kernel, lists, words
+from headrace.ingress import columns, encode_kernel, lists, tokeniser
 from headrace.ingress.key_sources import NULL_FIX, NULLS, KeySource, make_dictionary
 from headrace.ingress.key_tables import KeyLimitError
 from headrace.ingress.keys import KeyDictionary
@@ -462,7 +462,7 @@ class Encoder:
             return ids[:, None], offsets
         text = columns.plain(arrays[0])
         self._meet_nulls(text, key.columns[0], first_row)
-        data, starts, ends, offsets = words.find_spans(text, only_hashtags=key.how == "hashtags")
+        data, starts, ends, offsets = tokeniser.find_spans(text, only_hashtags=key.how == "hashtags")
         ids = self.dictionary.encode_spans(position, data, starts, ends)
         if key.how != "pairs":
             self._check_counts(np.diff(offsets), first_row)
@@ -470,7 +470,7 @@ class Encoder:
         counts = np.diff(offsets).astype(np.int64)
         reach = np.minimum(counts if key.distance is None else key.distance, np.maximum(counts - 1, 0))
         self._check_counts(reach * (counts - reach) + reach * (reach - 1) // 2, first_row)
-        return words.pairs(ids, offsets, key.distance)
+        return tokeniser.pairs(ids, offsets, key.distance)
 
     def _value_ids(self, array, name, position, first_row) -> tuple[np.ndarray, np.ndarray | None]:
         """Return int32[n] inner ids, and bool[n] where there are nulls (whose id means nothing)."""

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from headrace.errors import SchemaError
-from headrace.ingress import columns, words_kernel
+from headrace.ingress import columns, tokeniser_kernel
 
 ANY_DISTANCE = 2**31 - 1
 
@@ -48,7 +48,7 @@ def find_spans(
     marks = np.empty(int(lengths.max(initial=0)) + 1, np.int64)
     word_starts, word_ends = np.empty(room, starts.dtype), np.empty(room, starts.dtype)
     offsets = np.empty(starts.size + 1, np.int32)
-    count = words_kernel.find_words(data, starts, ends, only_hashtags, marks, word_starts, word_ends, offsets)
+    count = tokeniser_kernel.find_words(data, starts, ends, only_hashtags, marks, word_starts, word_ends, offsets)
     return data, word_starts[:count], word_ends[:count], offsets
 
 
@@ -95,6 +95,6 @@ def pairs(ids: np.ndarray, offsets: np.ndarray, distance: int | None = None) -> 
     """
     reach = ANY_DISTANCE if distance is None else min(distance, ANY_DISTANCE)
     pair_offsets = np.empty(offsets.size, np.int64)
-    out = np.empty((words_kernel.count_pairs(offsets, reach, pair_offsets), 2), np.int32)
-    words_kernel.fill_pairs(ids, offsets, reach, out)
+    out = np.empty((tokeniser_kernel.count_pairs(offsets, reach, pair_offsets), 2), np.int32)
+    tokeniser_kernel.fill_pairs(ids, offsets, reach, out)
     return out, pair_offsets
