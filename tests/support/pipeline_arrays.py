@@ -22,7 +22,7 @@ from interleave import copied
 NEVER = 2**63 - 1
 STRIDE = FIRST_COLUMN + 1
 Shared = namedtuple("Shared", PipelineArrays._fields)
-CONSTANTS = {"SPINS": 1 << 30, "bucket_of": lambda key, buckets: key % buckets}
+CONSTANTS = {"YIELD_EVERY": 1 << 30, "bucket_of": lambda key, buckets: key % buckets}
 """Of the kernels: a spinning worker never yields its core, and the keys of both buckets are there."""
 
 

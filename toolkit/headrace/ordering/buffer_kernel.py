@@ -131,6 +131,7 @@ from headrace.ordering.words import (
     TICKETS,
     TS,
     WIDTH,
+    YIELD_EVERY,
 )
 from headrace.progress import END_OF_TIME
 from headrace.workers.worker_kernel import FAILED, fail, stopped
@@ -139,7 +140,6 @@ IN_PLACE = -1
 """The class of no block: outputs are written into the next ring."""
 KEPT_CLASS = 7
 """A slot keeps its block from round to round if it is not larger: 1 KiB."""
-SPINS = 200
 A_PLACE = (1 << 48) - 1
 """Tells the compiler that a place is not negative: else each index would be looked at for one that counts from the end."""
 
@@ -534,7 +534,7 @@ def drain_in_turn(c, o, stage):
     spins = 0
     while load_acquire(c.stage, cell(stage, DRAINING)) != ticket:
         spins += 1
-        if spins % SPINS == 0:
+        if spins % YIELD_EVERY == 0:
             yield_core()
             if stopped(c):
                 return False

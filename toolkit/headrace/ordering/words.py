@@ -76,6 +76,9 @@ SCHEDULE, BATCH = range(THREADS + 1, THREADS + 3)
 QST, LP, ET, CT, FIXED, OWN = range(6)
 MOST_BATCH = 256
 
+YIELD_EVERY = 200
+"""Looks of a worker that waits for its turn between which it gives the core away."""
+
 # Columns of `meter`, after the workers' times.
 DECISIONS, FALLBACKS, SLICES = range(FIRST_COUNTER, FIRST_COUNTER + 3)
 

@@ -120,10 +120,10 @@ from headrace.ordering.words import (
     TURN,
     WINDOW_NS,
     WORKERS,
+    YIELD_EVERY,
 )
 from headrace.workers.worker_kernel import stopped
 
-SPINS = 200
 AHEAD = 3
 """Lines are fetched so many records ahead: one of `mobility` took 170 ns where two workers share its stage, and not 190."""
 COST_TUPLES = 256
@@ -332,7 +332,7 @@ def take_shared(me, c, o, s, l, stage, batch):
         spins = 0
         while load_acquire(c.bucket, at) & TICKET != ticket:
             spins += 1
-            if spins % SPINS == 0:
+            if spins % YIELD_EVERY == 0:
                 yield_core()
                 if stopped(c):
                     return count
