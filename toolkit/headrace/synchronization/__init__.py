@@ -33,7 +33,7 @@ Plans:
 ``prediction``        how many events per second a plan can take
 ``dependence``        the graph of implementation tags: what is connected, what falls apart
 ``state_types``       which type of state each node has
-``rates``             how often events of each tag come
+``tag_rates``         how often events of each tag come
 ====================  ======================================================================
 
 Running:

@@ -26,8 +26,8 @@ from headrace.synchronization.plan_json import MOST_LEAVES
 from headrace.synchronization.plan_nodes import PlanNode
 from headrace.synchronization.plans import Plan, implementation_tags
 from headrace.synchronization.prediction import Model, read_costs
-from headrace.synchronization.rates import read_rates
 from headrace.synchronization.state_types import with_types
+from headrace.synchronization.tag_rates import read_rates
 from headrace.synchronization.tags import ImplementationTag
 
 WAYS = ("rates", "latency", "appendix", "chain", "flat", "best")
