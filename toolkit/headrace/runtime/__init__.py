@@ -12,7 +12,11 @@ knows no engine.
 ``steered``             its part that changes things: operators, checkpoints, controllers, pace
 ``run_results``         its part that takes results
 ``operator_handle``     what a user holds of an operator or a stage: `OperatorHandle`, `StageHandle`
-``run``                 a query being run: wired up, started, ended, measured
+``run``                 the life of a query being run: how it begins, goes on and ends
+``wiring``              its connections: what leads into which inlet, where results go on to
+``chosen_sinks``        its sinks, chosen and opened
+``measuring``           what is counted of it at one moment
+``second_errors``       what fails while it ends because something else has failed
 ``described``           what a run and its operators say of themselves
 ``options``             what `start` may be told about a run of any engine
 ``pinning``             workers that stay on one core each

@@ -10,7 +10,8 @@ from headrace.callers import depth_of_caller
 from headrace.errors import HeadraceError, LateRowsWarning, RunFailedError, RunStoppedError
 from headrace.runtime import registry
 from headrace.runtime.late import late_rows_text
-from headrace.runtime.run import STOPPED, Execution, told_beside
+from headrace.runtime.run import STOPPED, Execution
+from headrace.runtime.second_errors import told_beside
 from headrace.runtime.sources import with_most_late
 from headrace.summary import Summarised
 

@@ -13,6 +13,7 @@ from headrace.metrics.snapshot import OperatorMetrics, StageMetrics
 from headrace.names import missing_attribute
 from headrace.runtime.described import describe_operator
 from headrace.runtime.life import RunLife
+from headrace.runtime.measuring import first_tuple_ns
 from headrace.runtime.sections import Capabilities
 from headrace.runtime.steering import OperatorSteering
 from headrace.summary import Summarised
@@ -110,7 +111,7 @@ class OperatorHandle(Summarised):
         execution = self._run._execution
         until_ns = execution.ended_ns or time.monotonic_ns()
         since_ns = until_ns - round(seconds * 1e9)
-        origin_ns = execution.first_tuple_ns
+        origin_ns = first_tuple_ns(execution)
         found = self._operator.section.spans(self._operator.name, since_ns, until_ns)
         rows = [
             (span.worker, span.state, (max(since_ns, span.begin_ns) - origin_ns) / 1e9, (span.end_ns - origin_ns) / 1e9)

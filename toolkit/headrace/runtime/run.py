@@ -1,4 +1,6 @@
-"""A running query: its sections wired up, started, ended, measured.
+"""The life of a running query: it begins, goes on while its sections have results to give, and ends in one of three ways.
+
+How its parts are connected, `wiring` says; where its results go, `chosen_sinks`; what is counted of it, `measuring`.
 
 What a user holds is a `handle.QueryRun`. No thread refers to that, nor does
 anything here: so Python knows when nobody can reach the run any more, and then
@@ -20,32 +22,26 @@ import threading
 import time
 import warnings
 import weakref
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
-from typing import Any
+from collections.abc import Callable
+from contextlib import ExitStack
 
-from headrace.egress.collector import Consumer
-from headrace.egress.sink import Sink
-from headrace.egress.sinks import CollectSink, FunctionSink
-from headrace.errors import HeadraceError, OutputError, RunFailedError, RunStoppedError
-from headrace.ingress.readers import Reader
+from headrace.errors import RunStoppedError
 from headrace.memory.cells import padded_cells, publish_cell
 from headrace.metrics.history import DEFAULT_EVERY_S, History
 from headrace.metrics.snapshot import Metrics
-from headrace.plan.nodes import OperatorNode, Output, Query, SourceNode
+from headrace.plan.nodes import Query
 from headrace.runtime.changes import Changes
 from headrace.runtime.checkpointing import Checkpointing
-from headrace.runtime.consumers import Relay, SinkConsumer
-from headrace.runtime.feeding import Feed
+from headrace.runtime.chosen_sinks import chosen_sinks, open_sinks
+from headrace.runtime.consumers import SinkConsumer
+from headrace.runtime.measuring import costliest, measure
 from headrace.runtime.options import RunOptions
 from headrace.runtime.pinning import pinned
-from headrace.runtime.player import Origin, Player
-from headrace.runtime.sections import Moment, Section
-from headrace.runtime.shared_stream import SharedStream
-from headrace.runtime.sources import Source, by_stream, tasks_of
+from headrace.runtime.second_errors import told_beside
+from headrace.runtime.sections import Section
+from headrace.runtime.sources import Source, tasks_of
 from headrace.runtime.steering import THREAD_SUFFIX, Controls, OperatorSteering, check_controller
-from headrace.runtime.step_threads import StepThreads
-from headrace.windows import NANOSECONDS
+from headrace.runtime.wiring import Wiring
 from headrace.workers.pool import WorkerPool
 from headrace.workers.worker_kernel import spins_for
 
@@ -110,8 +106,7 @@ class Execution:
         options.check_results([output.name for output in query.outputs])
         self._unfinished = set(sections)
         """Sections that have results to give, or have given the last one and not seen to what that is the end of."""
-        self.sinks: dict[str, Sink] = {output.name: _sink_of(output, options.sink) for output in query.outputs}
-        _check_sinks(self.sinks, query)
+        self.sinks = chosen_sinks(query, options.sink)
         self.checkpointing: Checkpointing | None = None
         if options.checkpoint is not None or options.resume is not None:
             self.checkpointing = Checkpointing(sections, query.outputs, options)
@@ -136,7 +131,7 @@ class Execution:
             )
             for output in self.query.outputs
         }
-        self._open_sinks()
+        open_sinks(self.query, self.sinks)
         try:
             if checkpointing is not None:
                 (only,) = self._consumers.values()
@@ -148,12 +143,9 @@ class Execution:
             raise
 
     def _launch(self) -> None:
-        feeds = self._make_feeds()
-        relays: list[tuple[str, Relay]] = []
-        followed = self._followed(feeds)
+        wiring = Wiring(self.query, self.options, self.sections, self._consumers, self.stop_word)
         for name, section in self.sections.items():
-            consumers = self._consumers_of(name, feeds, relays)
-            section.prepare(consumers, self, is_last=name not in followed)
+            section.prepare(wiring.consumers_of(name), self, is_last=not wiring.is_followed(name))
         self.workers_changed()
         self.started_ns = time.monotonic_ns()
         for operator in self.operators.values():
@@ -161,12 +153,13 @@ class Execution:
         tasks = [task for section in self.sections.values() for task in section.tasks()]
         for task in pinned(tasks) if self.options.pins else tasks:
             self.pool.start(task.name, task.body)
-        for name, relay in relays:
+        for name, relay in wiring.relays:
             self.pool.start(name, relay.run)
-        self.sources = self._make_sources(feeds)
+        self.step_threads = wiring.step_threads(self.pool.start)
+        self.sources = wiring.sources(self.fail, self.step_threads)
         # Before the first tuple comes: of a short stream as well it sees all.
         for name, controller in self.options.controllers.items():
-            steered = self.costliest() if name is None else self.operators[name]
+            steered = costliest(self.operators) if name is None else self.operators[name]
             self.controls.attach(steered, controller, interval_s=self.options.control_every)
         if self.checkpointing is not None and self.checkpointing.is_taking:
             checkpointing = self.checkpointing
@@ -177,83 +170,6 @@ class Execution:
         self.pool.start("keeper", self._keep)
         if self.options.sample_every is not None:
             self.pool.start("history", lambda: self.history.follow(self.over))
-
-    def _make_feeds(self) -> dict[str, list[Feed]]:
-        """The ways into each section, in the order of its inlets."""
-        origin = Origin()
-        feeds: dict[str, list[Feed]] = {}
-        for name, section in self.sections.items():
-            feeds[name] = []
-            for inlet in section.inlets:
-                given, steps = inlet.branch.origin, inlet.branch.steps
-                player = Player(None)
-                if isinstance(given, SourceNode):
-                    player = Player(self.options.rate, origin, NANOSECONDS[given.unit])
-                else:
-                    before = self.sections[given.name]
-                    inlet.books.arrived = lambda before=before: before.results
-                run_steps = [step.for_run(self.stop_word, self.options.debug) for step in steps]
-                feeds[name].append(Feed(inlet, run_steps, self.stop_word, player))
-        return feeds
-
-    def _consumers_of(
-        self, name: str, feeds: dict[str, list[Feed]], relays: list[tuple[str, Relay]]
-    ) -> Sequence[Consumer]:
-        """What takes a section's results: sinks, the inlets that follow; each of several by a relay of its own."""
-        outputs = [output.name for output in self.query.outputs if output.node.name == name]
-        consumers: list[Any] = [self._consumers[output] for output in outputs]
-        for each in itertools.chain.from_iterable(feeds.values()):
-            given = each.inlet.branch.origin
-            if isinstance(given, OperatorNode) and given.name == name:
-                consumers.append(each)
-        if len(consumers) < 2:
-            return consumers
-        own = [Relay(consumer, self.stop_word) for consumer in consumers]
-        relays += [(f"{name}-relay{number}", relay) for number, relay in enumerate(own)]
-        return own
-
-    @staticmethod
-    def _followed(feeds: dict[str, list[Feed]]) -> set[str]:
-        """Names of sections whose results go into another one."""
-        origins = [feed.inlet.branch.origin for feed in itertools.chain.from_iterable(feeds.values())]
-        return {origin.name for origin in origins if isinstance(origin, OperatorNode)}
-
-    def _make_sources(self, feeds: dict[str, list[Feed]]) -> list[Source]:
-        entries = [
-            (name, number, feed)
-            for name, ways in feeds.items()
-            for number, feed in enumerate(ways)
-            if isinstance(feed.inlet.branch.origin, SourceNode)
-        ]
-        shared = _shared_readers([feed for _, _, feed in entries])
-        stepping = sum(feed.has_free_steps for _, _, feed in entries)
-        step_threads = None
-        if self.options.step_threads != 1 and stepping:
-            step_threads = StepThreads(self.options.step_threads, stepping, self.stop_word, self.pool.start)
-        self.step_threads = step_threads
-        return [
-            Source(
-                name, self.sections[name].operators[0], number, feed, feeds[name], self.options.passed_time, self.fail,
-                self.stop_word, shared.get(feed), step_threads,
-            )
-            for name, number, feed in entries
-        ]  # fmt: skip
-
-    def _open_sinks(self) -> None:
-        opened: list[Sink] = []
-        for output in self.query.outputs:
-            sink = self.sinks[output.name]
-            try:
-                sink.open(output.schema)
-            except BaseException as error:
-                with told_beside(error), ExitStack() as aborting:
-                    for other in opened:
-                        aborting.callback(other.abort)
-                if isinstance(error, HeadraceError) or not isinstance(error, Exception):
-                    raise
-                name = type(sink).__name__
-                raise RunFailedError(f"the sink ({name}) cannot be opened: {type(error).__name__}: {error}") from error
-            opened.append(sink)
 
     # -- for its sections
 
@@ -442,66 +358,15 @@ class Execution:
         """Results of the query so far."""
         return sum(consumer.rows for consumer in self._consumers.values())
 
-    def costliest(self) -> OperatorSteering:
-        """The only operator, or the one whose workers have worked longest up to now."""
-        return max(self.operators.values(), key=lambda operator: operator.section.work_ns(operator.name))
-
     def metrics(self) -> Metrics:
         """Take a snapshot of the run's counters."""
         while True:
             with self._lock:
                 state, ended_ns = self.state, self.ended_ns
-            found = self._snapshot(state, ended_ns)
+            found = measure(self, state, ended_ns)
             if ended_ns == self.ended_ns:
                 return found
             # The run ended meanwhile: times of its workers and of the snapshot would be of two moments.
-
-    def _snapshot(self, state: str, ended_ns: int) -> Metrics:
-        end, seconds = self._clock(ended_ns)
-        moment = Moment(ended_ns, seconds, state == "finished")
-        operators = {name: op.section.metrics(name, moment) for name, op in self.operators.items()}
-        measured = {source: source.metrics(ended_ns / 1e9 if ended_ns else None) for source in self.sources}
-        streams = by_stream(self.sources)
-
-        def once(count: Callable[[Source], int]) -> int:
-            """Of a stream that several operators take the one that is furthest counts."""
-            return sum(max(map(count, group)) for group in streams)
-
-        return Metrics(
-            state=state,
-            seconds=seconds,
-            tuples_in=once(lambda source: measured[source].rows),
-            waiting=once(lambda source: measured[source].waiting),
-            tuples_out=self.rows_out,
-            dropped=once(lambda source: source.late_rows if source.node.late == "drop" else 0),
-            set_aside=once(lambda source: source.late_rows if source.node.late == "side" else 0),
-            operators=operators,
-            rate=next((found.rate for found in measured.values()), None),
-            at_ns=end,
-            sources=list(measured.values()),
-            cpu_ns=self.pool.cpu_ns(),
-        )
-
-    def _clock(self, ended_ns: int) -> tuple[int, float]:
-        """Monotonic time now, or at which the run ended, and the seconds from the first tuple until then."""
-        end = ended_ns or time.monotonic_ns()
-        return end, (end - self.first_tuple_ns) / 1e9
-
-    @property
-    def first_tuple_ns(self) -> int:
-        """Monotonic time of the first tuple; until it comes, of the start."""
-        return min((s.first_add_ns for s in self.sources if s.first_add_ns), default=self.started_ns)
-
-
-@contextmanager
-def told_beside(error: BaseException | None) -> Iterator[None]:
-    """Have what fails in a block noted at the error that comes first; raised, if there is none."""
-    try:
-        yield
-    except Exception as late:
-        if error is None:
-            raise
-        error.add_note(f"headrace: {late}" if isinstance(late, HeadraceError) else f"headrace: {type(late).__name__}: {late}")
 
 
 def _collect_those_left() -> None:
@@ -509,55 +374,3 @@ def _collect_those_left() -> None:
     if len(_left) >= _MOST_LEFT:
         gc.collect()
         _left.clear()
-
-
-def _shared_readers(feeds: Sequence[Feed]) -> dict[Feed, Reader]:
-    """Readers for those feeds whose stream, which can be read once, goes into several operators."""
-    by_stream: dict[tuple[int, int], list[Feed]] = {}
-    for feed in feeds:
-        branch = feed.inlet.branch
-        by_stream.setdefault((id(branch.origin), branch.source_index), []).append(feed)
-    found = {}
-    for takers in by_stream.values():
-        branch = takers[0].inlet.branch
-        reader = branch.origin.readers[branch.source_index]() if len(takers) > 1 else None
-        if reader is not None and not reader.is_replayable:
-            stream = SharedStream(reader, len(takers))
-            found |= {feed: stream.taker(number) for number, feed in enumerate(takers)}
-    return found
-
-
-def _sink_of(output: Output, given: Any) -> Sink:
-    """Where one of the results goes: of a dict, what it says."""
-    chosen: Any = given.get(output.name) if isinstance(given, dict) else given
-    if chosen is None:
-        return CollectSink()
-    sink: Sink = FunctionSink(chosen) if callable(chosen) and not hasattr(chosen, "write") else chosen
-    return sink
-
-
-def _check_sinks(sinks: dict[str, Sink], query: Query) -> None:
-    """Raise `OutputError` if a sink would replace a file that the query reads, or that another one writes."""
-    paths: dict[str, str] = {}
-    for name, sink in sinks.items():
-        _check_output(sink, query)
-        path = getattr(sink, "path", None)
-        if isinstance(path, (str, os.PathLike)):
-            other = paths.setdefault(os.path.realpath(path), name)
-            if other != name:
-                raise OutputError(f"sink={{{name!r}: ...}}: {os.fspath(path)!r} is written by {other!r}, too; give another file")
-
-
-def _check_output(sink: Sink, query: Query) -> None:
-    """Raise `OutputError` if the sink would replace a file that the query reads."""
-    path = getattr(sink, "path", None)
-    if not isinstance(path, (str, os.PathLike)):
-        return
-    origins = [branch.origin for branches in query.branches.values() for branch in branches]
-    for origin in origins:
-        for reader in origin.readers if isinstance(origin, SourceNode) else ():
-            for file in reader().files:
-                if os.path.exists(path) and os.path.exists(file) and os.path.samefile(path, file):
-                    raise OutputError(
-                        f"output {os.fspath(path)!r} is an input of the query, which it would replace; give another file"
-                    )

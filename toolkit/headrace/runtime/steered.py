@@ -16,6 +16,7 @@ from headrace.plan.nodes import OperatorNode
 from headrace.rates import RateSchedule, schedule_of
 from headrace.runtime.checkpointing import Checkpoint, lacks_checkpoints
 from headrace.runtime.life import POLL_S, RunLife
+from headrace.runtime.measuring import costliest
 from headrace.runtime.operator_handle import OperatorHandle, mapping_of
 from headrace.runtime.run import CHECKPOINT_SECONDS, Execution
 from headrace.runtime.sections import Capabilities
@@ -90,12 +91,12 @@ class SteeredRun(RunLife):
     @property
     def threads(self) -> int:
         """Active threads of the only, or the costliest, operator."""
-        return self._execution.costliest().configuration["threads"]
+        return costliest(self._operators).configuration["threads"]
 
     @property
     def mapping(self) -> Mapping:
         """Key mapping in force, of the only, or the costliest, operator."""
-        return mapping_of(self._execution.costliest())
+        return mapping_of(costliest(self._operators))
 
     def reconfigure(
         self, threads: Any = None, mapping: Mapping | None = None, reason: str = "", **controls: Any
@@ -128,7 +129,7 @@ class SteeredRun(RunLife):
         RunStoppedError
             The run is over; of a failed one, what made it fail.
         """
-        return OperatorHandle(self, self._execution.costliest()).reconfigure(threads, mapping, reason, **controls)
+        return OperatorHandle(self, costliest(self._operators)).reconfigure(threads, mapping, reason, **controls)
 
     def checkpoint(self, timeout: float | None = None) -> Checkpoint | None:
         """Take a checkpoint now, and wait until it is on disk.
@@ -218,7 +219,7 @@ class SteeredRun(RunLife):
             The run is over; of a failed one, what made it fail.
         """
         self._check_goes_on("control()")
-        chosen = self._execution.costliest() if operator is None else self._operator(operator)
+        chosen = costliest(self._operators) if operator is None else self._operator(operator)
         return self._controls.attach(chosen, controller, interval_s=interval_s, hold_s=hold_s)
 
     def release(self, operator: str | None = None) -> None:

@@ -1,0 +1,134 @@
+"""How the parts of a run are connected: what leads into which inlet, where results go on to, what reads which source.
+
+It is made once, while the run begins. Nothing runs here, and nothing refers to it afterwards.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from headrace.egress.collector import Consumer
+from headrace.ingress.readers import Reader
+from headrace.plan.nodes import OperatorNode, Query, SourceNode
+from headrace.runtime.consumers import Relay, SinkConsumer
+from headrace.runtime.feeding import Feed
+from headrace.runtime.options import RunOptions
+from headrace.runtime.player import Origin, Player
+from headrace.runtime.sections import Section
+from headrace.runtime.shared_stream import SharedStream
+from headrace.runtime.sources import Source
+from headrace.runtime.step_threads import StepThreads
+from headrace.windows import NANOSECONDS
+
+
+class Wiring:
+    """The connections of the sections of a query.
+
+    Parameters
+    ----------
+    query : Query
+    options : RunOptions
+    sections : dict
+        By the name of their node, upstream first.
+    ends : dict
+        What takes each output of the query, by the output's name.
+    stop_word : int64[...]
+        Word 0 is not 0 once the run is over.
+    """
+
+    def __init__(
+        self,
+        query: Query,
+        options: RunOptions,
+        sections: Mapping[str, Section],
+        ends: Mapping[str, SinkConsumer],
+        stop_word: np.ndarray,
+    ):
+        self._query, self._options, self._sections, self._ends = query, options, sections, ends
+        self._stop_word = stop_word
+        self._feeds = self._make_feeds()
+        """The ways into each section, in the order of its inlets."""
+        self._all_feeds = list(itertools.chain.from_iterable(self._feeds.values()))
+        self.relays: list[tuple[str, Relay]] = []
+        """What `consumers_of` made, each with the name of the thread that it wants."""
+
+    def _make_feeds(self) -> dict[str, list[Feed]]:
+        origin = Origin()
+        feeds: dict[str, list[Feed]] = {}
+        for name, section in self._sections.items():
+            feeds[name] = []
+            for inlet in section.inlets:
+                given, steps = inlet.branch.origin, inlet.branch.steps
+                player = Player(None)
+                if isinstance(given, SourceNode):
+                    player = Player(self._options.rate, origin, NANOSECONDS[given.unit])
+                else:
+                    before = self._sections[given.name]
+                    inlet.books.arrived = lambda before=before: before.results
+                run_steps = [step.for_run(self._stop_word, self._options.debug) for step in steps]
+                feeds[name].append(Feed(inlet, run_steps, self._stop_word, player))
+        return feeds
+
+    def is_followed(self, name: str) -> bool:
+        """Whether a section's results go into another one."""
+        return any(self._comes_from(feed, name) for feed in self._all_feeds)
+
+    @staticmethod
+    def _comes_from(feed: Feed, name: str) -> bool:
+        origin = feed.inlet.branch.origin
+        return isinstance(origin, OperatorNode) and origin.name == name
+
+    def consumers_of(self, name: str) -> Sequence[Consumer]:
+        """What takes a section's results: sinks, the inlets that follow; each of several by a relay of its own."""
+        outputs = [output.name for output in self._query.outputs if output.node.name == name]
+        consumers: list[Any] = [self._ends[output] for output in outputs]
+        consumers += [feed for feed in self._all_feeds if self._comes_from(feed, name)]
+        if len(consumers) < 2:
+            return consumers
+        own = [Relay(consumer, self._stop_word) for consumer in consumers]
+        self.relays += [(f"{name}-relay{number}", relay) for number, relay in enumerate(own)]
+        return own
+
+    def step_threads(self, start: Callable[[str, Callable[[], None]], None]) -> StepThreads | None:
+        """Threads for the steps of sources; None where the thread that reads a source applies them."""
+        stepping = sum(feed.has_free_steps for feed in self._all_feeds if self._is_external(feed))
+        if self._options.step_threads == 1 or not stepping:
+            return None
+        return StepThreads(self._options.step_threads, stepping, self._stop_word, start)
+
+    def sources(self, fail: Callable[[BaseException], None], step_threads: StepThreads | None) -> list[Source]:
+        """What reads the streams of the query: a source for each inlet that one of them leads into."""
+        shared = _shared_readers([feed for feed in self._all_feeds if self._is_external(feed)])
+        return [
+            Source(
+                name, self._sections[name].operators[0], number, feed, ways, self._options.passed_time, fail,
+                self._stop_word, shared.get(feed), step_threads,
+            )
+            for name, ways in self._feeds.items()
+            for number, feed in enumerate(ways)
+            if self._is_external(feed)
+        ]  # fmt: skip
+
+    @staticmethod
+    def _is_external(feed: Feed) -> bool:
+        return isinstance(feed.inlet.branch.origin, SourceNode)
+
+
+def _shared_readers(feeds: Sequence[Feed]) -> dict[Feed, Reader]:
+    """Readers for those feeds whose stream, which can be read once, goes into several operators."""
+    by_stream: dict[tuple[int, int], list[Feed]] = {}
+    for feed in feeds:
+        branch = feed.inlet.branch
+        by_stream.setdefault((id(branch.origin), branch.source_index), []).append(feed)
+    found = {}
+    for takers in by_stream.values():
+        branch = takers[0].inlet.branch
+        reader = branch.origin.readers[branch.source_index]() if len(takers) > 1 else None
+        if reader is not None and not reader.is_replayable:
+            stream = SharedStream(reader, len(takers))
+            found |= {feed: stream.taker(number) for number, feed in enumerate(takers)}
+    return found
