@@ -11,6 +11,8 @@ from typing import Any
 import pyarrow as pa
 
 from headrace import cli
+from headrace.apps.asked import Asked
+from headrace.apps.engines import ENGINES
 
 ROOT = Path(__file__).resolve().parents[2]
 COMMAND = [sys.executable, "-m", "headrace.cli"]
@@ -27,6 +29,13 @@ def words(rows: int) -> pa.Table:
 def left_behind(folder: str | Path) -> list[str]:
     """Names in the folder that are not inputs, hidden ones too."""
     return sorted(set(os.listdir(folder)) - {"words.parquet", "in.parquet", "right.parquet"})
+
+
+def asked(app: str, out: str, **given: Any) -> Asked:
+    """What was asked for, with flags of engines by their names."""
+    names = {flag.name for engine in ENGINES.values() for flag in engine.flags}
+    flags = {name: given.pop(name) for name in names & set(given)}
+    return Asked(app, out, flags=flags, **given)
 
 
 def run(*arguments: object) -> int:

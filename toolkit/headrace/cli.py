@@ -236,9 +236,11 @@ def _demo(asked: argparse.Namespace) -> int:
 def _run(asked: argparse.Namespace) -> int:
     from headrace.apps import APPS
     from headrace.apps.arguments import own_options
-    from headrace.apps.command import Asked, run
+    from headrace.apps.asked import Asked
+    from headrace.apps.command import run
+    from headrace.apps.engines import ENGINES
 
-    names = {name for name in vars(Asked(asked.app, asked.out)) if name not in ("options", "app", "out")}
+    names = {name for name in vars(Asked(asked.app, asked.out)) if name not in ("options", "flags", "app", "out")}
     own = {option.name for option in APPS[asked.app].options}
     names -= own
     for name, options in own_options().items():
@@ -252,6 +254,7 @@ def _run(asked: argparse.Namespace) -> int:
             app=asked.app,
             out=asked.out,
             options={name: getattr(asked, name) for name in own},
+            flags={flag.name: getattr(asked, flag.name) for engine in ENGINES.values() for flag in engine.flags},
             **{name: getattr(asked, name) for name in names},
         )
     )

@@ -15,9 +15,10 @@ import pytest
 
 from headrace.apps import APPS
 from headrace.apps.app import sources
-from headrace.apps.command import Asked, run
+from headrace.apps.command import run
 from headrace.apps.compare import first_difference
 from headrace.errors import ParameterError
+from support.command_line import asked
 
 ELASTIC = [name for name, app in APPS.items() if app.engine == "elastic"]  # the others: test_transactions.py
 NAMES = [pytest.param(name, marks=pytest.mark.logic if name == "tolls" else ()) for name in ELASTIC]
@@ -165,7 +166,7 @@ class Files:
         out = self.folder / f"out{self.count}.parquet"
         paths = [self.write(table) for table in tables]
         paths += [None] * (2 - len(paths))
-        report = run(Asked(name, str(out), left=paths[0], right=paths[1], **flags))
+        report = run(asked(name, str(out), left=paths[0], right=paths[1], **flags))
         return out, report
 
 
@@ -412,7 +413,7 @@ def test_example_flights_as_pandas_writes_them(files):
 def test_oracle_the_real_flights(files):
     """Without --in: every flight that left New York in 2013, counted by pandas as well."""
     out = files.folder / "flights.parquet"
-    report = run(Asked("flights", str(out), threads=2, reconfigure="50%:1"))
+    report = run(asked("flights", str(out), threads=2, reconfigure="50%:1"))
     assert report["tuples_in"] == 336_776
     result = pq.read_table(out).to_pandas()
     rows = APPS["flights"].prepare(APPS["flights"].default_input()).to_pandas()

@@ -23,10 +23,11 @@ import pytest
 import headrace as hr
 from headrace import cli
 from headrace.apps import APPS
-from headrace.apps.command import Asked, run
+from headrace.apps.command import run
 from headrace.apps.compare import first_difference
 from support import ordered_tables
 from support.campaign import rarely
+from support.command_line import asked
 from support.ordered_applications import CATEGORIES, HOUR, MOST, NAMES, PARAMETERS, expected, nasty
 from support.ordered_samples import SAMPLE_OF, sample
 
@@ -62,7 +63,7 @@ class Application:
         pq.write_table(table, given)
         options = self.parameters | (options or {})
         size = options.pop("size", None)
-        report = run(Asked(self.name, out, left=given, right=self.right, size=size, options=options, **flags))
+        report = run(asked(self.name, out, left=given, right=self.right, size=size, options=options, **flags))
         return Path(out).read_bytes(), report
 
     def check(self, content, tables, **given):

@@ -23,11 +23,11 @@ import headrace as hr
 import headrace_datasets
 from headrace import cli
 from headrace.apps import APPS
-from headrace.apps.command import Asked, run
+from headrace.apps.command import run
 from headrace.apps.compare import first_difference
 from headrace.apps.dealing import Deal
 from support.campaign import rarely
-from support.command_line import left_behind
+from support.command_line import asked, left_behind
 from support.program_applications import COLUMNS, MOST, NAMES, PLANS, STREAMS, expected, nasty
 
 UTC, MS = pa.timestamp("us", tz="UTC"), pa.timestamp("ms", tz="Europe/Rome")
@@ -46,7 +46,7 @@ class Application:
         left, right, out = (str(self.folder / f"{what}{number}.parquet") for what in ("left", "right", "out"))
         for table, path in zip(tables, (left, right), strict=False):
             pq.write_table(table, path)
-        report = run(Asked(self.name, out, left=left, right=right if len(tables) == 2 else None, **flags))
+        report = run(asked(self.name, out, left=left, right=right if len(tables) == 2 else None, **flags))
         return Path(out).read_bytes(), report
 
     def check(self, content, tables):

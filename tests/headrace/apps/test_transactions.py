@@ -22,11 +22,12 @@ import pytest
 
 from headrace import cli
 from headrace.apps import state as state_files
-from headrace.apps.command import Asked, run
+from headrace.apps.command import run
 from headrace.apps.compare import first_difference
 from headrace_datasets import position_reports
 from support import transaction_tables
 from support.campaign import rarely
+from support.command_line import asked
 from support.transaction_tables import RECORDS, SHAPES, expected, nasty, overflowing
 
 SCHEMES = ["chains", "lock", "mvlk", "partition", "serial", "speculative"]
@@ -60,7 +61,7 @@ class Application:
         given, out, state = (str(self.folder / f"{what}{number}") for what in ("in", "out", "state"))
         pq.write_table(table, given)
         records = RECORDS[self.name] if records is None else records
-        report = run(Asked(self.name, out, left=given, state=state, options={"records": records}, **flags))
+        report = run(asked(self.name, out, left=given, state=state, options={"records": records}, **flags))
         written = {path.stem: path.read_bytes() for path in Path(state).iterdir()}
         assert written.keys() == TABLES[self.name].keys()
         return {"": Path(out).read_bytes()} | written, report

@@ -14,7 +14,7 @@ import headrace_datasets
 from headrace import cli
 from headrace.apps import APPS
 from headrace.apps.arguments import EXAMPLES
-from headrace.apps.command import ENGINE_OPTIONS
+from headrace.apps.engines import ENGINES
 
 OWN = {option.name for app in APPS.values() for option in app.options}
 
@@ -30,8 +30,8 @@ def helped(capfd, *arguments):
 def test_example_help_for_an_application_has_what_it_takes(capfd, app):
     text = helped(capfd, "run", app.name)
     flags = set(re.findall(r"^ +--([\w-]+)", text, flags=re.MULTILINE))
-    takes = {option for engine, options in ENGINE_OPTIONS.items() if engine == app.engine for option in options}
-    refuses = {option for options in ENGINE_OPTIONS.values() for option in options} - takes
+    takes = {flag.name for flag in ENGINES[app.engine].flags}
+    refuses = {flag.name for engine in ENGINES.values() for flag in engine.flags} - takes
     own = {option.name for option in app.options}
     windows = {name for name in ("size", "advance") if getattr(app, name) is not None}
     assert takes | own | windows | {"in", "out", "report", "threads", "sources", "batch", "rate"} <= flags

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from headrace.apps.command import parse_schedule
+from headrace.apps.asked import parse_schedule
 from headrace.errors import ParameterError
 from support.command_line import left_behind, run, words
 

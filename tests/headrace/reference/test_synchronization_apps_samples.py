@@ -18,10 +18,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from headrace.apps.command import Asked, run
+from headrace.apps.command import run
 from headrace.apps.compare import first_difference
 from headrace.reference.synchronization_apps import LEVELS, outlier, smarthome
 from headrace_datasets import connections, plugs
+from support.command_line import asked
 
 HOUR, DAY = 3_600_000, 86_400_000
 SMARTHOME = """
@@ -105,7 +106,7 @@ def from_file_to_file(name, table, folder, **flags):
     pq.write_table(table, folder / "in.parquet")
     contents = []
     for more in ({}, {"threads": 2, "leaves": 2}, {"leaves": 3, "plan": "chain", "sources": 4, "heartbeat": 7}):
-        run(Asked(name, str(folder / "out.parquet"), left=str(folder / "in.parquet"), options=flags, **more))
+        run(asked(name, str(folder / "out.parquet"), left=str(folder / "in.parquet"), options=flags, **more))
         contents.append((folder / "out.parquet").read_bytes())
     assert contents[0] == contents[1] == contents[2]
     return pq.read_table(folder / "out.parquet")

@@ -32,7 +32,9 @@ application          operator                             what it shows
 Each file reads like the operator's definition in the paper and names its
 reference, the plain Python that says what the result is. ``inputs`` opens
 files for them, ``compare`` holds a result against the reference, ``command``
-is ``headrace run``, ``arguments`` its flags and its help.
+is ``headrace run``, ``arguments`` its flags and its help, ``asked`` what was
+read of them, ``checked`` whether that can be meant, ``figures`` its report;
+what an engine adds to all of that is in ``engines``.
 """
 
 from headrace.apps import (

@@ -10,34 +10,20 @@ import argparse
 import re
 import shutil
 import textwrap
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, NoReturn
 
 from headrace.apps import APPS
-from headrace.apps.app import App, Option, read_whole
-from headrace.apps.command import DEFAULT_EVERY
+from headrace.apps.app import App, Option
+from headrace.apps.engines import ENGINES, Engine
+from headrace.apps.flag import one_of, whole
 from headrace.control.mapping import MOST_INSTANCES
 from headrace.errors import ParameterError
 from headrace.ingress.readers import MOST_BATCH_ROWS
-from headrace.names import closest, instead
-from headrace.ordering.arrays import QUEUE_KINDS, REORDERS
-from headrace.ordering.configuration import SCHEDULES
-from headrace.ordering.options import DEFAULT_SCHEDULE
-from headrace.ordering.words import MOST_BATCH
-from headrace.synchronization.options import DEFAULT_HEARTBEAT, MOST_HEARTBEAT
-from headrace.synchronization.plans import MOST_LEAVES
-from headrace.transactions.configuration import SCHEMES, SHARINGS
-from headrace.transactions.options import (
-    ADAPTIVE,
-    CHAIN_KINDS,
-    DEFAULT_PUNCTUATION,
-    DEFAULT_SCHEME,
-    MOST_PUNCTUATION,
-)
+from headrace.names import closest
 
 MOST_SOURCES = 1024
 """Each has arrays of its own in the gate."""
-MOST_EVERY = 10**15
 
 EXAMPLES: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("wordcount", "paircount", "longest", "forward"), ("tweets(n=200_000)",)),
@@ -96,28 +82,6 @@ class Parser(argparse.ArgumentParser):
         self.error(f"{flag}: {self.prog} has no such option" + (f"; did you mean {near}?" if near else ""))
 
 
-def one_of(what: str, names: Collection[str]) -> Callable[[str], str]:
-    """Read a name."""
-
-    def read(text: str) -> str:
-        if text not in names:
-            there = instead(text, names, f"the {what}s", "{}")
-            raise argparse.ArgumentTypeError(f"{text!r}: there is no such {what}; {there}")
-        return text
-
-    return read
-
-
-def _whole(name: str, most: int) -> Callable[[str], int]:
-    def read(text: str) -> int:
-        number = read_whole(text, most)
-        if number is None:
-            raise argparse.ArgumentTypeError(f"{text!r}: give a whole number of {name} from 1 to {most}")
-        return number
-
-    return read
-
-
 def _rate(text: str) -> float:
     try:
         rate = float(text)
@@ -162,12 +126,9 @@ def add_run(commands: Any, app: App | None = None) -> Parser:
     _add_files(run.add_argument_group("input and output"), app)
     _add_meaning(run.add_argument_group("what changes the result"), app)
     _add_running(run.add_argument_group("how it is run; the result is the same, byte for byte, whatever these say"), app)
-    if app is None or app.tables:
-        _add_transactions(run.add_argument_group(_of("transactions", app)))
-    if app is None or app.stages:
-        _add_stages(run.add_argument_group(_of("ordering", app)))
-    if app is None or app.tags:
-        _add_plans(run.add_argument_group(_of("synchronization", app)))
+    for engine in _engines(app):
+        if any(flag.place == "own" for flag in engine.flags):
+            _add_flags(run.add_argument_group(_of(engine, app)), engine, "own")
     if app is None:
         _add_own(run.add_argument_group("options of one application, or of several"))
     return run
@@ -185,13 +146,22 @@ def own_options() -> dict[str, dict[str, Option]]:
 # -- the groups
 
 
-def _of(engine: str, app: App | None) -> str:
+def _engines(app: App | None) -> list[type[Engine]]:
+    """Those whose flags there are."""
+    return list(ENGINES.values()) if app is None else [ENGINES[app.engine]]
+
+
+def _of(engine: type[Engine], app: App | None) -> str:
     """The title of a group of options that only the applications of one engine take."""
     if app is not None:
-        return "also how it is run; options of " + {
-            "transactions": "transactions", "ordering": "ordered pipelines", "synchronization": "synchronization plans",
-        }[engine]  # fmt: skip
-    return f"options of {', '.join(each.name for each in APPS.values() if each.engine == engine)}"
+        return f"also how it is run; options of {engine.title}"
+    return f"options of {', '.join(each.name for each in APPS.values() if each.engine == engine.name)}"
+
+
+def _add_flags(group: argparse._ArgumentGroup, engine: type[Engine], place: str, more: str = "") -> None:
+    for flag in engine.flags:
+        if flag.place == place:
+            flag.add_to(group, more)
 
 
 def _add_files(group: argparse._ArgumentGroup, app: App | None) -> None:
@@ -206,8 +176,8 @@ def _add_files(group: argparse._ArgumentGroup, app: App | None) -> None:
         group.add_argument("--right", metavar="FILE.parquet", help=right)
     group.add_argument("--out", required=True, metavar="OUT.parquet", help="the result; there when all is done, or not at all")
     group.add_argument("--report", metavar="REPORT.json", help="figures of the run")
-    if app is None or app.tables:
-        group.add_argument("--state", metavar="DIR", help="write the tables after the last event, DIR/NAME.parquet each")
+    for engine in _engines(app):
+        _add_flags(group, engine, "files")
     group.add_argument("--spark", metavar="MASTER", help="read through a Spark session, such as local[2]")
 
 
@@ -223,85 +193,34 @@ def _add_meaning(group: argparse._ArgumentGroup, app: App | None) -> None:
             group.add_argument(f"--{option.name}", type=_option(option.read), help=option.help)
     cut = "cut each input into S sources, row i to source i modulo S: rows of equal time are ordered by source"
     if app is None:
-        cut += "; programs: streams of the left input, unless its column `stream` says them"
-    if app is None or not app.tags:
-        group.add_argument("--sources", type=_whole("sources", MOST_SOURCES), metavar="S", help=cut)
-    if app is None or app.tables:
-        unsafe = "allow --scheme none, whose results are wrong"
-        group.add_argument("--unsafe", action="store_true", default=None, help=unsafe)
+        cut += "".join(f"; {engine.runs}: {engine.sources}" for engine in ENGINES.values() if engine.sources)
+    if app is None or not ENGINES[app.engine].sources:
+        group.add_argument("--sources", type=whole("sources", MOST_SOURCES), metavar="S", help=cut)
+    for engine in _engines(app):
+        _add_flags(group, engine, "meaning")
 
 
 def _add_running(group: argparse._ArgumentGroup, app: App | None) -> None:
-    threads = _whole("threads", MOST_INSTANCES)
+    threads = whole("threads", MOST_INSTANCES)
     group.add_argument("--threads", type=threads, default=1, metavar="N", help="threads at the start (default 1)")
     group.add_argument("--max-threads", type=threads, metavar="M", help="most threads at any time (default: the largest N named)")
     group.add_argument("--reconfigure", metavar='"P%:N,..."', help='"10%%:4,50%%:1": 4 threads from 10 %% of the rows on')
-    batches = {
-        False: "rows given to the engine at a time",
-        True: f"tuples that a worker claims at a time, up to {MOST_BATCH}",
-    }
-    said = f"{batches[False]}; ordered pipelines: {batches[True]}" if app is None else batches[bool(app.stages)]
-    group.add_argument("--batch", type=_whole("rows", MOST_BATCH_ROWS), metavar="B", help=said)
+    said = "rows given to the engine at a time"
+    if app is None:
+        said += "".join(f"; {engine.title}: {engine.batch}" for engine in ENGINES.values() if engine.batch)
+    else:
+        said = ENGINES[app.engine].batch or said
+    group.add_argument("--batch", type=whole("rows", MOST_BATCH_ROWS), metavar="B", help=said)
     group.add_argument("--rate", type=_rate, metavar="R", help="tuples per second; default: as fast as possible")
     group.add_argument("--pin", action="store_true", help="keep each thread of the engine on a core of its own")
-    if app is None or app.engine == "elastic":
-        of = "; not of transactions, pipelines, programs" if app is None else ""
-        group.add_argument("--mode", choices=("vsn", "sn"), help=f"virtual or plain shared-nothing (default vsn){of}")
-        group.add_argument("--gate", choices=("log", "scalegate"), help=f"tuple buffer (default log){of}")
-    if app is not None and app.tags:
-        streams = "streams of the left input, unless its column `stream` says them"
-        group.add_argument("--sources", type=_whole("sources", MOST_SOURCES), metavar="S", help=streams)
+    for engine in _engines(app):
+        others = ", ".join(other.runs for other in ENGINES.values() if other is not engine)
+        _add_flags(group, engine, "running", f"; not of {others}" if app is None else "")
+        if app is not None and engine.sources:
+            group.add_argument("--sources", type=whole("sources", MOST_SOURCES), metavar="S", help=engine.sources)
     for option in () if app is None else app.options:
         if option.name == "buckets":
             group.add_argument("--buckets", type=_option(option.read), help=option.help)
-
-
-def _add_transactions(group: argparse._ArgumentGroup) -> None:
-    group.add_argument(
-        "--scheme", type=one_of("scheme", (*SCHEMES, ADAPTIVE)), metavar="NAME",
-        help=f"{', '.join(SCHEMES)}, or {ADAPTIVE}: tries them (default {DEFAULT_SCHEME})",
-    )
-    events = f"events of a batch (default {DEFAULT_PUNCTUATION})"
-    group.add_argument("--punctuation", type=_whole("events", MOST_PUNCTUATION), metavar="N", help=events)
-    group.add_argument("--sharing", choices=SHARINGS, help="which chains a thread may take from other threads (default nothing)")
-    made = "how operation chains are made, where there are any (default radix); skiplist: as in the paper"
-    group.add_argument("--chains", choices=CHAIN_KINDS, help=made)
-
-
-def _schedule(name: str) -> str:
-    """What a schedule takes next, in a few words."""
-    takes = {
-        "qst": "the first whose output is wanted", "lp": "the last with something to do", "et": "the one with most work waiting",
-        "ct": "the one that did least for the stream lately",
-    }  # fmt: skip
-    return f"{name} ({takes[name]})" if name in takes else name
-
-
-def _add_stages(group: argparse._ArgumentGroup) -> None:
-    which = f"which stage a worker takes next: {', '.join(map(_schedule, SCHEDULES))} (default {DEFAULT_SCHEDULE})"
-    group.add_argument("--schedule", type=one_of("schedule", SCHEDULES), metavar="NAME", help=which)
-    shares = "how workers share a partitioned stage (default auto: hybrid, or one worker at a time where that is faster)"
-    group.add_argument("--queues", choices=tuple(QUEUE_KINDS), help=shares)
-    comes = "how outputs are put in order (default nonblocking)"
-    group.add_argument("--reorder", choices=tuple(REORDERS), help=comes)
-
-
-def _add_plans(group: argparse._ArgumentGroup) -> None:
-    who = "who processes what: auto (default), chain, flat, or the file of a plan as JSON"
-    group.add_argument("--plan", metavar="auto|chain|flat|FILE.json", help=who)
-    most = f"the most leaves of a plan that is made here, up to {MOST_LEAVES} (default: --max-threads)"
-    group.add_argument("--leaves", type=_whole("leaves", MOST_LEAVES), metavar="N", help=most)
-    between = f"events after which an input says how far it is (default {DEFAULT_HEARTBEAT})"
-    group.add_argument("--heartbeat", type=_whole("events", MOST_HEARTBEAT), metavar="N", help=between)
-    kept = "keep checkpoints, and the results up to each, in a folder"
-    group.add_argument("--checkpoint", metavar="DIR", help=kept)
-    often = f"events between two checkpoints (default {DEFAULT_EVERY})"
-    group.add_argument("--every", type=_whole("events", MOST_EVERY), metavar="N", help=often)
-    after = (
-        "go on from the newest checkpoint in a folder; the result is that of a run that was never interrupted, also if it had"
-        " ended; give --every too to keep further checkpoints there"
-    )
-    group.add_argument("--resume", metavar="DIR", help=after)
 
 
 def _add_own(group: argparse._ArgumentGroup) -> None:

@@ -1,0 +1,61 @@
+"""Ordered pipelines on the command line: which stage is next, and how much of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from headrace.apps.engines.engine import Engine
+from headrace.apps.flag import Flag, one_of
+from headrace.apps.json_numbers import quantiles
+from headrace.ordering.arrays import QUEUE_KINDS, REORDERS
+from headrace.ordering.configuration import SCHEDULES
+from headrace.ordering.options import DEFAULT_BATCH, DEFAULT_SCHEDULE, OrderedOptions
+from headrace.ordering.words import MOST_BATCH
+
+_TAKES = {
+    "qst": "the first whose output is wanted", "lp": "the last with something to do", "et": "the one with most work waiting",
+    "ct": "the one that did least for the stream lately",
+}  # fmt: skip
+"""What a schedule takes next, in a few words."""
+_SCHEDULES = ", ".join(f"{name} ({_TAKES[name]})" if name in _TAKES else name for name in SCHEDULES)
+
+
+class Pipelines(Engine):
+    """The engine of ordered pipelines. What a worker claims is a batch to it, not what a source gives at a time."""
+
+    name = "ordering"
+    runs, title = "pipelines", "ordered pipelines"
+    flags = (
+        Flag(
+            "schedule", f"which stage a worker takes next: {_SCHEDULES} (default {DEFAULT_SCHEDULE})",
+            one_of("schedule", SCHEDULES), metavar="NAME",
+        ),
+        Flag(
+            "queues",
+            "how workers share a partitioned stage (default auto: hybrid, or one worker at a time where that is faster)",
+            choices=tuple(QUEUE_KINDS),
+        ),
+        Flag("reorder", "how outputs are put in order (default nonblocking)", choices=tuple(REORDERS)),
+    )  # fmt: skip
+    refusal = "is no ordered pipeline, and has no stages"
+    lacking, lacks = "is an ordered pipeline: ", OrderedOptions.lacks
+    batch = f"tuples that a worker claims at a time, up to {MOST_BATCH}"
+
+    @property
+    def rows_at_a_time(self) -> int | None:
+        return None
+
+    @property
+    def _claimed(self) -> int:
+        """Tuples that a worker claims at a time: what is asked for, as far as it goes."""
+        return DEFAULT_BATCH if self.asked.batch is None else min(self.asked.batch, MOST_BATCH)
+
+    def start_options(self) -> dict[str, Any]:
+        return {**super().start_options(), "batch": self._claimed}
+
+    def figures(self, run: Any, operator: Any, seconds: float) -> dict[str, Any]:
+        return {
+            "processing_ms": quantiles(operator.processing_ms),
+            "schedule": self.given("schedule") or DEFAULT_SCHEDULE,
+            "batch": self._claimed,
+        }
