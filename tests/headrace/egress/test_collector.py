@@ -16,8 +16,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from headrace.egress import collector, rings
-from headrace.egress.collector import Collector, Held
+from headrace.egress import collector, held_records, rings
+from headrace.egress.collector import Collector
+from headrace.egress.held_records import Held
 from headrace.memory.cells import aligned, reserved
 from headrace.progress import END_OF_TIME, MIN_TIME
 from headrace.workers.worker_kernel import METER_WORDS
@@ -203,7 +204,7 @@ def test_example_a_stop_ends_it_without_an_end_of_results():
 )  # fmt: skip
 def test_oracle_what_is_held_goes_once_its_time_has_come(monkeypatch, steps, by_place):
     """Any parts and any bounds, beside a list of rows; with places within a time, or without."""
-    monkeypatch.setattr(collector, "_ROOM", 1024)
+    monkeypatch.setattr(held_records, "_ROOM", 1024)
     dtypes = [*[np.dtype(np.int64)] * 3, None, np.dtype(np.int64), np.dtype(float)]
     held, kept, number = Held(dtypes, by_place=by_place), [], 0
     for part, bound, drawn in steps:
@@ -250,16 +251,16 @@ def test_example_room_for_many_stays_while_it_is_wanted():
     wide = pass_through(many)
     for _ in range(3):
         assert all(pass_through(few) is wide for _ in range(50)) and pass_through(many) is wide
-        now[0] += 0.9 * collector.KEPT_S
+        now[0] += 0.9 * held_records.KEPT_S
     rooms = []
     for _ in range(6):
-        now[0] += 1.1 * collector.KEPT_S
+        now[0] += 1.1 * held_records.KEPT_S
         rooms.append(len(pass_through(few)))
     assert rooms == [max(room, len(wide) // 2**halved) for halved in range(1, 7)] and rooms[-1] == room
     # The same while something is always held back.
     wide = pass_through(many, later=[10**9 + 1])
     for _ in range(6):
-        now[0] += 1.1 * collector.KEPT_S
+        now[0] += 1.1 * held_records.KEPT_S
         held.add([few] * 5)
         with held.release(10**9) as ready:
             assert len(ready) == len(few)

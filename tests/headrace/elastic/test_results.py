@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from headrace.egress.collector import Records
+from headrace.egress.records import Records
 from headrace.elastic.aggregate.results import AggregateResults
 from headrace.elastic.aggregate.shape import AggregateColumn
 from headrace.elastic.custom.results import CustomResults

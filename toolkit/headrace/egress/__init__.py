@@ -4,6 +4,8 @@
 ``rings``           a ring of result records for each worker, and what it promises
 ``words_ring``      its like for what records hold of no fixed length
 ``payload``         that, taken and kept until its records are released
+``records``         records as columns, drained or in order
+``held_records``    those that wait for their release
 ``collector``       the output gate: drains the rings, orders by content, passes on
 ``key_order``       results by (time, key): the order of key values
 ``gather``          columns of the tuples that results refer to; ``gather_kernel``

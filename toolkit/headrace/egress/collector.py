@@ -14,17 +14,18 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import cached_property
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
 
 from headrace.egress import rings
+from headrace.egress.held_records import FEW_ROWS, Held
 from headrace.egress.payload import Payload
+from headrace.egress.records import HEAD_COLUMNS, Records
 from headrace.egress.rings import OutArrays
 from headrace.memory.atomics import CELL
-from headrace.memory.cells import publish_cell, read_cell, read_cells, reserved, touch
+from headrace.memory.cells import publish_cell, read_cell, read_cells
 from headrace.metrics.latency import LatencyHistogram
 from headrace.progress import END_OF_TIME, MIN_TIME
 
@@ -32,217 +33,11 @@ IDLE_NS = 20_000_000
 """Longest sleep: memory is freed and time passed on at least this often."""
 PASS_ON_NS = 2_000_000
 """The same where another operator waits for this one's time."""
-
-FEW_ROWS = 4096
-"""A release of so many costs about as much as one of a single row."""
 REST = 2.0
 """After a release of few rows, while sources wait for room, the collector rests for so many times what it took. Else
 it would follow every batch of an instance: a saturated join gave 600 releases/s of 50 rows for half a core, and held
 the interpreter's lock when the sources needed it. Otherwise release at once: cores are idle."""
 MOST_REST_S = 0.002
-
-
-_HEAD_COLUMNS = 5
-"""`primary`, `a`, `b`, `c`, `at`."""
-_ROOM = 1 << 18
-"""Records there is room for from the start."""
-KEPT_S = 10.0
-"""More room stays for so long after a quarter of it was wanted: mostly the next window will want it again."""
-
-
-class Records:
-    """Drained result records as columns; `b` and `c` are None where the finisher does not read them.
-
-    `words` has the lists that columns of positions refer to, where there are any. With `index`, they are the rows at these
-    places of the columns that were `given`: one is brought together when it is asked for, and seldom are all of them.
-    """
-
-    def __init__(self, primary, a, b, c, at, values, words: Payload | None = None, index: np.ndarray | None = None):
-        self.given, self._values = (primary, a, b, c, at), values
-        self.index, self.words = index, words
-
-    def __len__(self) -> int:
-        return len(self.given[0]) if self.index is None else len(self.index)
-
-    def _chosen(self, column: Any) -> Any:
-        return column if self.index is None or column is None else column.take(self.index)
-
-    @cached_property
-    def primary(self) -> Any:
-        return self._chosen(self.given[0])
-
-    @cached_property
-    def a(self) -> Any:
-        return self._chosen(self.given[1])
-
-    @cached_property
-    def b(self) -> Any:
-        return self._chosen(self.given[2])
-
-    @cached_property
-    def c(self) -> Any:
-        return self._chosen(self.given[3])
-
-    @cached_property
-    def at(self) -> Any:
-        return self._chosen(self.given[4])
-
-    @cached_property
-    def values(self) -> list[Any]:
-        return [self._chosen(column) for column in self._values]
-
-    def at_places(self, places: np.ndarray) -> Records:
-        """Those at these places of the columns given."""
-        return Records(*self.given, self._values, self.words, places)
-
-
-class Held:
-    """Records that wait for their release, in arrays that stay: fresh memory costs more than what is written to it.
-
-    Parameters
-    ----------
-    dtypes : list of dtype or None
-        Of `primary`, `a`, `b`, `c`, `at` and the values; None for a column that nobody reads.
-    clock : callable
-        Seconds.
-    by_place : bool
-        Records of one `primary` are released in the order of `a`, each as soon as none before it will follow.
-    """
-
-    def __init__(
-        self, dtypes: Sequence[np.dtype | None], clock: Callable[[], float] = time.monotonic, by_place: bool = False
-    ):
-        self._dtypes, self._clock, self._by_place = dtypes, clock, by_place
-        self._columns = self._reserve(_ROOM)
-        for column in self._columns:
-            if column is not None:
-                touch(column[:FEW_ROWS])
-        self._wanted_s = 0.0
-        """When a quarter of the room was last held."""
-        self.count = 0
-        self.earliest = END_OF_TIME
-        """Smallest `primary` held."""
-        self.first_place = 0
-        """The smallest `a` of those with that `primary`; if they are released by it."""
-
-    def add(self, parts: Sequence[np.ndarray | None]) -> None:
-        """Copy records to the end."""
-        first = parts[0]
-        assert first is not None
-        count = self.count + len(first)
-        if count > self._room:
-            before, self._columns = self._columns, self._reserve(max(2 * self._room, count))
-            self._fill(0, [None if column is None else column[: self.count] for column in before])
-        self._fill(self.count, parts)
-        self.count = count
-        self._note(first, parts[1])
-
-    def _note(self, primary: np.ndarray, a: np.ndarray | None) -> None:
-        """Know the first of these as well."""
-        earliest = int(primary.min())
-        if self._by_place and earliest <= self.earliest:
-            assert a is not None
-            place = int(a[primary == earliest].min())
-            self.first_place = min(self.first_place, place) if earliest == self.earliest else place
-        self.earliest = min(self.earliest, earliest)
-
-    def is_due(self, bound: int, place: int) -> bool:
-        """Whether some may be released: up to `bound`, and of bound + 1 those before a place."""
-        return self.count > 0 and (self.earliest <= bound or (self.earliest == bound + 1 and self.first_place < place))
-
-    @contextmanager
-    def release(self, bound: int, place: int = 0) -> Iterator[Records]:
-        """Take the records up to `bound` out, and of bound + 1 those with `a` below `place`: they are read while it lasts."""
-        held = [None if column is None else column[: self.count] for column in self._columns]
-        first = held[0]
-        assert first is not None
-        is_ready = first <= bound
-        index, rest = None, np.zeros(0, np.int64)
-        if not is_ready.all():
-            rest = np.flatnonzero(~is_ready)
-            if place and held[1] is not None:  # mostly few are left to look at
-                goes = (first[rest] == bound + 1) & (held[1][rest] < place)
-                is_ready[rest[goes]], rest = True, rest[~goes]
-            index = np.flatnonzero(is_ready)
-        yield Records(*held[:_HEAD_COLUMNS], held[_HEAD_COLUMNS:], index=index)
-        self._keep(rest)
-
-    def _keep(self, rest: np.ndarray) -> None:
-        """What is left, at these places, moves to the front."""
-        columns, count = self._columns, self.count
-        self.count = len(rest)
-        for column in columns:
-            if column is not None and len(rest):
-                column[: len(rest)] = column[:count].take(rest)
-        first, a = columns[0], columns[1]
-        assert first is not None
-        self.earliest = END_OF_TIME
-        if len(rest):
-            self._note(first[: len(rest)], None if a is None else a[: len(rest)])
-        self._give_back(count)
-        if self._columns is not columns:
-            self._fill(0, [None if column is None else column[: len(rest)] for column in columns])
-
-    def copies(self) -> list[np.ndarray | None]:
-        """Copy what is held."""
-        return [None if column is None else column[: self.count].copy() for column in self._columns]
-
-    @property
-    def values(self) -> list[np.ndarray]:
-        """The value columns of what is held."""
-        return [column[: self.count] for column in self._columns[_HEAD_COLUMNS:] if column is not None]
-
-    def _give_back(self, held: int) -> None:
-        """Halve more room than there was from the start, if for long little of it was wanted, as for the `held` just now."""
-        if self._room == _ROOM:
-            return
-        now = self._clock()
-        if held > self._room // 4:
-            self._wanted_s = now
-        elif now - self._wanted_s > KEPT_S:
-            self._columns, self._wanted_s = self._reserve(max(_ROOM, self._room // 2)), now
-
-    def _reserve(self, room: int) -> list[np.ndarray | None]:
-        self._room = room
-        is_large = room > _ROOM
-        return [None if dtype is None else reserved(room, dtype, huge_pages=is_large) for dtype in self._dtypes]
-
-    def _fill(self, start: int, parts: Sequence[np.ndarray | None]) -> None:
-        for column, part in zip(self._columns, parts, strict=True):
-            if column is not None and part is not None:
-                column[start : start + len(part)] = part
-
-
-class Ordered:
-    """Records in a given order; a column is brought into it when it is asked for, and seldom are all of them."""
-
-    def __init__(self, records: Records, order: np.ndarray):
-        self._records, self._order = records, order
-
-    def __len__(self) -> int:
-        return len(self._order)
-
-    @cached_property
-    def primary(self) -> np.ndarray:
-        return self._records.primary.take(self._order)
-
-    @cached_property
-    def a(self) -> np.ndarray:
-        return self._records.a.take(self._order)
-
-    @cached_property
-    def b(self) -> np.ndarray:
-        return self._records.b.take(self._order)
-
-    @cached_property
-    def values(self) -> list[np.ndarray]:
-        return [column.take(self._order) for column in self._records.values]
-
-    @property
-    def words(self) -> Payload:
-        """The lists that columns of positions refer to."""
-        assert self._records.words is not None
-        return self._records.words
 
 
 class Finisher(Protocol):
@@ -421,7 +216,7 @@ class Collector:
                 parts = [None if column is None else column[r, at:stop] for column in self._columns]
                 held.add(parts)
                 if self._payload is not None:
-                    self._payload.note(r, [part for part in parts[_HEAD_COLUMNS:] if part is not None])
+                    self._payload.note(r, [part for part in parts[HEAD_COLUMNS:] if part is not None])
                 tail += stop - at
                 rings.drained(out, r, tail)
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from headrace.egress.collector import Ordered, Records
 from headrace.egress.gather import Gatherer
+from headrace.egress.records import Ordered, Records
 from headrace.elastic import forward_kernel
 from headrace.elastic.build import kernels_of
 from headrace.elastic.program import Program

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from headrace.egress.collector import Ordered, Records
 from headrace.egress.key_order import arrange
+from headrace.egress.records import Ordered, Records
 from headrace.expressions.rows import cast
 from headrace.ingress.keys import KeyDictionary
 from headrace.ingress.sorting import argsort, compile_kernels

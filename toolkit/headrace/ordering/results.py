@@ -8,9 +8,10 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from headrace.egress.collector import Consumer, Records
+from headrace.egress.collector import Consumer
 from headrace.egress.emitted import emitted_column
 from headrace.egress.gather import Gatherer
+from headrace.egress.records import Records
 from headrace.errors import EventTimeError
 from headrace.ingress.keys import KeyDictionary
 from headrace.ingress.store import Store

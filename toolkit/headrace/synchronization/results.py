@@ -9,8 +9,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headrace.codegen.kinds import Kind
-from headrace.egress.collector import Records
 from headrace.egress.emitted import emitted_column
+from headrace.egress.records import Records
 from headrace.ingress.keys import KeyDictionary
 from headrace.ingress.sorting import argsort
 from headrace.ingress.times import restore_times

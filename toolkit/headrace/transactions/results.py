@@ -9,8 +9,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headrace.codegen.kinds import Kind
-from headrace.egress.collector import Ordered, Records
 from headrace.egress.gather import Gatherer
+from headrace.egress.records import Ordered, Records
 from headrace.expressions.rows import cast
 from headrace.ingress.columns import as_arrow
 from headrace.ingress.keys import KeyDictionary

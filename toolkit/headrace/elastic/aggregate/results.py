@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from headrace.egress.collector import Ordered, Records
 from headrace.egress.containers import MOST_ELEMENTS
+from headrace.egress.records import Ordered, Records
 from headrace.elastic.aggregate.shape import LISTS, AggregateColumn
 from headrace.elastic.results import KeyedResults
 from headrace.errors import AggregateOverflowError, OutputError

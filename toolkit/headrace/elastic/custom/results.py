@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from headrace.egress.collector import Ordered, Records
 from headrace.egress.containers import as_column
 from headrace.egress.key_order import key_ranks
+from headrace.egress.records import Ordered, Records
 from headrace.elastic.custom.shape import CustomShape, counts_field, out_field
 from headrace.elastic.results import KeyedResults
 from headrace.expressions.rows import cast

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from headrace.egress.collector import Ordered, Records
 from headrace.egress.gather import Gatherer
+from headrace.egress.records import Ordered, Records
 from headrace.ingress.sorting import argsort, compile_kernels
 from headrace.ingress.store import Store
 from headrace.ingress.times import restore_times
