@@ -15,7 +15,8 @@ import pytest
 import headrace as hr
 from headrace.changes import Change
 from headrace.errors import OutputError
-from headrace.report import LEAST_LAG_S, Record, _plots, describe, write_html
+from headrace.report import Record, describe, write_html
+from headrace.report.plots import LEAST_LAG_S, plots_of
 from support.workloads import Steered, eventually
 
 ROWS = 20_000
@@ -61,7 +62,7 @@ def test_example_a_history_of_nothing():
     with hr.stream(table, event_time="ts").key_by("k").window(10).aggregate(n=hr.count()).start() as run:
         run.wait()
     assert len(run.history.to_pandas()) == 0
-    assert _plots(Record("empty", "", run.history, 0), "empty").name == "empty"
+    assert plots_of(Record("empty", "", run.history, 0), "empty").name == "empty"
 
 
 def test_example_figures(record):
@@ -95,7 +96,7 @@ def test_example_plots_mark_the_change(record):
     from bokeh.models import Label, Span
     from bokeh.plotting import figure
 
-    grid = _plots(record, "plots")
+    grid = plots_of(record, "plots")
     plots = list(grid.select({"type": figure}))
     assert len(plots) == 5
     change = record.changes[0]
@@ -144,11 +145,10 @@ def lag_plot(record):
     """The plot of the lag; None where there is none."""
     from bokeh.plotting import figure
 
-    plots = _plots(record, "plots").select({"type": figure})
+    plots = plots_of(record, "plots").select({"type": figure})
     return next((plot for plot in plots if plot.title.text == "Lag behind the rate"), None)
 
 
 def test_example_a_page_that_cannot_be_written(record, tmp_path):
     with pytest.raises(OutputError, match="writable"):
         write_html(tmp_path / "nowhere" / "report.html", "x", [record])
-

@@ -20,13 +20,13 @@ import headrace as hr
 ROOT = Path(__file__).resolve().parents[2]
 HOUSE = ROOT / "toolkit" / "headrace"
 ROOMS = [
-    "apps", "stream", "elastic", "transactions", "ordering", "synchronization", "runtime", "control", "spark",
+    "apps", "report", "stream", "elastic", "transactions", "ordering", "synchronization", "runtime", "control", "spark",
     "checkpoints", "egress", "gates", "plan", "ingress", "workers", "metrics", "codegen", "memory", "expressions", "reference",
     "caches",
 ]  # fmt: skip
 FILES = [
     "__main__",
-    "cli", "demo", "doctor", "lab", "lesson", "tour", "counterfactual", "controllers", "prometheus", "report", "kernel",
+    "cli", "demo", "doctor", "lab", "lesson", "tour", "counterfactual", "controllers", "prometheus", "kernel",
     "arguments", "callers", "changes", "cores", "errors", "linkable", "loopback", "names", "progress", "rates", "references",
     "remembering", "summary", "windows",
 ]  # fmt: skip

@@ -1,7 +1,7 @@
 """What begins with an underscore is used by its own room only.
 
 Property    `thing._name`, `from headrace.room.file import _name` and `getattr(thing, "_name")` stand only in a room that
-            defines `_name` itself. A room is a folder or file directly in a package: `headrace.gates`, `headrace.report`;
+            defines `_name` itself. A room is a folder or file directly in a package: `headrace.gates`, `headrace.tour`;
             of the other packages, the whole package.
 Cannot see  a name that two rooms define, used across them; a name put together while the program runs.
 """

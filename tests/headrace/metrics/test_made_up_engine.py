@@ -26,7 +26,9 @@ from headrace.metrics.measures import NEEDED, Measure
 from headrace.metrics.snapshot import OperatorMetrics
 from headrace.ordering.measures import MEASURES as OF_ORDERING
 from headrace.prometheus import serve
-from headrace.report import Record, _figures, _plots, write_html
+from headrace.report import Record, write_html
+from headrace.report.plots import plots_of
+from headrace.report.record import figures_of_measure
 from headrace.synchronization.measures import MEASURES as OF_SYNCHRONIZATION
 from headrace.transactions.measures import MEASURES as OF_TRANSACTIONS
 from support.made_up import OWN, MadeUpRun
@@ -100,7 +102,7 @@ def in_the_figures(run):
 
 
 def in_the_plots(run):
-    grid = _plots(Record("made up", "", run.history, 500), "made up")
+    grid = plots_of(Record("made up", "", run.history, 500), "made up")
     plots = {plot.title.text: plot for plot in grid.select({"type": figure})}
     titles = {
         "rejected": "Rejected transactions", "backlog": "Backlog of each stage", "versions": "Versions",
@@ -156,7 +158,7 @@ def test_example_what_every_operator_has(run):
     assert list(frame["scheme"].fillna("none yet")) == ["none yet", *["chains"] * 4]
     assert not [name for name in frame if name.startswith(("load", "gap", "latency", "imbalance", "live"))]
     assert run.history.bucket_loads().shape == (5, 0)
-    plots = _plots(Record("made up", "", run.history, 500), "made up").select({"type": figure})
+    plots = plots_of(Record("made up", "", run.history, 500), "made up").select({"type": figure})
     titles = [plot.title.text for plot in plots]
     assert {"Throughput", "Threads"} < set(titles) and len(titles) == 8
     assert "Aborts" not in titles  # declared to be a column at most
@@ -174,13 +176,13 @@ def test_example_what_every_operator_has(run):
 def test_example_a_figure_of_what_there_is_none_of(unit, value, figure):
     held = Measure("held", unit, "Versions held.", label="versions held")
     values = {**dict.fromkeys(("added", "processed", "results"), 0), "held": value}
-    assert _figures(OperatorMetrics("transact", 1, 1, [0], 1.0, None, (*NEEDED, held), values), held) == figure
+    assert figures_of_measure(OperatorMetrics("transact", 1, 1, [0], 1.0, None, (*NEEDED, held), values), held) == figure
 
 
 def test_example_a_change_of_what_is_not_threads(run):
     """The plots are marked by what it was, and the threads are those that were sampled."""
     change = Change("transact", {"batch": 64}, {"batch": 128}, "done", completed_ns=10**9 + 2 * 10**8)
-    plots = list(_plots(Record("made up", "", run.history, 500, [change]), "made up").select({"type": figure}))
+    plots = list(plots_of(Record("made up", "", run.history, 500, [change]), "made up").select({"type": figure}))
     for plot in plots:
         assert [label.text for label in plot.center if isinstance(label, Label)] == ["batch 64 → 128"]
     (threads,) = (plot for plot in plots if plot.title.text == "Threads")
@@ -210,7 +212,7 @@ def test_example_what_was_zero_throughout_is_said_and_not_drawn(run, tmp_path):
     record = Record("idle", "A run.", run.history, 500)
     text = write_html(tmp_path / "report.html", "Idle", [record]).read_text()
     assert "<p>A run. Zero throughout, and not drawn: backlog, versions.</p>" in text
-    titles = {plot.title.text for plot in _plots(record, "idle").select({"type": figure})}
+    titles = {plot.title.text for plot in plots_of(record, "idle").select({"type": figure})}
     assert "Rejected transactions" in titles and not titles & {"Versions", "Backlog of each stage"}
 
 
@@ -267,7 +269,7 @@ def test_planted_a_measure_is_left_out(place, mistake, name, run, monkeypatch):
         look(place, run)
 
 
-SHARED = ("metrics", "control", "prometheus.py", "report.py")
+SHARED = ("metrics", "control", "prometheus.py", "report")
 OTHER_THINGS = {"filtered", "waiting", "updates"}
 """Names of measures that are words of the books (rows filtered, rows waiting) and a unit, too."""
 
@@ -294,6 +296,5 @@ def test_example_no_shared_room_names_a_measure_of_an_engine():
 def test_planted_a_name_is_found(tmp_path):
     (tmp_path / "control").mkdir()
     (tmp_path / "control" / "observation.py").write_text('after = new.values["depth_ms"]\n')
-    for file in ("prometheus.py", "report.py"):
-        (tmp_path / file).write_text("")
+    (tmp_path / "prometheus.py").write_text("")
     assert measures_named(tmp_path) == [("observation.py", "depth_ms")]

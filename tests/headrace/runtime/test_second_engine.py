@@ -21,7 +21,8 @@ import headrace as hr
 from headrace import prometheus
 from headrace.controllers import Request
 from headrace.errors import FunctionError, NotSupportedError, ParameterError, RunStoppedError
-from headrace.report import Record, _plots, write_html
+from headrace.report import Record, write_html
+from headrace.report.plots import plots_of
 from support import workloads
 from support.two_stages import TwoStages, TwoStagesSection
 from support.workloads import Steered, eventually
@@ -107,7 +108,7 @@ def test_example_what_it_measures_is_shown_everywhere(tmp_path):
     assert "Backlog of each stage" in page_of_plots or "not drawn: backlog" in page_of_plots  # if no sample saw any
     assert re.fullmatch(r"batch 100→10: \d+\.\d\d", record.figures()["reconfigurations (ms)"])
     assert "<td>batch 100 → 10</td>" in page_of_plots and "key buckets" not in page_of_plots
-    (mark,) = {label.text for label in _plots(record, "plots").references() if isinstance(label, Label)}
+    (mark,) = {label.text for label in plots_of(record, "plots").references() if isinstance(label, Label)}
     assert mark == "batch 100 → 10"
     assert run["total"].sum == sums(given)[-1]
 

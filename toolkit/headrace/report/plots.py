@@ -1,28 +1,18 @@
-"""A report of runs as one HTML file that needs no network: tables, and plots by Bokeh.
+"""Plots of one run by Bokeh, over the same time axis, with a marker where something was changed.
 
-Each run has plots over the same time axis, with a marker where something was changed: throughput and
-threads of every engine, the lag behind the rate where one was set, and what its engine declares to be
+Throughput and threads of every engine, the lag behind the rate where one was set, and what its engine declares to be
 plotted (latency, load of each thread, ...).
 """
 
 from __future__ import annotations
 
-import os
-import platform
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from html import escape
-from importlib import metadata
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from headrace.changes import Change
-from headrace.errors import OutputError
-from headrace.metrics.history import History
 from headrace.metrics.measures import Measure
-from headrace.metrics.snapshot import OperatorMetrics
+from headrace.report.record import Record, short, spaced
 
 WIDTH, HEIGHT = 560, 290
 LIMIT, LATE = "#d55e00", "#5f7488"
@@ -30,244 +20,14 @@ LIMIT, LATE = "#d55e00", "#5f7488"
 LEAST_LAG_S = 0.1
 """What the axis of the lag covers at least: below, the stream is on time."""
 _LATENCY = "latency_p99_ms"
-_LONG = 30
-"""Characters of a cell from which on it may have several lines."""
 _WORK = "microseconds of work"
 """The unit of counters that are drawn as shares of a core."""
 _INSIDE, _LETTER = 330, 6.5
 """Pixels of a plot's inside, at least, beside its axis and a legend; and of a letter of a marker's label."""
 
-STYLE = """\
-  body { font: 15px/1.5 system-ui, "Segoe UI", "DejaVu Sans", sans-serif; color: #222; background: #fff;
-         max-width: 1180px; margin: 2em auto; padding: 0 1em; }
-  h1 { font-size: 1.7em; margin-bottom: 0; } h2 { margin-top: 2em; border-bottom: 1px solid #ccc; }
-  p.about { color: #555; margin-top: .3em; }
-  table { border-collapse: collapse; margin: 1em 0; }
-  th, td { padding: .3em 1em .3em 0; text-align: right; border-bottom: 1px solid #e4e4e4; }
-  th { color: #555; font-weight: 600; } th:first-child, td:first-child { text-align: left; }
-  .wrong { color: #a00; font-weight: 700; }
-"""
-"""How every page looks that headrace writes for Bokeh to fill."""
 
-_PAGE = """\
-{% block postamble %}
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<style>
-{{ style | safe }}
-  th, td { white-space: nowrap; } td.long { white-space: normal; min-width: 14em; }
-</style>
-{% endblock %}
-{% block contents %}
-<h1>{{ heading | e }}</h1>
-<p class="about">{{ about | e }}</p>
-{{ summary | safe }}
-{% for section in sections %}
-<h2>{{ section.title | e }}</h2>
-<p>{{ section.text | e }}</p>
-{{ section.changes | safe }}
-{{ embed(roots[section.root]) }}
-{% endfor %}
-{% endblock %}
-"""
-
-
-@dataclass
-class Record:
-    """A finished run, as a report shows it.
-
-    Parameters
-    ----------
-    title, text : str
-        What was run, in a word and in a sentence.
-    history : History
-        Samples of it; the last one was taken after its end.
-    rows_in : int
-        Rows of the input.
-    changes : list of Change
-    difference : str or None
-        What differs from the reference; None: nothing.
-    """
-
-    title: str
-    text: str
-    history: History
-    rows_in: int
-    changes: list[Change] = field(default_factory=list)
-    difference: str | None = None
-
-    def figures(self) -> dict[str, str]:
-        """Name the figures of the closing table, in order."""
-        metrics = self.history.samples[-1].metrics
-        operator = next(iter(metrics.operators.values()))
-        figures = {
-            "rows in": f"{self.rows_in:,}",
-            "rows out": f"{metrics.tuples_out:,}",
-            "seconds": f"{metrics.seconds:.2f}",
-            "throughput (tuples/s)": f"{self.rows_in / metrics.seconds:,.0f}" if metrics.seconds else "-",
-        }
-        lags = [sample.metrics.lag_s for sample in self.history.samples]
-        if not np.isnan(lags).all():
-            figures["longest lag (s)"] = f"{np.nanmax(lags):.2f}"
-        for measure in operator.measures:
-            if measure.by is None and measure.goes_to("figure"):
-                figures |= _figures(operator, measure)
-        return figures | {
-            "reconfigurations (ms)": ", ".join(describe(change) for change in self.changes) or "none",
-            "identical to the reference": "yes" if self.difference is None else f"NO: {self.difference}",
-        }
-
-
-def _figures(operator: OperatorMetrics, measure: Measure) -> dict[str, str]:
-    """Figures of one measure: of a histogram two, of a counter with a rate the rate."""
-    value = operator.values[measure.name]
-    if measure.kind == "histogram":
-        found = getattr(operator, measure.derived)
-        return {f"{_spaced(measure.name)} {part} (ms)": _number(found.get(part)) for part in ("p50", "p99")}
-    name = _spaced(measure.word)
-    says_unit = measure.unit in name.split()
-    if measure.rate:
-        named = f"{name} per second" if says_unit else f"{name} ({measure.unit}/s)"
-        return {named: f"{getattr(operator, measure.rate):,.0f}"}
-    if measure.kind == "text" or value is None:
-        return {name: "-" if value is None else str(value)}
-    if measure.unit == "fraction":
-        return {name: f"{100 * value:.1f} %"}
-    if value == 0 and says_unit and measure.kind == "gauge":
-        return {name: "none"}  # as the run is configured there may be no such thing, as versions under a scheme that has none
-    name += "" if says_unit else f" ({measure.unit})"
-    return {name: f"{value:,}" if isinstance(value, int) else _number(value)}
-
-
-def _spaced(name: str) -> str:
-    return name.replace("_", " ")
-
-
-def describe(change: Change) -> str:
-    """Say a reconfiguration, and how many milliseconds it took, in a few characters.
-
-    Examples
-    --------
-    >>> done = Change("count", {"threads": 1}, {"threads": 4}, requested_ns=0, outcome="done", completed_ns=412_000)
-    >>> describe(done), describe(Change("count", {"threads": 4}, {"threads": 2}, outcome="unneeded"))
-    ('1→4: 0.41', '4→2: unneeded')
-    >>> describe(Change("total", {"batch": 100}, {"batch": 10}, requested_ns=0, outcome="done", completed_ns=250_000))
-    'batch 100→10: 0.25'
-    """
-    if change.outcome == "no change":
-        return change.outcome
-    took = f"{change.ms:.2f}" if change.completed_ns else change.outcome
-    return f"{_short(change).replace(' → ', '→')}: {took}"
-
-
-def _short(change: Change) -> str:
-    """Threads, which most changes are of, go without the word."""
-    return change.describe().removeprefix("threads ")
-
-
-def _number(value: float | None) -> str:
-    return "-" if value is None or not np.isfinite(value) else f"{value:.2f}"
-
-
-def write_html(path: str | os.PathLike[str], heading: str, records: Sequence[Record]) -> Path:
-    """Write the report.
-
-    Raises
-    ------
-    OutputError
-        If the file cannot be written.
-    """
-    from bokeh.embed import file_html
-    from bokeh.resources import INLINE
-
-    roots, sections = [], []
-    for i, record in enumerate(records):
-        roots.append(_plots(record, f"run{i}"))
-        sections.append(
-            {
-                "title": record.title,
-                "text": f"{record.text} {_not_drawn(record)}".strip(),
-                "changes": _changes_table(record.changes),
-                "root": f"run{i}",
-            }
-        )
-    html = file_html(
-        roots,
-        INLINE,
-        title=heading,
-        template=_PAGE,
-        template_variables={
-            "style": STYLE,
-            "heading": heading,
-            "about": about(),
-            "summary": _summary_table(records),
-            "sections": sections,
-        },
-    )
-    target = Path(path)
-    try:
-        target.write_text(html, encoding="utf-8")
-    except OSError as error:
-        raise OutputError(f"report {str(path)!r} cannot be written ({error.strerror}); give a writable path") from None
-    return target
-
-
-def about() -> str:
-    """Say on what machine and with what versions."""
-    versions = ", ".join(f"{name} {metadata.version(name)}" for name in ("numba", "pyarrow", "pyspark"))
-    return f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores; Python {platform.python_version()}, {versions}"
-
-
-def _summary_table(records: Sequence[Record]) -> str:
-    head = "".join(f"<th>{escape(record.title)}</th>" for record in records)
-    rows = []
-    for name, values in figures_of(records).items():
-        cells = "".join(_cell(value) for value in values)
-        rows.append(f"<tr><td>{escape(name)}</td>{cells}</tr>")
-    return f"<table><tr><th></th>{head}</tr>{''.join(rows)}</table>"
-
-
-def _cell(value: str) -> str:
-    kinds = " ".join(kind for kind, is_so in (("wrong", value.startswith("NO")), ("long", len(value) > _LONG)) if is_so)
-    return f'<td class="{kinds}">{escape(value)}</td>' if kinds else f"<td>{escape(value)}</td>"
-
-
-def figures_of(records: Sequence[Record]) -> dict[str, list[str]]:
-    """Figures of several runs side by side: name -> one for each, "-" where a run has none.
-
-    A figure that only some runs have stands where it stands among their own.
-    """
-    columns = [record.figures() for record in records]
-    names: list[str] = []
-    for figures in columns:
-        at = 0
-        for name in figures:
-            if name not in names:
-                names.insert(at, name)
-            at = names.index(name) + 1
-    return {name: [figures.get(name, "-") for figures in columns] for name in names}
-
-
-def _changes_table(changes: Sequence[Change]) -> str:
-    if not changes:
-        return ""
-    columns = {
-        "reconfiguration": [c.describe() for c in changes],
-        "call to completion (ms)": [_number(c.ms) for c in changes],
-        "key buckets moved": [f"{c.buckets_moved:,}" if "buckets_moved" in c.effects else "" for c in changes],
-        "outcome": [c.outcome for c in changes],
-    }
-    shown = {title: cells for title, cells in columns.items() if any(cells)}
-    head = "".join(f"<th>{title}</th>" for title in shown)
-    rows = "".join(
-        f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in zip(*shown.values(), strict=True)
-    )
-    return f"<table><tr>{head}</tr>{rows}</table>"
-
-
-# -- plots
-
-
-def _plots(record: Record, name: str) -> Any:
+def plots_of(record: Record, name: str) -> Any:
+    """All plots of a run, two in a row; the page puts them where it says `name`."""
     from bokeh.layouts import gridplot
 
     plots = _Plots(record)
@@ -279,15 +39,15 @@ def _plots(record: Record, name: str) -> Any:
     drawn.append(plots.threads())
     drawn += [plots.by_something(measure) for measure in declared if measure.by not in (None, "bucket")]
     grid = gridplot([drawn[i : i + 2] for i in range(0, len(drawn), 2)], toolbar_location="right", merge_tools=True)
-    grid.name = name  # where the page puts it
+    grid.name = name
     grid.toolbar.logo = None
     return grid
 
 
-def _not_drawn(record: Record) -> str:
+def not_drawn(record: Record) -> str:
     """Say of what there was nothing: an empty plot would have to be looked at to know."""
     plots = _Plots(record)
-    words = [_spaced(measure.word) for measure in plots.declared if not plots.is_there(measure)]
+    words = [spaced(measure.word) for measure in plots.declared if not plots.is_there(measure)]
     return f"Zero throughout, and not drawn: {', '.join(words)}." if words and len(plots.frame) else ""
 
 
@@ -306,7 +66,7 @@ class _Plots:
         self.colors = Colorblind[8]
         self._x_range = Range1d(0, self.end * 1.02, bounds=(0, self.end * 1.1))
         self._marks = [
-            (record.history.seconds_of(c.completed_ns), _short(c)) for c in record.changes if c.outcome == "done"
+            (record.history.seconds_of(c.completed_ns), short(c)) for c in record.changes if c.outcome == "done"
         ]
 
     @property
@@ -419,7 +179,7 @@ class _Plots:
 
 
 def _heading(measure: Measure) -> str:
-    word = _spaced(measure.word)
+    word = spaced(measure.word)
     return word[:1].upper() + word[1:]
 
 
