@@ -17,7 +17,7 @@ from headrace.errors import NotSupportedError
 from headrace.metrics.latency import LatencyHistogram
 from headrace.metrics.measures import NEEDED, Measure
 from headrace.metrics.snapshot import Metrics, OperatorMetrics
-from headrace.runtime.sections import Capabilities, Control
+from headrace.runtime.capabilities import Capabilities, Control
 
 STAGES = 3
 WORKERS = 2

@@ -19,9 +19,11 @@ from headrace.metrics.latency import LatencyHistogram
 from headrace.metrics.measures import ADDED, BUSY, PROCESSED, RESULTS, Measure
 from headrace.metrics.snapshot import OperatorMetrics
 from headrace.plan.nodes import StreamType
+from headrace.runtime.capabilities import Capabilities, Control
 from headrace.runtime.feeding import Stopped
 from headrace.runtime.immediate import Immediate
-from headrace.runtime.sections import Books, Capabilities, Control, Section, Task
+from headrace.runtime.inlets import Books
+from headrace.runtime.sections import Section, Task
 
 WORKERS, ROOM = 3, 4096
 CAN = Capabilities(
@@ -35,6 +37,14 @@ MEASURES = (
 )
 
 
+class TwoStagesOptions:
+    def __init__(self, run=None, batch: int = 100):
+        self.batch = CAN["batch"].check("batch", batch)
+
+    def check_operators(self, names):
+        """No option is given by operator."""
+
+
 @dataclass(frozen=True)
 class TwoStages:
     """The specification: which column; a value of `poison` fails, as a user function would."""
@@ -43,26 +53,15 @@ class TwoStages:
     poison: int | None = None
     name = "two stages"
     has_sides = False
+    options = TwoStagesOptions
 
     def result_type(self, inputs):
         (given,) = inputs
         fields = [given.schema.field(given.event_time), pa.field("total", pa.int64())]
         return StreamType(pa.schema(fields), given.event_time, given.unit)
 
-    @property
-    def options(self):
-        return TwoStagesOptions
-
     def section(self, node, branches, options):
         return TwoStagesSection(self, node, branches, options.batch)
-
-
-class TwoStagesOptions:
-    def __init__(self, run=None, batch: int = 100):
-        self.batch = CAN["batch"].check("batch", batch)
-
-    def check_operators(self, names):
-        """No option is given by operator."""
 
 
 class StagesInlet:

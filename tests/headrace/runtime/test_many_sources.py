@@ -12,9 +12,9 @@ import pyarrow as pa
 import pytest
 
 import headrace as hr
-from headrace.runtime import sources
+from headrace.runtime import source_threads
 from headrace.runtime.feeding import Stopped
-from headrace.runtime.sources import OWN_THREADS, take_turns
+from headrace.runtime.source_threads import OWN_THREADS, take_turns
 from support import workloads
 
 
@@ -86,11 +86,11 @@ def test_example_turns_end_when_the_run_does():
 
 def test_planted_a_shared_thread_that_waits_in_place(monkeypatch):
     """Patient although it serves several: the first full source holds up those it waits for."""
-    turns = sources._in_turn
+    turns = source_threads._in_turn
 
     def patient(group, what):
         return turns(group, what) if len(group) == 1 else lambda: [take_turns([getattr(s, what)(True)]) for s in group]
 
-    monkeypatch.setattr(sources, "_in_turn", patient)
+    monkeypatch.setattr(source_threads, "_in_turn", patient)
     with hr.stream(tables(2 * OWN_THREADS, 40), event_time="ts").start(capacity=16) as run:
         assert not run.wait(1.0), "the planted mistake makes it hang"

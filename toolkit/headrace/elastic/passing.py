@@ -89,7 +89,7 @@ from headrace.memory.cells import padded_cells, publish_cell, read_cells, reserv
 from headrace.metrics.latency import LatencyHistogram
 from headrace.plan.nodes import Branch, OperatorNode
 from headrace.progress import END_OF_TIME, MIN_TIME
-from headrace.runtime.sections import Books
+from headrace.runtime.inlets import Books
 from headrace.workers import worker_kernel
 
 if TYPE_CHECKING:
@@ -418,7 +418,7 @@ class PassedBooks(Books):
 
 
 class PassedInlet:
-    """The way in by which another operator passes its results on: a `headrace.runtime.sections.Inlet` that nobody feeds."""
+    """The way in by which another operator passes its results on: a `headrace.runtime.inlets.Inlet` that nobody feeds."""
 
     number = 0
     null_keys = 0

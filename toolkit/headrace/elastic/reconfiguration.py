@@ -25,13 +25,13 @@ from headrace.elastic.spread import Spread
 from headrace.kernel import compile_now
 from headrace.memory.atomics import CELL
 from headrace.memory.cells import read_cell
+from headrace.runtime.capabilities import Capabilities, Control
 from headrace.runtime.configuration_rows import ConfigurationRows
-from headrace.runtime.sections import Capabilities, Control
 from headrace.workers.worker_kernel import BEFORE
 
 
 class Reconfiguration(ConfigurationRows):
-    """What can be changed at an operator of the elastic engine: a `headrace.runtime.sections.Steerable`.
+    """What can be changed at an operator of the elastic engine: a `headrace.runtime.capabilities.Steerable`.
 
     Parameters
     ----------

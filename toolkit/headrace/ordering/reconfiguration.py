@@ -12,11 +12,11 @@ from headrace.ordering.configuration import SCHEDULES, Configuration, write_conf
 from headrace.ordering.options import check_schedule
 from headrace.ordering.words import MOST_BATCH
 from headrace.runtime.at_once import AtOnce
-from headrace.runtime.sections import Capabilities, Control
+from headrace.runtime.capabilities import Capabilities, Control
 
 
 class Reconfiguration(AtOnce):
-    """What can be changed at a pipeline: a `headrace.runtime.sections.Steerable`.
+    """What can be changed at a pipeline: a `headrace.runtime.capabilities.Steerable`.
 
     Parameters
     ----------

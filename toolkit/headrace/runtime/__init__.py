@@ -5,6 +5,8 @@ knows no engine.
 
 ======================  =======================================================
 ``sections``            what an engine gives to a run, and the run to an engine
+``inlets``              its part about a way in
+``capabilities``        its part about what can be changed
 ``collected_section``   a section of one operator: workers, result rings, a collector
 ``gated_section``       one of these, whose sources meet in a gate
 ``handle``              what a user holds of a run: `QueryRun`, `start`
@@ -20,7 +22,8 @@ knows no engine.
 ``described``           what a run and its operators say of themselves
 ``options``             what `start` may be told about a run of any engine
 ``pinning``             workers that stay on one core each
-``sources``             external sources: reading, encoding, feeding, many by few threads
+``sources``             external sources: reading, encoding, feeding
+``source_threads``      the threads that do so, few for many sources
 ``step_threads``        threads for the stateless steps of sources, several batches at once
 ``shared_stream``       a stream that can be read once, for several operators
 ``input_rows``          which row of the input an error is about

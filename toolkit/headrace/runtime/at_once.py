@@ -14,7 +14,7 @@ _LOOK_S = 1e-3
 
 
 class AtOnce(ConfigurationRows):
-    """What such engines have of a `headrace.runtime.sections.Steerable`; each says itself what may be wished.
+    """What such engines have of a `headrace.runtime.capabilities.Steerable`; each says itself what may be wished.
 
     Parameters
     ----------

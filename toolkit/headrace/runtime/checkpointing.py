@@ -29,8 +29,9 @@ from headrace.checkpoints.results_log import Mark, ResultsLog, read_results
 from headrace.errors import CheckpointError, FunctionError, NotSupportedError, ParameterError
 from headrace.plan.nodes import Output, SourceNode
 from headrace.runtime.feeding import Stopped
+from headrace.runtime.inlets import Inlet
 from headrace.runtime.options import RunOptions
-from headrace.runtime.sections import Checkpointed, Inlet, Section
+from headrace.runtime.sections import Checkpointed, Section
 
 _LOOK_S = 50e-6
 _SETTLED_S = 0.05

@@ -18,8 +18,8 @@ from headrace.memory.cells import read_cell
 from headrace.metrics.sources import BLOCKED, FEEDING, PACED
 from headrace.plan.nodes import SourceNode, Step
 from headrace.rates import RateSchedule
+from headrace.runtime.inlets import Inlet
 from headrace.runtime.player import Player
-from headrace.runtime.sections import Inlet
 
 _PACE_WAIT_S = 0.02
 _PACE_S = 500e-6

@@ -22,7 +22,7 @@ from headrace.memory.atomics import CELL
 from headrace.memory.cells import read_cell
 from headrace.plan.nodes import Branch
 from headrace.runtime.feeding import Stopped
-from headrace.runtime.sections import Books
+from headrace.runtime.inlets import Books
 
 _KEYS_WAIT_S = 1.0
 """Keys expire so soon after the last tuple was processed, if they do: results are collected every few milliseconds."""
@@ -50,7 +50,7 @@ class GateSource:
 
 
 class GateInlet:
-    """One source of a gate: a `headrace.runtime.sections.Inlet`.
+    """One source of a gate: a `headrace.runtime.inlets.Inlet`.
 
     Parameters
     ----------

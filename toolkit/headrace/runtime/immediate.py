@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Mapping
 from typing import Any
 
-from headrace.runtime.sections import Capabilities, Completion
+from headrace.runtime.capabilities import Capabilities, Completion
 
 _LOOK_S = 1e-3
 

@@ -11,10 +11,10 @@ from headrace.control.mapping import Mapping
 from headrace.errors import NotSupportedError
 from headrace.metrics.snapshot import OperatorMetrics, StageMetrics
 from headrace.names import missing_attribute
+from headrace.runtime.capabilities import Capabilities
 from headrace.runtime.described import describe_operator
 from headrace.runtime.life import RunLife
 from headrace.runtime.measuring import first_tuple_ns
-from headrace.runtime.sections import Capabilities
 from headrace.runtime.steering import OperatorSteering
 from headrace.summary import Summarised
 

@@ -8,7 +8,7 @@ calls `abandon`, from whatever thread the garbage collector happens to run in.
 It sets one attribute; the run's keeper finds it and ends the run.
 
 Threads of a run: those of its sections, those that read and feed its sources
-(`sources.tasks_of`), a relay for each of several consumers of one operator, a
+(`source_threads`), a relay for each of several consumers of one operator, a
 follower for each operator whose configuration changes, a controller's, the
 history's, and the keeper.
 """
@@ -39,7 +39,8 @@ from headrace.runtime.options import RunOptions
 from headrace.runtime.pinning import pinned
 from headrace.runtime.second_errors import told_beside
 from headrace.runtime.sections import Section
-from headrace.runtime.sources import Source, tasks_of
+from headrace.runtime.source_threads import tasks_of
+from headrace.runtime.sources import Source
 from headrace.runtime.steering import THREAD_SUFFIX, Controls, OperatorSteering, check_controller
 from headrace.runtime.wiring import Wiring
 from headrace.workers.pool import WorkerPool

@@ -8,9 +8,9 @@ controllers, the dashboard) is the run's, and no section builds it again.
 
 ==============  ===========================================================
 `Section`       an engine's part of a query
-`Inlet`         one way into it: rows are held, then offered, and nothing
-                here waits longer than a moment
-`Steerable`     what can be changed at an operator while it runs
+`Inlet`         one way into it, in `inlets`
+`Steerable`     what can be changed at an operator while it runs, in
+                `capabilities`
 `Checkpointed`  what is needed to go on after the process has died
 `RunContext`    the run, as a section sees it
 ==============  ===========================================================
@@ -18,117 +18,19 @@ controllers, the dashboard) is the run's, and no section builds it again.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
-import pyarrow as pa
 
-from headrace.arguments import is_number, is_whole_number
 from headrace.checkpoints.file_format import Contents
 from headrace.egress.collector import Consumer
-from headrace.errors import ParameterError
 from headrace.metrics.snapshot import OperatorMetrics
-from headrace.metrics.sources import feeding_time
-from headrace.metrics.time_spent import TimeSpent
-from headrace.plan.nodes import Branch
 from headrace.runtime.allowance import Allowance
+from headrace.runtime.capabilities import Steerable
+from headrace.runtime.inlets import Inlet
 from headrace.workers.spans import Span
-
-C = TypeVar("C")
-"""A configuration: all that is in force at an operator."""
-
-
-@dataclass(frozen=True)
-class Control:
-    """Something that can be changed at an operator while it runs: ``run.reconfigure(name=value)``.
-
-    Parameters
-    ----------
-    kind : {"count", "mapping", "choice", "number", "plan"}
-        A whole number of workers, a `headrace.Mapping`, one of `choices`, a number, or a `headrace.Plan`.
-    title : str
-        What it is, in a few words.
-    least, most : float
-        Bounds of a count or a number.
-    choices : tuple of str
-    scale : {"linear", "log"}
-        Of a count or a number: whether what is next is one more, or so many times as much.
-    only_with : (str, tuple of str), optional
-        Another control, and those of its values with which this one has an effect.
-    """
-
-    kind: str
-    title: str
-    least: float = 0
-    most: float = 0
-    choices: tuple[str, ...] = ()
-    scale: str = "linear"
-    only_with: tuple[str, tuple[str, ...]] | None = None
-
-    def unused(self, configuration: Mapping[str, Any]) -> str:
-        """Say why it has no effect in a configuration; nothing where it has one.
-
-        Examples
-        --------
-        >>> sharing = Control("choice", "whose work may be taken", choices=("no", "all"), only_with=("scheme", ("chains",)))
-        >>> sharing.unused({"scheme": "lock"}), sharing.unused({"scheme": "chains"})
-        ('no effect with scheme lock: only with chains', '')
-        """
-        if self.only_with is None:
-            return ""
-        name, values = self.only_with
-        now = configuration.get(name)
-        return "" if now in values else f"no effect with {name} {now}: only with {' or '.join(values)}"
-
-    def check(self, name: str, value: Any) -> Any:
-        """Return the value, if it can be had; else raise `ParameterError`.
-
-        Examples
-        --------
-        >>> Control("number", "rows of a task", 1, 100).check("batch", 10)
-        10
-        """
-        if self.kind == "choice":
-            if value not in self.choices:
-                raise ParameterError(f"reconfigure({name}={value!r}): give one of {', '.join(map(repr, self.choices))}")
-            return value
-        whole = self.kind == "count"
-        if not (is_whole_number(value) if whole else is_number(value)) or not self.least <= value <= self.most:
-            kind = "a whole number" if whole else "a number"
-            raise ParameterError(f"reconfigure({name}={value!r}): give {kind} from {self.least:g} to {self.most:g}")
-        return value
-
-
-class Capabilities(Mapping[str, Control]):
-    """The controls there are, by name; and of those there are not, why.
-
-    Examples
-    --------
-    >>> can = Capabilities({"threads": Control("count", "active instances", 1, 8)}, {"plan": "this engine has no plan"})
-    >>> "threads" in can, can.absent["plan"]
-    (True, 'this engine has no plan')
-    """
-
-    def __init__(self, controls: Mapping[str, Control], absent: Mapping[str, str] | None = None):
-        self._controls = dict(controls)
-        self.absent: dict[str, str] = dict(absent or {})
-        """Control -> one sentence why it cannot be had."""
-
-    def __getitem__(self, name: str) -> Control:
-        return self._controls[name]
-
-    def __iter__(self):
-        return iter(self._controls)
-
-    def __len__(self) -> int:
-        return len(self._controls)
-
-    def __repr__(self) -> str:
-        return f"Capabilities({', '.join(self._controls)})"
 
 
 class Task(NamedTuple):
@@ -137,138 +39,6 @@ class Task(NamedTuple):
     name: str
     body: Callable[[], None]
     is_worker: bool = False
-
-
-class Completion(NamedTuple):
-    """A configuration that has come into force."""
-
-    token: object
-    """What `place` returned for it; None if it was planned."""
-    before: Any
-    after: Any
-    begun_ns: int
-    """The first worker was at the boundary."""
-    done_ns: int
-    """The last worker concerned was past it."""
-    epoch: int
-    planned_at: int | None = None
-    effects: Mapping[str, int] = {}
-
-
-class Steerable(Protocol[C]):
-    """What can be changed at one operator; `runtime.changes` does the rest."""
-
-    capabilities: Capabilities
-
-    @property
-    def current(self) -> C:
-        """What is in force."""
-        ...
-
-    def resolve(self, wish: Mapping[str, Any], newest: C) -> C:
-        """Complete a wish against the newest configuration known; a `HeadraceError` if it cannot be had."""
-        ...
-
-    def describe(self, configuration: C) -> dict[str, Any]:
-        """Control -> value, with "threads" among them: what a `Change` holds and controllers see."""
-        ...
-
-    def effects(self, before: C, after: C) -> dict[str, int]:
-        """What this change will do, in numbers, as far as is known beforehand."""
-        ...
-
-    def place(self, target: C) -> object | None:
-        """Try to place a change in the stream; returns a token for it, or None if there is no room just now."""
-        ...
-
-    def completed(self) -> Completion | None:
-        """The next one that has come into force, each once, in order; None if there is none."""
-        ...
-
-    @property
-    def is_completing(self) -> bool:
-        """Whether one is in force that some worker has yet to acknowledge."""
-        ...
-
-    @property
-    def planned_left(self) -> int:
-        """Planned changes that have not come yet."""
-        ...
-
-    def await_completion(self, timeout_ns: int) -> None:
-        """Sleep until there may be one, or the run stops."""
-        ...
-
-
-@dataclass
-class Books:
-    """What came into an inlet, counted where it happens. Each number is written by one thread and only grows."""
-
-    added: int = 0
-    """Rows that the section has taken."""
-    adding: int = 0
-    """At most so many more it has taken already."""
-    filtered: int = 0
-    gained: int = 0
-    """Rows a flat_map before it made in addition."""
-    first_ts: int | None = None
-    closed_at: int | None = None
-    """Its promise when it ended; None while it has not."""
-    arrived: Callable[[], int] | None = None
-    """Rows that were given, by the source or the operator before it; None if nobody counts."""
-    late: Callable[[str], int] = field(default=lambda policy: 0)
-    """Rows that were late and met with this policy."""
-    behind: Callable[[float | None], int] = field(default=lambda at_s: 0)
-    """Rows that the rate schedule says are due, and that were not taken, at a moment (None: now)."""
-    lag_s: Callable[[float | None], float] = field(default=lambda at_s: math.nan)
-    """How long the oldest of them has been due; NaN where nothing is ever due."""
-    rate: Callable[[], float | None] = field(default=lambda: None)
-    """Rows per second that the schedule gives now; None without one."""
-    known: Callable[[int], int] = field(default=lambda start: 0)
-    """How many rows of the piece that is held, from this one on, an earlier run has processed: no schedule paces them."""
-    spent: TimeSpent = field(default_factory=feeding_time)
-    """What the thread that feeds it does with its time."""
-
-
-class Inlet(Protocol):
-    """One way into a section. One thread at a time gives it rows; any may encode."""
-
-    branch: Branch
-    books: Books
-    columns_used: Sequence[str]
-    """Of the branch's columns, those the section reads."""
-    codable: Sequence[str]
-    """Of these, those that it takes as texts or as codes of a dictionary, whatever the schema says."""
-    retention: int
-    """Event time for which an encoded key may still be wanted: what `lateness` must hold back."""
-
-    def encode(self, batch: pa.RecordBatch, ts: np.ndarray | None = None) -> Iterable[Any]:
-        """Turn rows into pieces, each with a length and `ts` (int64[n]). Any thread."""
-        ...
-
-    def hold(self, piece: Any) -> None:
-        """Store a piece: it is what `offer` is about from now on."""
-        ...
-
-    def offer(self, ts: np.ndarray, start: int, stop: int, patient: bool) -> int:
-        """Give rows `start` to `stop` of the piece that is held; returns how many were taken.
-
-        None may be. A patient caller is put to sleep for a moment first, until there may be room.
-        """
-        ...
-
-    def promise(self, ts: int, patient: bool) -> bool:
-        """No later row will be earlier than `ts`; False if that could not be noted just now."""
-        ...
-
-    def close(self, patient: bool) -> bool:
-        """No row will follow; False as of `promise`."""
-        ...
-
-    @property
-    def mark(self) -> int:
-        """The promise in force."""
-        ...
 
 
 class Moment(NamedTuple):
@@ -438,18 +208,3 @@ class Section(Protocol):
         Then its memory, tens of megabytes, is free at once, and not when cycles are looked for next. What users may have
         kept, such as a bound method among the `extras`, goes on working.
         """
-
-
-__all__ = [
-    "Books",
-    "Capabilities",
-    "Checkpointed",
-    "Completion",
-    "Control",
-    "Inlet",
-    "Moment",
-    "RunContext",
-    "Section",
-    "Steerable",
-    "Task",
-]

@@ -14,12 +14,12 @@ from headrace.errors import NotSupportedError, ParameterError, UnknownNameError
 from headrace.names import explains_arguments, instead
 from headrace.plan.nodes import OperatorNode
 from headrace.rates import RateSchedule, schedule_of
+from headrace.runtime.capabilities import Capabilities
 from headrace.runtime.checkpointing import Checkpoint, lacks_checkpoints
 from headrace.runtime.life import POLL_S, RunLife
 from headrace.runtime.measuring import costliest
 from headrace.runtime.operator_handle import OperatorHandle, mapping_of
 from headrace.runtime.run import CHECKPOINT_SECONDS, Execution
-from headrace.runtime.sections import Capabilities
 from headrace.runtime.steering import OperatorSteering
 
 

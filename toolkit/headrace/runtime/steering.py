@@ -16,8 +16,10 @@ from headrace.control.policy import Policy
 from headrace.errors import NotSupportedError, ReconfigurationError, RunStoppedError
 from headrace.names import closest
 from headrace.plan.nodes import SourceNode
+from headrace.runtime.capabilities import Capabilities
 from headrace.runtime.changes import Changes
-from headrace.runtime.sections import Capabilities, Inlet, Moment, Section
+from headrace.runtime.inlets import Inlet
+from headrace.runtime.sections import Moment, Section
 
 THREAD_SUFFIX = "-controller"
 

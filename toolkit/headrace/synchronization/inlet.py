@@ -30,7 +30,7 @@ ROOM_WAIT_S = 5e-4
 
 
 class MailboxInlet(GateInlet):
-    """One input of a program: a `headrace.runtime.sections.Inlet`.
+    """One input of a program: a `headrace.runtime.inlets.Inlet`.
 
     Parameters
     ----------

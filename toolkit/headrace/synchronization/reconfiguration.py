@@ -15,7 +15,7 @@ from headrace.errors import ReconfigurationError
 from headrace.kernel import compile_now
 from headrace.memory.cells import read_cell
 from headrace.runtime.at_once import AtOnce
-from headrace.runtime.sections import Capabilities, Completion, Control
+from headrace.runtime.capabilities import Capabilities, Completion, Control
 from headrace.synchronization import words
 from headrace.synchronization.arrays import PlanArrays
 from headrace.synchronization.configuration import Configuration, Planned, write_configuration
@@ -28,7 +28,7 @@ WAYS = (*PLANS, "rates", "latency")
 
 
 class Reconfiguration(AtOnce):
-    """What can be changed at a program: a `headrace.runtime.sections.Steerable`.
+    """What can be changed at a program: a `headrace.runtime.capabilities.Steerable`.
 
     Parameters
     ----------

@@ -25,8 +25,8 @@ from headrace.kernel import compile_now
 from headrace.memory.atomics import CELL
 from headrace.memory.cells import read_cell
 from headrace.references import BUCKETS
+from headrace.runtime.capabilities import Capabilities, Control
 from headrace.runtime.configuration_rows import ConfigurationRows
-from headrace.runtime.sections import Capabilities, Control
 from headrace.transactions import words
 from headrace.transactions.arrays import ExecutorArrays
 from headrace.transactions.configuration import SCHEMES, SHARINGS, Configuration, write_configuration
@@ -56,7 +56,7 @@ def not_safe(how: str) -> ParameterError:
 
 
 class Reconfiguration(ConfigurationRows):
-    """What can be changed at a transactional operator: a `headrace.runtime.sections.Steerable`.
+    """What can be changed at a transactional operator: a `headrace.runtime.capabilities.Steerable`.
 
     Parameters
     ----------

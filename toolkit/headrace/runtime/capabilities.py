@@ -1,0 +1,163 @@
+"""What can be changed at an operator while it runs: the controls there are, and what an engine does to change them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol, TypeVar
+
+from headrace.arguments import is_number, is_whole_number
+from headrace.errors import ParameterError
+
+C = TypeVar("C")
+"""A configuration: all that is in force at an operator."""
+
+
+@dataclass(frozen=True)
+class Control:
+    """Something that can be changed at an operator while it runs: ``run.reconfigure(name=value)``.
+
+    Parameters
+    ----------
+    kind : {"count", "mapping", "choice", "number", "plan"}
+        A whole number of workers, a `headrace.Mapping`, one of `choices`, a number, or a `headrace.Plan`.
+    title : str
+        What it is, in a few words.
+    least, most : float
+        Bounds of a count or a number.
+    choices : tuple of str
+    scale : {"linear", "log"}
+        Of a count or a number: whether what is next is one more, or so many times as much.
+    only_with : (str, tuple of str), optional
+        Another control, and those of its values with which this one has an effect.
+    """
+
+    kind: str
+    title: str
+    least: float = 0
+    most: float = 0
+    choices: tuple[str, ...] = ()
+    scale: str = "linear"
+    only_with: tuple[str, tuple[str, ...]] | None = None
+
+    def unused(self, configuration: Mapping[str, Any]) -> str:
+        """Say why it has no effect in a configuration; nothing where it has one.
+
+        Examples
+        --------
+        >>> sharing = Control("choice", "whose work may be taken", choices=("no", "all"), only_with=("scheme", ("chains",)))
+        >>> sharing.unused({"scheme": "lock"}), sharing.unused({"scheme": "chains"})
+        ('no effect with scheme lock: only with chains', '')
+        """
+        if self.only_with is None:
+            return ""
+        name, values = self.only_with
+        now = configuration.get(name)
+        return "" if now in values else f"no effect with {name} {now}: only with {' or '.join(values)}"
+
+    def check(self, name: str, value: Any) -> Any:
+        """Return the value, if it can be had; else raise `ParameterError`.
+
+        Examples
+        --------
+        >>> Control("number", "rows of a task", 1, 100).check("batch", 10)
+        10
+        """
+        if self.kind == "choice":
+            if value not in self.choices:
+                raise ParameterError(f"reconfigure({name}={value!r}): give one of {', '.join(map(repr, self.choices))}")
+            return value
+        whole = self.kind == "count"
+        if not (is_whole_number(value) if whole else is_number(value)) or not self.least <= value <= self.most:
+            kind = "a whole number" if whole else "a number"
+            raise ParameterError(f"reconfigure({name}={value!r}): give {kind} from {self.least:g} to {self.most:g}")
+        return value
+
+
+class Capabilities(Mapping[str, Control]):
+    """The controls there are, by name; and of those there are not, why.
+
+    Examples
+    --------
+    >>> can = Capabilities({"threads": Control("count", "active instances", 1, 8)}, {"plan": "this engine has no plan"})
+    >>> "threads" in can, can.absent["plan"]
+    (True, 'this engine has no plan')
+    """
+
+    def __init__(self, controls: Mapping[str, Control], absent: Mapping[str, str] | None = None):
+        self._controls = dict(controls)
+        self.absent: dict[str, str] = dict(absent or {})
+        """Control -> one sentence why it cannot be had."""
+
+    def __getitem__(self, name: str) -> Control:
+        return self._controls[name]
+
+    def __iter__(self):
+        return iter(self._controls)
+
+    def __len__(self) -> int:
+        return len(self._controls)
+
+    def __repr__(self) -> str:
+        return f"Capabilities({', '.join(self._controls)})"
+
+
+class Completion(NamedTuple):
+    """A configuration that has come into force."""
+
+    token: object
+    """What `place` returned for it; None if it was planned."""
+    before: Any
+    after: Any
+    begun_ns: int
+    """The first worker was at the boundary."""
+    done_ns: int
+    """The last worker concerned was past it."""
+    epoch: int
+    planned_at: int | None = None
+    effects: Mapping[str, int] = {}
+
+
+class Steerable(Protocol[C]):
+    """What can be changed at one operator; `runtime.changes` does the rest."""
+
+    capabilities: Capabilities
+
+    @property
+    def current(self) -> C:
+        """What is in force."""
+        ...
+
+    def resolve(self, wish: Mapping[str, Any], newest: C) -> C:
+        """Complete a wish against the newest configuration known; a `HeadraceError` if it cannot be had."""
+        ...
+
+    def describe(self, configuration: C) -> dict[str, Any]:
+        """Control -> value, with "threads" among them: what a `Change` holds and controllers see."""
+        ...
+
+    def effects(self, before: C, after: C) -> dict[str, int]:
+        """What this change will do, in numbers, as far as is known beforehand."""
+        ...
+
+    def place(self, target: C) -> object | None:
+        """Try to place a change in the stream; returns a token for it, or None if there is no room just now."""
+        ...
+
+    def completed(self) -> Completion | None:
+        """The next one that has come into force, each once, in order; None if there is none."""
+        ...
+
+    @property
+    def is_completing(self) -> bool:
+        """Whether one is in force that some worker has yet to acknowledge."""
+        ...
+
+    @property
+    def planned_left(self) -> int:
+        """Planned changes that have not come yet."""
+        ...
+
+    def await_completion(self, timeout_ns: int) -> None:
+        """Sleep until there may be one, or the run stops."""
+        ...

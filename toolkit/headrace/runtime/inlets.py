@@ -1,0 +1,86 @@
+"""One way into a section: rows are held, then offered, and nothing here waits longer than a moment."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from headrace.metrics.sources import feeding_time
+from headrace.metrics.time_spent import TimeSpent
+from headrace.plan.nodes import Branch
+
+
+@dataclass
+class Books:
+    """What came into an inlet, counted where it happens. Each number is written by one thread and only grows."""
+
+    added: int = 0
+    """Rows that the section has taken."""
+    adding: int = 0
+    """At most so many more it has taken already."""
+    filtered: int = 0
+    gained: int = 0
+    """Rows a flat_map before it made in addition."""
+    first_ts: int | None = None
+    closed_at: int | None = None
+    """Its promise when it ended; None while it has not."""
+    arrived: Callable[[], int] | None = None
+    """Rows that were given, by the source or the operator before it; None if nobody counts."""
+    late: Callable[[str], int] = field(default=lambda policy: 0)
+    """Rows that were late and met with this policy."""
+    behind: Callable[[float | None], int] = field(default=lambda at_s: 0)
+    """Rows that the rate schedule says are due, and that were not taken, at a moment (None: now)."""
+    lag_s: Callable[[float | None], float] = field(default=lambda at_s: math.nan)
+    """How long the oldest of them has been due; NaN where nothing is ever due."""
+    rate: Callable[[], float | None] = field(default=lambda: None)
+    """Rows per second that the schedule gives now; None without one."""
+    known: Callable[[int], int] = field(default=lambda start: 0)
+    """How many rows of the piece that is held, from this one on, an earlier run has processed: no schedule paces them."""
+    spent: TimeSpent = field(default_factory=feeding_time)
+    """What the thread that feeds it does with its time."""
+
+
+class Inlet(Protocol):
+    """One way into a section. One thread at a time gives it rows; any may encode."""
+
+    branch: Branch
+    books: Books
+    columns_used: Sequence[str]
+    """Of the branch's columns, those the section reads."""
+    codable: Sequence[str]
+    """Of these, those that it takes as texts or as codes of a dictionary, whatever the schema says."""
+    retention: int
+    """Event time for which an encoded key may still be wanted: what `lateness` must hold back."""
+
+    def encode(self, batch: pa.RecordBatch, ts: np.ndarray | None = None) -> Iterable[Any]:
+        """Turn rows into pieces, each with a length and `ts` (int64[n]). Any thread."""
+        ...
+
+    def hold(self, piece: Any) -> None:
+        """Store a piece: it is what `offer` is about from now on."""
+        ...
+
+    def offer(self, ts: np.ndarray, start: int, stop: int, patient: bool) -> int:
+        """Give rows `start` to `stop` of the piece that is held; returns how many were taken.
+
+        None may be. A patient caller is put to sleep for a moment first, until there may be room.
+        """
+        ...
+
+    def promise(self, ts: int, patient: bool) -> bool:
+        """No later row will be earlier than `ts`; False if that could not be noted just now."""
+        ...
+
+    def close(self, patient: bool) -> bool:
+        """No row will follow; False as of `promise`."""
+        ...
+
+    @property
+    def mark(self) -> int:
+        """The promise in force."""
+        ...
