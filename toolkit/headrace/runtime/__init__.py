@@ -22,7 +22,9 @@ knows no engine.
 ``described``           what a run and its operators say of themselves
 ``options``             what `start` may be told about a run of any engine
 ``pinning``             workers that stay on one core each
-``sources``             external sources: reading, encoding, feeding
+``sources``             external sources: a handle of each, and its side that reads
+``source_feeding``      its side that feeds
+``source_rows``         what is the same for its rows on both: late or in time, encoded
 ``source_threads``      the threads that do so, few for many sources
 ``step_threads``        threads for the stateless steps of sources, several batches at once
 ``shared_stream``       a stream that can be read once, for several operators

@@ -1,0 +1,136 @@
+"""Rows of one source on their way into its inlet: late or in time, encoded, and called in errors what the user calls them.
+
+Both sides of a source use this: rows before a watermark are found late where they are read, rows before the time that
+passed where they are fed; and the side that encodes is the one that knows when that may be done.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from headrace.errors import InputError, LateRowError
+from headrace.expressions.rows import filter_rows, take_rows
+from headrace.ingress.readers import Reader, display_name
+from headrace.ingress.times import event_times, time_text
+from headrace.plan.nodes import SourceNode
+from headrace.runtime.feeding import Feed
+from headrace.runtime.input_rows import row_before
+from headrace.runtime.step_threads import Job, StepCosts
+
+
+class SourceRows:
+    """What is the same for a source's rows on both sides.
+
+    Parameters
+    ----------
+    node : SourceNode
+    feed : Feed
+    reader : Reader
+        It gives a row its name.
+    costs : StepCosts, optional
+        Told what it costs to come by rows, if it is to be known what steps are worth beside that.
+    """
+
+    def __init__(self, node: SourceNode, feed: Feed, reader: Reader, costs: StepCosts | None):
+        self.node, self._feed, self._reader, self._costs = node, feed, reader, costs
+        self.time_type = node.schema.field(node.event_time).type
+        self._encoded = 0
+        self.late_count = 0
+        """Rows found late here."""
+        self.set_aside: list[pa.Table] = []
+        """Those of them that are kept."""
+        self._counting_late = threading.Lock()
+        """Both sides find late rows."""
+
+    # -- late or in time
+
+    def in_time(
+        self, batch: pa.RecordBatch, numbers: Sequence[int], late: np.ndarray, earliest: int, why: str
+    ) -> tuple[pa.RecordBatch, Any]:
+        """Rows without the late ones, which are counted, and kept if they are to be; or `LateRowError`.
+
+        Parameters
+        ----------
+        numbers : sequence of int
+            The rows' own, among those that were read.
+        late : int64[1 or more]
+            Places of the late rows in the batch.
+        earliest : int
+            Time of the first of them; `why` says before what it is.
+        """
+        if self.node.late == "error":
+            text = f": {time_text(earliest, self.time_type)} {why}"
+            error = LateRowError(f"event_time column {self.node.event_time!r}, row ", int(late[0]), text)
+            self.name_row(error, lambda row: numbers[row])
+            raise error
+        table = pa.Table.from_batches([take_rows(batch, late)]) if self.node.late == "side" else None
+        with self._counting_late:
+            self.late_count += len(late)
+            if table is not None:
+                self.set_aside.append(table)
+        is_in_time = np.ones(batch.num_rows, np.bool_)
+        is_in_time[late] = False
+        return filter_rows(batch, is_in_time), np.asarray(numbers)[is_in_time]
+
+    # -- encoded
+
+    def pieces(
+        self, batch: pa.RecordBatch, numbers: Sequence[int], encode: Callable[[], Iterable[Any]]
+    ) -> Iterator[Any]:
+        """Have rows encoded; an error names the row of the input."""
+        books, steps = self._feed.books, self._feed.inlet.branch.steps
+        before = self._encoded - books.filtered + books.gained
+        self._encoded += batch.num_rows
+        pieces = encode()
+        try:
+            yield from pieces
+        except InputError as error:
+            self.name_row(error, lambda row: numbers[row_before(steps, batch, row - before) if steps else row - before])
+            raise
+
+    def name_row(self, error: InputError, number_of: Callable[[int], int]) -> None:
+        """Say in an error what the user calls the row that has this number here, and in which source of the run it is."""
+        if error.row is None or isinstance(error.row, str):
+            return
+        error.row = self._reader.row_name(int(number_of(error.row)))
+        text, *rest = error.args
+        error.args = (f"{display_name(self._feed.inlet.branch.source)}, {text}", *rest)
+
+    def time_behind_steps(self, batch: pa.RecordBatch) -> int | None:
+        """The time of a batch's last row, which moves time even if a step filters it out; None where nothing is to be said."""
+        if not self._feed.inlet.branch.steps:
+            return None
+        times = column_of_times(batch, self.node).drop_null()  # what is null a step has filtered out
+        return int(event_times(times.slice(len(times) - 1), self.node.event_time)[0]) if len(times) else None
+
+    def encoded_of(self, job: Job) -> Iterable[Any]:
+        """Encode what the steps made of a batch. The reader's, and from the first job that it gave away on the feeder's."""
+        applied, rows = job.result(), job.batch.num_rows
+        return self.costed(self.pieces(job.batch, job.numbers, lambda: self._feed.encode_applied(rows, applied)))
+
+    def costed(self, items: Iterable[Any]) -> Iterable[Any]:
+        """These, and what it costs to come by them is noted, if it is to be known what steps are worth beside it."""
+        return items if self._costs is None else _timed(items, self._costs)
+
+
+def column_of_times(batch: pa.RecordBatch, node: SourceNode) -> pa.Array:
+    return batch.column(batch.schema.get_field_index(node.event_time))
+
+
+def _timed(items: Iterable[Any], costs: StepCosts) -> Iterator[Any]:
+    each = iter(items)
+    while True:
+        begun = time.thread_time_ns()
+        try:
+            item = next(each)
+        except StopIteration:
+            return
+        finally:
+            costs.note_rest(time.thread_time_ns() - begun)
+        yield item
