@@ -392,8 +392,16 @@ def test_schemas_that_differ():
         hr.stream([GOOD, other], event_time="ts")
     with fails(SchemaError, "differ"):
         hr.stream(GOOD, event_time="ts").union(hr.stream(other, event_time="ts"))
+    ticks = [hr.stream(table, event_time="ts") for table in (pa.table({"ts": [1]}), NEVER_NULL)]
+    with fails(SchemaError, "ts: int64 and ts: int64 not null differ"):
+        ticks[0].union(ticks[1])
+    with fails(SchemaError, "has the columns ts: int64 not null, the first one ts: int64, k: string"):
+        hr.stream([GOOD.select(["ts", "k"]), NEVER_NULL], event_time="ts")
     with fails(SchemaError, "'ms'", "'s'"):
         hr.stream(GOOD, event_time="ts").union(hr.stream(GOOD, event_time="ts", time_unit="s"))
+
+
+NEVER_NULL = pa.table([[1]], schema=pa.schema([pa.field("ts", pa.int64(), nullable=False)]))
 
 
 def later_column_changes():

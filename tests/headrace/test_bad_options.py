@@ -50,9 +50,20 @@ def test_planned_changes_that_cannot_be():
         (5, ["reconfigure=5", "(tuple count, threads)"]),
         ([5], ["reconfigure=[5]", "(tuple count, threads)"]),
         ([(1, 2, 3)], ["reconfigure=[(1, 2, 3)]", "(tuple count, threads)"]),
+        ([(1, {"scheme": "lock"})], ["reconfigure=[(1, {'scheme': 'lock'})]", "the controls are 'threads', 'mapping'"]),
+        ([(1, {"mapping": hr.Mapping.even(2)})], ["reconfigure=[(1, {'mapping'", "say threads="]),
+        ([(1, {"threads": 5})], ["threads=5"]),
     ):
         with fails(InputError, *words):
             counts(GOOD).start(max_threads=4, reconfigure=plan)
+
+
+def test_planned_changes_as_dicts():
+    planned = [(1, {"threads": 2}), (2, {"threads": 3, "mapping": hr.Mapping.even([0, 2])})]
+    with counts(GOOD).start(threads=1, max_threads=4, reconfigure=planned) as run:
+        assert run.wait(HANG_S)
+        assert [change.after["threads"] for change in run.changes] == [2, 3]
+        assert run.changes[1].after["mapping"] == hr.Mapping.even([0, 2])
 
 
 def test_threads_of_an_operator_that_is_not_there():

@@ -328,3 +328,21 @@ def test_example_spark_has_registered_its_frames():
     from headrace.spark.source import open_dataframe
 
     assert readers._openers["pyspark"] is open_dataframe
+
+
+def test_a_column_alone_is_no_table():
+    values = pd.Series([1, 2])
+    for column in (values, pa.chunked_array([[1, 2]])):
+        with pytest.raises(InputError, match="is one column, of values alone: give a table"):
+            open_input(column)
+
+
+def test_sparse_columns_of_a_frame_are_refused_in_one_line():
+    with pytest.raises(InputError, match=r"source \(DataFrame\) cannot be read: Sparse pandas data \(column v\)"):
+        open_input(pd.DataFrame({"ts": [1, 2], "v": pd.arrays.SparseArray([0, 1])}))
+
+
+def test_no_batch_at_all_says_what_to_give():
+    with pytest.raises(InputError, match=re.escape("give an empty batch, as in [table.slice(0, 0)]")):
+        hr.stream([[]], event_time="ts")
+    assert hr.stream([[TABLE.slice(0, 0)]], event_time="ts").to_arrow().num_rows == 0

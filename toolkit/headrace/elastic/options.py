@@ -15,9 +15,13 @@ from headrace.elastic.configuration import Configuration, check_threads, resolve
 from headrace.elastic.outlets import CHANNELS, WAYS, lines, outlets
 from headrace.errors import ParameterError
 from headrace.gates.variants import check_gate
+from headrace.names import instead
 from headrace.plan.nodes import OperatorNode, Query
 from headrace.progress import END_OF_TIME
 from headrace.runtime.options import DEFAULT_MAX_STATE, RunOptions, check_named, pool_size
+
+CONTROLS = ("threads", "mapping")
+"""What a planned change may say."""
 
 INPUT_ORDERS = ("merged", "arrival")
 DEFAULT_CAPACITY = 1 << 14
@@ -40,9 +44,10 @@ def largest_named(threads: Any) -> int:
     return 0
 
 
-def _pairs(reconfigure: Any) -> list[tuple[Any, Any]]:
+def _changes(reconfigure: Any) -> list[tuple[Any, Dict[str, Any]]]:
+    """Read ``reconfigure=``: before which tuple, and control -> value; a number of threads alone is one of these."""
     try:
-        return [(at, wished) for at, wished in reconfigure]
+        return [(at, wished if isinstance(wished, Dict) else {"threads": wished}) for at, wished in reconfigure]
     except (TypeError, ValueError):
         raise ParameterError(
             f"reconfigure={reconfigure!r}: give a list of (tuple count, threads), such as [(1000, 4)]"
@@ -107,20 +112,28 @@ class ElasticOptions:
         self.sections: weakref.WeakValueDictionary[str, Any] = weakref.WeakValueDictionary()
         """Those made so far, upstream first, by the name of their node."""
         self._threads = threads if isinstance(threads, dict) else {None: threads}
-        changes = _pairs(reconfigure)
-        named = [*self._threads.values(), *(wished for _, wished in changes)]
+        changes = _changes(reconfigure)
+        named = [*self._threads.values(), *(wished.get("threads") for _, wished in changes)]
         self.max_threads = pool_size(max_threads, map(largest_named, named))
         self._mapping = mapping
         self._planned: list[tuple[int, Configuration]] = []
         last = 0
-        for at, wished in changes:
+        for at, wish in changes:
             if not is_whole_number(at) or not last <= at < END_OF_TIME:
                 raise ParameterError(
-                    f"reconfigure=[({at!r}, {wished!r})]: give tuple counts as whole numbers, rising from {last} and"
-                    f" below 2**62"
+                    f"reconfigure=[({at!r}, {wish.get('threads', wish)!r})]: give tuple counts as whole numbers, rising from"
+                    f" {last} and below 2**62"
                 )
-            members = check_threads(wished, self.max_threads)
-            self._planned.append((int(at), Configuration(members, Mapping.even(members))))
+            for name in wish:
+                if name not in CONTROLS:
+                    raise ParameterError(f"reconfigure=[({at!r}, {wish!r})]: {instead(name, CONTROLS, 'the controls')}")
+            if "threads" not in wish:
+                raise ParameterError(
+                    f"reconfigure=[({at!r}, {wish!r})]: say threads= as well, as in {{'threads': 2, 'mapping': ...}}"
+                )
+            # An even mapping, unless the wish has its own: what the change before has left is not looked at.
+            configuration = resolve(wish["threads"], wish.get("mapping"), Configuration.even(1), self.max_threads)
+            self._planned.append((int(at), configuration))
             last = int(at)
 
     def check_operators(self, operators: Sequence[str]) -> None:

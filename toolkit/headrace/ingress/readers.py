@@ -333,7 +333,10 @@ def _open(source: Any, columns, batch_rows: int, name: str, schema: pa.Schema | 
     row_name: Callable[[int], str] = str
     if _is_pandas(source):
         row_name = _labelled(source.index)
-        source = pa.Table.from_pandas(source, preserve_index=False)
+        try:
+            source = pa.Table.from_pandas(source, preserve_index=False)
+        except TypeError as error:  # what Arrow says of sparse columns
+            raise InputError(f"{display_name(name)} cannot be read: {first_line(error)}; give its values another type") from None
         source = source.replace_schema_metadata(None)
     if isinstance(source, pa.Table):
         table = select(source, columns, name)
@@ -343,7 +346,7 @@ def _open(source: Any, columns, batch_rows: int, name: str, schema: pa.Schema | 
     if type(source).__module__ == "pyarrow._dataset":
         return _open_dataset(source, columns, batch_rows, name)
     if not isinstance(source, pa.RecordBatchReader) and hasattr(source, "__arrow_c_stream__"):
-        first = pa.RecordBatchReader.from_stream(source)
+        first = _first_pass(source, name)
         if getattr(type(source), "is_replayable", False):  # it says so; of others nobody knows whether they begin anew
             return open_stream(first.schema, lambda: pa.RecordBatchReader.from_stream(source), columns, name, True)
         source = first
@@ -355,6 +358,16 @@ def _open(source: Any, columns, batch_rows: int, name: str, schema: pa.Schema | 
     raise InputError(
         f"{display_name(name)}: give a Parquet path, an Arrow table, a pandas frame, a DataFrame, or record batches{made}"
     )
+
+
+def _first_pass(source: Any, name: str) -> pa.RecordBatchReader:
+    """Begin a pass over what gives batches by Arrow's C interface, by which a column is a stream as well."""
+    try:
+        return pa.RecordBatchReader.from_stream(source)
+    except pa.ArrowInvalid as error:
+        if "non-struct" not in str(error):
+            raise
+        raise InputError(f"{display_name(name)} is one column, of values alone: give a table with times") from None
 
 
 def _is_pandas(source: Any) -> bool:
@@ -494,7 +507,9 @@ def _open_iterable(source: Iterable, columns, name: str, schema: pa.Schema | Non
             if not isinstance(item, Watermark):
                 break
         else:
-            raise InputError(f"{display_name(name)} has no batch, so no schema: give schema=..., or an empty batch")
+            raise InputError(
+                f"{display_name(name)} has no batch, so nothing says its columns: give an empty batch, as in [table.slice(0, 0)]"
+            )
         schema = _batches_of(first[-1], name)[0].schema
 
     def batches() -> Iterator[Item]:

@@ -126,9 +126,10 @@ def stream(
     schema = readers[0].schema
     for reader in readers[1:]:
         if not reader.schema.equals(schema):
+            theirs, first = (", ".join(of.to_string().splitlines()) for of in (reader.schema, schema))
             raise SchemaError(
-                f"{display_name(reader.name)} has schema {reader.schema.to_string()!r}, the first one"
-                f" {schema.to_string()!r}; cast them to one, or use union() or join()"
+                f"{display_name(reader.name)} has the columns {theirs}, the first one {first}; cast them to one schema, in one"
+                f" order, or use join()"
             )
     kind = check_event_time(schema, event_time)
     if late == "side":

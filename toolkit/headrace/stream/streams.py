@@ -512,7 +512,7 @@ def with_step(stream: Stream, step: Step) -> Stream:
 
 
 def _columns(stream: Stream) -> str:
-    return ", ".join(f"{f.name}: {f.type}" for f in stream.schema)
+    return ", ".join(f"{f.name}: {f.type}{'' if f.nullable else ' not null'}" for f in stream.schema)
 
 
 class OrderedStream(Staged, Stream):  # type: ignore[misc]
