@@ -258,6 +258,41 @@ def test_example_drift_between_batches():
         list(open_input([first, pa.record_batch({"a": ["one"], "b": ["x"]})]))
 
 
+ALIKE = [
+    (pa.array([2], pa.int64()), pa.array([7], pa.uint8())),
+    (pa.array([2], pa.int64()), pa.array([7.0])),
+    (pa.array([2], pa.int64()), pa.nulls(1)),
+    (pa.array([2], pa.timestamp("us")), pa.array([7], pa.timestamp("s"))),
+    (pa.array(["a"]), pa.array(["b"]).dictionary_encode()),
+    (pa.array([["a"]]), pa.array([["b"]], pa.large_list(pa.large_string()))),
+]
+OTHERS = [
+    (pa.array([2], pa.int64()), pa.array(["7"])),
+    (pa.array([2], pa.int64()), pa.array(["7"]).dictionary_encode()),
+    (pa.array([2], pa.int64()), pa.array([True])),
+    (pa.array([2], pa.int64()), pa.array([7.5])),
+    (pa.array([True]), pa.array([7])),
+    (pa.array(["a"]), pa.array([7])),
+    (pa.array([2], pa.timestamp("us")), pa.array([7])),
+    (pa.array([2], pa.int64()), pa.array([7], pa.timestamp("ms"))),
+    (pa.array([2], pa.int64()), pa.array([7], pa.duration("ms"))),
+    (pa.array([[2]]), pa.array([["7"]])),
+]
+
+
+@pytest.mark.parametrize(("first", "later"), ALIKE)
+def test_example_a_later_batch_may_have_other_widths_units_and_layouts(first, later):
+    batches = [pa.record_batch({"a": values}) for values in (first, later)]
+    assert pa.Table.from_batches(open_input(batches))["a"].to_pylist() == [first[0].as_py(), later[0].as_py()]
+
+
+@pytest.mark.parametrize(("first", "later"), OTHERS)
+def test_example_values_of_a_later_batch_are_never_made_into_others(first, later):
+    """Arrow would read the text "7" as a number, and the number 7 as a time, in whatever unit."""
+    with pytest.raises(SchemaError, match="'a' is .* in a later batch, .* before: cast it"):
+        list(open_input([pa.record_batch({"a": values}) for values in (first, later)]))
+
+
 def test_example_not_an_input():
     for source in (7, {"ts": [1]}, b"data", [1], [], object()):
         with pytest.raises(InputError) as error:
@@ -340,6 +375,11 @@ def test_a_column_alone_is_no_table():
 def test_sparse_columns_of_a_frame_are_refused_in_one_line():
     with pytest.raises(InputError, match=r"source \(DataFrame\) cannot be read: Sparse pandas data \(column v\)"):
         open_input(pd.DataFrame({"ts": [1, 2], "v": pd.arrays.SparseArray([0, 1])}))
+
+
+def test_a_query_is_no_table():
+    with pytest.raises(InputError, match=re.escape("of a query or a run its results, .to_arrow()")):
+        hr.stream(hr.stream(TABLE, event_time="ts"), event_time="ts")
 
 
 def test_no_batch_at_all_says_what_to_give():

@@ -6,6 +6,7 @@ else stays in Arrow and is referred to by row.
 
 =================  ======================================================================
 ``readers``        anything that holds a table, as record batches in order
+``aligning``       a later batch, brought to the schema of the first one
 ``parquet``        Parquet files as batches that are bounded in bytes
 ``batch_bytes``    what rows take, for that
 ``validation``     full validation of batches

@@ -35,6 +35,7 @@ import pyarrow.parquet as pq
 from headrace.errors import HeadraceError, InputError, NotSupportedError, SchemaError, UnsupportedTypeError
 from headrace.expressions.rows import check_movable, concat_batches, empty_batch, take
 from headrace.ingress import parquet
+from headrace.ingress.aligning import align
 from headrace.ingress.batch_bytes import pieces
 from headrace.ingress.validation import Validator
 from headrace.names import instead
@@ -355,6 +356,7 @@ def _open(source: Any, columns, batch_rows: int, name: str, schema: pa.Schema | 
     if isinstance(source, Iterable) and not isinstance(source, (dict, set, bytes)):
         return _open_iterable(source, columns, name, schema)
     made = "; make one of it by pyarrow.table(...)" if isinstance(source, dict) else ""
+    made = ", and of a query or a run its results, .to_arrow()" if hasattr(source, "to_arrow") else made
     raise InputError(
         f"{display_name(name)}: give a Parquet path, an Arrow table, a pandas frame, a DataFrame, or record batches{made}"
     )
@@ -518,7 +520,7 @@ def _open_iterable(source: Iterable, columns, name: str, schema: pa.Schema | Non
                 yield item
                 continue
             for batch in _batches_of(item, reader.name):
-                yield batch if batch.schema.equals(schema) else _align(batch, schema, reader.name)
+                yield batch if batch.schema.equals(schema) else align(batch, schema, display_name(reader.name))
 
     reader = open_stream(schema, batches, columns, name, is_replayable)
     return reader
@@ -536,25 +538,6 @@ def _batches_of(item: Any, name: str) -> list[pa.RecordBatch]:
     raise InputError(
         f"{display_name(name)} yields {found}: it must yield Arrow record batches{made}, and may hr.Watermark among them"
     )
-
-
-def _align(batch: pa.RecordBatch, schema: pa.Schema, name: str) -> pa.RecordBatch:
-    """Bring a batch to the first one's schema by widening casts; more columns are left out."""
-    arrays = []
-    for field in schema:
-        if len(batch.schema.get_all_field_indices(field.name)) != 1:
-            raise SchemaError(f"{display_name(name)}: column {field.name!r} is missing in a later batch: add it")
-        array = batch.column(field.name)
-        if not array.type.equals(field.type):
-            try:
-                array = pc.cast(array, field.type, safe=True)
-            except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-                raise SchemaError(
-                    f"{display_name(name)}: column {field.name!r} is {array.type} in a later batch,"
-                    f" {field.type} before: cast it"
-                ) from None
-        arrays.append(array)
-    return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
 def _sorted(reader: Reader, column: str) -> Reader:
