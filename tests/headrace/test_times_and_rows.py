@@ -262,3 +262,47 @@ def test_example_an_error_about_a_row_names_its_source_once(tmp_path, table, opt
     with pytest.raises(InputError, match=f"^{re.escape(f'{name}, {said}')}") as caught:
         hr.stream([right, table], event_time="ts", **options).forward().to_arrow()
     assert str(caught.value).count(name) == 1
+
+
+def ticks_of(kind, *times):
+    return pa.table({"ts": pa.array(times, kind), "k": [1] * len(times)})
+
+
+def tell(state, e, emit):
+    emit(k=e.k)
+
+
+TOLD = hr.program(
+    tags={"a": {"k": "int64"}, "b": {"k": "int64"}}, depends=[("a", "b")], state={"n": "int64"}, emits={"k": "int64"},
+    update={"a": tell, "b": tell},
+)
+COARSE_AND_FINE = [
+    (ticks_of(pa.timestamp("ms"), 1, 2), ticks_of(pa.timestamp("us"), 1500)),
+    (ticks_of(pa.int32(), 1, 2), ticks_of(pa.int64(), 2**40)),
+]
+
+
+@pytest.mark.parametrize(("coarse", "fine"), COARSE_AND_FINE, ids=["timestamp", "integer"])
+def test_example_results_of_several_inputs_have_times_that_hold_those_of_each(coarse, fine):
+    """The first input is not asked alone: its times may be coarser, or narrower, than those of another one."""
+    wanted = fine.schema.field("ts").type
+    told = TOLD.over({"a": coarse, "b": fine}).to_arrow()
+    assert told.schema.field("ts").type == wanted
+    assert sorted(told["ts"].cast(pa.int64()).to_pylist()) == sorted(
+        part["ts"].cast(wanted).cast(pa.int64())[row].as_py() for part in (coarse, fine) for row in range(part.num_rows)
+    )
+    left, right = (hr.stream(table, event_time="ts") for table in (coarse, fine))
+    assert left.join(right, 2**41, on="k").schema.field("ts").type == wanted
+    both = hr.inputs(left.key_by("k"), right.key_by("k")).window(1_000_000)
+    custom = hr.operator(state={"n": "int64"}, emits={"n": "int64"}, output=lambda key, state, emit: emit(n=state.n))
+    assert both.apply(custom).schema.field("ts").type == wanted
+
+
+def test_example_ticks_between_the_times_that_a_type_can_say():
+    program = hr.program(
+        tags={"a": {"k": "int64"}, "tick": hr.every("1500us")}, depends=[("a", "tick")], state={"n": "int64"},
+        emits={"k": "int64"}, update={"a": tell, "tick": lambda state, e, emit: emit(k=e.ts)},
+    )
+    given = program.over({"a": ticks_of(pa.timestamp("ms"), 1, 2)})
+    assert given.schema.field("ts").type == pa.timestamp("us")
+    assert given.to_arrow()["ts"].cast(pa.int64()).to_pylist() == [1000, 1500, 2000, 3000]

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from headrace.errors import LateRowError, OutputError, OverflowInputError, ParameterError
 from headrace.ingress.reorder import Reorder
-from headrace.ingress.times import event_times, output_time_type, restore_times
+from headrace.ingress.times import event_times, output_time_type, restore_times, shared_time_type
 from headrace.progress import MIN_TIME
 
 
@@ -46,6 +46,17 @@ def test_example_output_types_hold_the_boundaries():
     assert output_time_type(pa.timestamp("ms"), 500_000) == pa.timestamp("ms")
     assert output_time_type(pa.timestamp("ns"), 1) == pa.timestamp("ns")
     assert output_time_type(pa.int32(), 1) == pa.int32()
+
+
+def test_example_one_type_for_the_times_of_several_inputs():
+    s, ms, us, ns = (pa.timestamp(unit, "UTC") for unit in ("s", "ms", "us", "ns"))
+    paris = pa.timestamp("ms", "Europe/Paris")
+    for kinds, shared in (
+        ([s, s], s), ([s, ms], ms), ([ms, s], ms), ([ms, us], us), ([s, ns], us), ([ns, us], us), ([ns, ns], ns),
+        ([paris, ms], paris), ([s, paris], ms), ([ms, pa.int64()], us), ([pa.int64(), ms], pa.int64()),
+        ([pa.int32(), pa.int32()], pa.int32()), ([pa.int32(), pa.int64()], pa.int64()), ([pa.int16(), pa.uint8()], pa.int64()),
+    ):
+        assert shared_time_type(kinds) == shared, kinds
 
 
 def simulate(times, lateness):

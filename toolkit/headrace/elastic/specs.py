@@ -20,7 +20,7 @@ from headrace.expressions import Aggregate, BandPredicate, EqualPredicate, Predi
 from headrace.ingress.columns import check_value_type, is_text, plain_type, value_dtype
 from headrace.ingress.comparison import compare_band, compare_equal
 from headrace.ingress.key_sources import KeySource
-from headrace.ingress.times import output_time_type
+from headrace.ingress.times import output_time_type, shared_time_type
 from headrace.plan.checks import check_columns, check_output_names
 from headrace.plan.nodes import Branch, OperatorNode, StreamType
 from headrace.summary import duration_text
@@ -97,7 +97,7 @@ class AggregateSpec(ElasticSpec):
         """Event time (right boundary), keys, aggregates."""
         (given,) = inputs
         fields = [pa.field(name, aggregate_type(wanted, given.schema)) for name, wanted in self.aggregates]
-        return _of_windows(given, self.key_names, self.keys, self.window, fields)
+        return _of_windows(inputs, self.key_names, self.keys, self.window, fields)
 
     def program(self, node: OperatorNode, branches: list[Branch], options: Any) -> Program:
         """Return what computes it in one run."""
@@ -145,7 +145,7 @@ class ApplySpec(ElasticSpec):
         first = inputs[0]
         self.operator.check_windows(self.instances)
         bind(self.operator, [(given.schema, given.event_time) for given in inputs], key_types(self.keys[0], first.schema))
-        result = _of_windows(first, self.key_names, self.keys[0], self.window, self.operator.output_fields)
+        result = _of_windows(inputs, self.key_names, self.keys[0], self.window, self.operator.output_fields)
         check_output_names(result.schema.names, "apply()")
         return result
 
@@ -182,7 +182,7 @@ class JoinSpec(ElasticSpec):
         left, right = inputs
         self._check_condition(left.schema, right.schema)
         # One unit later than the later tuple: a time in seconds cannot say that.
-        fields = [pa.field(left.event_time, output_time_type(left.schema.field(left.event_time).type))]
+        fields = [pa.field(left.event_time, output_time_type(_time_type(inputs)))]
         left_out = ({left.event_time}, {right.event_time} | self.kept_once(left.event_time))
         for given, prefix, without in zip((left, right), self.prefixes, left_out, strict=True):
             fields += [pa.field(prefix + f.name, f.type) for f in given.schema if f.name not in without]
@@ -316,12 +316,18 @@ def aggregate_type(aggregate: Aggregate, schema: pa.Schema) -> pa.DataType:
     return plain if pa.types.is_duration(plain) else pa.float64() if value_dtype(kind).kind == "f" else pa.int64()
 
 
+def _time_type(inputs: Sequence[StreamType]) -> pa.DataType:
+    """The type that holds the event times of all inputs."""
+    return shared_time_type([given.schema.field(given.event_time).type for given in inputs])
+
+
 def _of_windows(
-    given: StreamType, names: Sequence[str], keys: Sequence[KeySource], window: Window, fields: list[pa.Field]
+    inputs: Sequence[StreamType], names: Sequence[str], keys: Sequence[KeySource], window: Window, fields: list[pa.Field]
 ) -> StreamType:
     """The type of results of windows: their right boundary, the keys, and these fields."""
     # Right boundaries are multiples of this.
     step = math.gcd(window.size, window.advance) if window.zone is None else 1_000_000
-    time = pa.field(given.event_time, output_time_type(given.schema.field(given.event_time).type, step))
+    given = inputs[0]
+    time = pa.field(given.event_time, output_time_type(_time_type(inputs), step))
     kinds = [pa.field(name, kind) for name, kind in zip(names, key_types(keys, given.schema), strict=True)]
     return StreamType(pa.schema([time, *kinds, *fields]), given.event_time, given.unit)

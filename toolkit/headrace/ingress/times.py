@@ -8,6 +8,7 @@ rounded: a time that is not whole in the unit is an error.
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -255,6 +256,25 @@ def check_sorted(
             first_row + disorder,
             f": {time_text(int(ts[disorder]), kind)} comes after {time_text(before, kind)}; {SORT_FIX}",
         )
+
+
+def shared_time_type(kinds: Sequence[pa.DataType]) -> pa.DataType:
+    """Return the type for times of any of several inputs: the first one's, wider or finer where others are.
+
+    Of timestamps the zone stays that of the first one.
+
+    Examples
+    --------
+    >>> shared_time_type([pa.timestamp("s", "UTC"), pa.timestamp("ms")]), shared_time_type([pa.int32(), pa.int64()])
+    (TimestampType(timestamp[ms, tz=UTC]), DataType(int64))
+    """
+    first = kinds[0]
+    if not pa.types.is_timestamp(first):
+        return first if all(kind.equals(first) for kind in kinds) else _INTEGER
+    units = {kind.unit if pa.types.is_timestamp(kind) else TIMESTAMP_UNIT for kind in kinds}
+    # Nanoseconds hold a narrower range of years than the others, and within the engine times are whole microseconds.
+    finest = first.unit if len(units) == 1 else "ms" if units == {"s", "ms"} else TIMESTAMP_UNIT
+    return pa.timestamp(finest, first.tz)
 
 
 def output_time_type(kind: pa.DataType, step: int = 1) -> pa.DataType:

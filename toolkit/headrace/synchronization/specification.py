@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from headrace.codegen.kinds import arrow_of
 from headrace.errors import ParameterError, SchemaError
+from headrace.ingress.times import output_time_type, shared_time_type
 from headrace.plan.nodes import Branch, OperatorNode, StreamType
 from headrace.synchronization.definition import Definition
 from headrace.synchronization.inputs import Input
@@ -57,12 +58,16 @@ class ProgramSpec:
         for name in self.program.emits:
             if name == first.event_time:
                 raise ParameterError(f"emits: {name!r} is the event time, which every output has; rename yours")
+        # Outputs have the times of events: those of any input, and those of ticks, which end a slice.
+        kind = shared_time_type([given.schema.field(given.event_time).type for given in inputs])
         for tag in self.program.periodic.values():
             assert tag.every is not None
-            if parse_duration(tag.every, first.unit, f"tags: {tag.name}: every") == 0:
+            every = parse_duration(tag.every, first.unit, f"tags: {tag.name}: every")
+            if every == 0:
                 raise ParameterError(f"tags: {tag.name}: every={tag.every!r} is less than the inputs' time unit, {first.unit}")
+            kind = output_time_type(kind, every)
         self.bind()
-        time = first.schema.field(first.event_time).with_nullable(True)
+        time = first.schema.field(first.event_time).with_nullable(True).with_type(kind)
         emitted = [pa.field(name, arrow_of(kind)) for name, kind in self.program.emits.items()]
         return StreamType(pa.schema([time, *emitted]), first.event_time, first.unit)
 
