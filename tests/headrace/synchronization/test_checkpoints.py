@@ -447,6 +447,8 @@ def test_wrong_options_say_what_to_give(tmp_path):
             WINDOW.start(PLAIN, **options)
     with pytest.raises(ArgumentError, match="checkpoint"):
         WINDOW.start(PLAIN, checkpoints=tmp_path)
+    with pytest.raises(ParameterError, match=r"resume\(None\): give the folder"):  # a run from the beginning is none that goes on
+        WINDOW.resume(None, PLAIN)
 
 
 def test_where_there_are_none_it_is_said_why(tmp_path):

@@ -329,3 +329,10 @@ def test_example_what_emits_is_found_beside_a_constant():
     inputs = {"value": pa.table({"ts": [1, 2, 3], "x": [1, 7, 9]}), "one": pa.table({"ts": [2]})}
     found = program.over(inputs).to_arrow(threads=1)
     assert found["x"].to_pylist() == [8, 18] and found["kind"].to_pylist() == [None, None]
+
+
+@pytest.mark.parametrize("count", [0, -1, 2.0, True, 4097, 10**6])
+def test_example_numbers_of_streams_that_cannot_be(count):
+    """Refused where they are named: nothing is made of each of a million streams first."""
+    with pytest.raises(ParameterError, match=r"streams\(.*: give the number of streams, from 1 to 4,096"):
+        hr.streams(pa.table({"ts": [1], "x": [1]}), count)

@@ -17,6 +17,7 @@ from headrace.stream.source import stream
 from headrace.stream.streams import Stream
 from headrace.synchronization import program as programs
 from headrace.synchronization.inputs import Input
+from headrace.synchronization.plans import MOST_STREAMS
 from headrace.synchronization.specification import ProgramSpec
 
 
@@ -41,7 +42,7 @@ def streams(source: Any, count: int = 1, *, by: str | None = None, tag: str | No
     source : Stream or table
         As of `stream`.
     count : int
-        How many streams.
+        How many streams, up to 4,096.
     by : str, optional
         An integer column, whose value modulo `count` is the row's stream; or a string column that names it: each of the first
         `count` names has a stream of its own, others share these. Without it rows are dealt out in turn.
@@ -62,8 +63,8 @@ def streams(source: Any, count: int = 1, *, by: str | None = None, tag: str | No
     >>> hr.streams(values, 2, by="sensor")
     <Streams: 2 by 'sensor'>
     """
-    if not is_whole_number(count) or count < 1:
-        raise ParameterError(f"streams({count!r}): give the number of streams, 1 or more")
+    if not is_whole_number(count) or not 1 <= count <= MOST_STREAMS:
+        raise ParameterError(f"streams({count!r}): give the number of streams, from 1 to {MOST_STREAMS:,}")
     for name, value in (("by", by), ("tag", tag)):
         if value is not None and not isinstance(value, str):
             raise ParameterError(f"streams({name}={value!r}): give the name of a column")
@@ -170,6 +171,8 @@ class Program(programs.Program):
         ------
         CheckpointError
             It is damaged, of another program, or not there.
+        ParameterError
+            None in place of a checkpoint.
 
         Examples
         --------
@@ -190,6 +193,8 @@ class Program(programs.Program):
         >>> [row["sum"] for row in rows]
         [10, 30, 60, 100]
         """
+        if checkpoint is None:  # which `start` would take for none, and begin anew
+            raise ParameterError("resume(None): give the folder that a run had as checkpoint=, or one of its checkpoints")
         return self.over(inputs).start(resume=checkpoint, **options)
 
 
