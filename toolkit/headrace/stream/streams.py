@@ -413,7 +413,8 @@ class Stream(Runnable):
         Ordered Stream Processing on Shared-Memory Multicores"). Stages are ``filter(f)``, ``map(f, emits=)`` and
         ``flat_map(f, emits=)`` without a state, ``partitioned(f, by=, state=, emits=)`` with one for each key, and
         ``stateful(f, state=, emits=, end=)`` with one for all. Functions are compiled, as those of `hr.operator`:
-        ``f(t)`` of a filter, ``f(t, emit)``, ``f(state, t, emit)``. A stage gives the event time and what it emits.
+        ``f(t)`` of a filter, ``f(t, emit)``, ``f(state, t, emit)``, but for integers that leave the range of int64: these end
+        the run. A stage gives the event time and what it emits.
 
         Returns
         -------

@@ -197,7 +197,8 @@ def program(
         its events.
     update : dict
         Name of each tag -> ``f(state, e, emit)``: e has the columns and ``e.ts``; ``emit(name=value, ...)`` makes an
-        output at the event's time, as often as it is called; what it leaves out is null.
+        output at the event's time, as often as it is called; what it leaves out is null. Functions are compiled, as those of
+        `hr.operator`, but for integers that leave the range of int64: these end the run.
     emits : dict
         Columns of the outputs beside the event time: name -> kind.
     depends : list of pairs of names, or function of two tags
