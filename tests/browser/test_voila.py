@@ -26,6 +26,11 @@ BRIGHT = """(colours) => colours.map((colour) => {
 })"""
 PAPER = """() => ['body', '.headrace-dashboard', '.headrace-panel'].map((one) =>
     getComputedStyle(document.querySelector(one)).backgroundColor)"""
+PLACES = """(d) => Object.fromEntries([...d.querySelectorAll('.headrace-panel, button, .headrace-rate')].flatMap((one) => {
+    const { x, y, width, height } = one.getBoundingClientRect();
+    const name = one.dataset.panel ?? (one.matches('button') ? one.textContent : 'rate');
+    return one.checkVisibility() ? [[name, [x, y + window.scrollY, width, height].map(Math.round)]] : [];
+}))"""
 EMPTY = """() => window.innerHeight - window.scrollY
     - document.querySelector('.headrace-dashboard').getBoundingClientRect().bottom"""
 HIGH = 1_000
@@ -50,6 +55,11 @@ def colours_are(visit, papers, inks):
         assert all(low <= bright <= high for bright in visit.page.evaluate(BRIGHT, colours)), colours
 
 
+def places(visit):
+    """Where plots and buttons are: left, top, width and height, by name."""
+    return visit.stable(lambda: visit.dashboard.evaluate(PLACES))
+
+
 def test_example_the_dashboard_alone(served):
     address, folder = served
     with lab.visiting(address, folder) as visit:
@@ -59,8 +69,15 @@ def test_example_the_dashboard_alone(served):
         before = visit.last("t")
         until(lambda: visit.last("t") > before + 2, SLOW, "the plots go on")
         assert {"throughput", "lag", "latency", "threads", "load", "mapping"} <= set(visit.panel_texts())
+        until(lambda: "lag" in places(visit), SLOW, "the lag is known")
+        before = places(visit)
+        visit.click_once(visit.button("Burst 3×"))
+        until(lambda: "back-pressure" in visit.dashboard.locator(".headrace-notes").inner_text(), SLOW, "one thread has too much")
+        assert places(visit) == before, "the first burst moves something under the mouse"
         visit.click_once(visit.button("+"))
         until(lambda: visit.last("threads") == 2, SLOW, "one thread more")
+        until(lambda: "imbalance" in places(visit), SLOW, "there is something more to be seen")
+        assert before.items() <= places(visit).items(), "the first change moves something under the mouse"
         until(lambda: "Nothing lost, order kept" in visit.dashboard.inner_text(), SLOW, "the books balance")
         shown = visit.page.locator("body").inner_text()
         assert "Exercises" not in shown and "import headrace" not in shown, "more than the dashboard is shown"

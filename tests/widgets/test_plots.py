@@ -46,8 +46,13 @@ def test_example_panels_without_a_meaning_give_their_place_away(run, dashboard):
     eventually(lambda: rows(dashboard) > 3, 180)
     now = lambda: set(dashboard.plots.widget.shown)  # noqa: E731
     assert {"threads", "load", "latency"} <= now() and not {"imbalance", "watermarks"} & now()
+    before = dashboard.plots.widget.shown
     run.reconfigure(threads=2).wait(180)
     eventually(lambda: "imbalance" in now(), 180)
+    assert dashboard.plots.widget.shown == [*before, "imbalance"], "it moves no other"
+    assert dashboard.plots.widget.places >= len(before) + 1, "columns were made for it"
+    assert {*dashboard.plots.widget.shown} <= {*dashboard.plots._figures.possible}
+    assert "watermarks" not in dashboard.plots._figures.possible
     run.reconfigure(threads=1).wait(180)
     eventually(lambda: shown(dashboard, "threads")[-1] == 1, 180)
     dashboard.fit()

@@ -113,6 +113,12 @@ class Figures:
         for panel in self._timed:
             self._ends[panel.key] = (panel.floor, self._ranges[panel.key].cover(panel.top(highest)))
 
+    @property
+    def possible(self) -> list[str]:
+        """Keys of the panels that may have something to show at some time."""
+        most = dict.fromkeys(self.feed.tables[self.operator].columns, math.inf) | {"threads": self.scene.max_threads}
+        return [panel.key for panel in self.panels if panel.has_meaning(most)]
+
     def with_meaning(self, now: Mapping[str, float]) -> list[str]:
         """Keys of the panels that have something to show, or had: none comes and goes."""
         now = now or dict.fromkeys(self.feed.tables[self.operator].columns, math.nan)

@@ -136,10 +136,11 @@ function resize(document_, look, el) {
   }
 }
 
-// Of a wide page: four, or three where that leaves fewer places of the last row empty.
-function columnsFor(panels) {
-  const empty = (columns) => (columns - (panels % columns)) % columns;
-  return panels < 3 ? panels : empty(3) < empty(4) ? 3 : 4;
+// Of a wide page: four, or three where that leaves fewer places of the last row empty. Of places and not of what is shown
+// in them: a panel that comes, with the first change or burst, moves no other under the mouse.
+function columnsFor(places) {
+  const empty = (columns) => (columns - (places % columns)) % columns;
+  return places < 3 ? places : empty(3) < empty(4) ? 3 : 4;
 }
 
 function section(panel) {
@@ -181,6 +182,7 @@ async function render({ model, el }) {
   const panels = model.get("panels");
   const sections = panels.map(section);
   const cells = document.createElement("div");
+  cells.className = "headrace-cells";
   cells.append(...sections.map((one) => one.part));
   el.replaceChildren(cells);
 
@@ -195,10 +197,13 @@ async function render({ model, el }) {
 
   const arrange = () => {
     const keys = model.get("shown") ?? [];
-    const shown = sections.filter((one) => !keys.length || keys.includes(one.key));
-    cells.className = shown.length > 1 ? "headrace-cells" : "headrace-cells headrace-single";
-    cells.style.setProperty("--headrace-columns", columnsFor(shown.length));
-    cells.replaceChildren(...shown.map((one) => one.part));
+    const parts = (keys.length ? keys.map((key) => sections.find((one) => one.key === key)) : sections).map((one) => one.part);
+    const places = Math.max(parts.length, model.get("places") ?? 0);
+    cells.classList.toggle("headrace-single", places === 1);
+    cells.classList.toggle("headrace-complete", places === parts.length);
+    cells.style.setProperty("--headrace-columns", columnsFor(places));
+    for (const part of [...cells.children]) if (!parts.includes(part)) part.remove();
+    parts.forEach((part, i) => { if (cells.children[i] !== part) cells.insertBefore(part, cells.children[i] ?? null); });
   };
   const size = () => resize(document_, model.get("look") ?? {}, el);
 
@@ -265,6 +270,7 @@ async function render({ model, el }) {
   follow.observe(cells);
   window.addEventListener("resize", size);
   model.on("change:shown", arrange);
+  model.on("change:places", arrange);
   model.on("change:look", size);
   model.on("change:frame", onFrame);
   model.on("change:labels", mark);
@@ -297,6 +303,7 @@ async function render({ model, el }) {
     follow.disconnect();
     window.removeEventListener("resize", size);
     model.off("change:shown", arrange);
+    model.off("change:places", arrange);
     model.off("change:look", size);
     themed.disconnect();
     preferred.removeEventListener("change", repaint);

@@ -61,7 +61,9 @@ class LivePlot(anywidget.AnyWidget):
     """Source name -> columns that hold texts: sent when they change, not with every frame."""
     selected = t.List().tag(sync=True)
     shown = t.List().tag(sync=True)
-    """Keys of the figures that are shown; none: all of them."""
+    """Keys of the figures that are shown, in their order; none: all of them."""
+    places = t.Int().tag(sync=True)
+    """How many figures may be shown in time: columns are made for so many, so that one that comes moves no other."""
     look = t.Dict().tag(sync=True)
     """How large: `height` of a figure in pixels (0: so that two rows of them fill the window; none: its own), `most`
     so high where the dashboard has a page to itself and the window has room, `font` of its words in pixels, `line` by which

@@ -53,6 +53,8 @@ class Plots:
         self._said: tuple | None = None
         self._said_at = self._slow_at = 0.0
         self._marked: tuple | None = None
+        self._has_row = False
+        """Whether what is shown was chosen from values: from then on panels keep their places."""
         self._choose({})
 
     def fit(self) -> None:
@@ -93,12 +95,16 @@ class Plots:
 
     def arrange(self, layout: Layout, has_tree: bool = False) -> None:
         """Show the panels of a layout, as large as it says; beside the tree of a plan, or alone."""
-        self._layout, self._has_tree = layout, has_tree
+        self._layout, self._has_tree, self._has_row = layout, has_tree, False
         self.widget.look = layout.look
+        self.widget.places = len(layout.choose(self._figures.possible, has_tree))
         self._choose(self._figures.last)
 
     def _choose(self, now: dict[str, float]) -> None:
         shown = self._layout.choose(self._figures.with_meaning(now), self._has_tree)
+        if self._has_row:
+            shown = in_their_places(shown, self.widget.shown)
+        self._has_row = bool(now)
         if shown != self.widget.shown:
             self.widget.shown = shown
 
@@ -113,3 +119,18 @@ class Plots:
         if marked != self._marked and self._figures.feed.origin_ns is not None:
             self._marked = marked
             self.widget.labels = {"changes": markers(own[-MOST_MARKERS:], self._figures.feed)}
+
+
+def in_their_places(wanted: list[str], before: list[str]) -> list[str]:
+    """Leave panels where they were: one that comes takes the place of one that goes, or the one behind all others.
+
+    Examples
+    --------
+    >>> in_their_places(["throughput", "threads", "imbalance"], ["throughput", "latency", "threads"])
+    ['throughput', 'imbalance', 'threads']
+    >>> in_their_places(["load", "imbalance", "depth"], ["load", "depth"])
+    ['load', 'depth', 'imbalance']
+    """
+    coming = iter([key for key in wanted if key not in before])
+    kept = [key if key in wanted else next(coming, None) for key in before]
+    return [*filter(None, kept), *coming]
