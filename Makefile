@@ -47,7 +47,7 @@ test: check-lint check-types check-imports check-project check-unit check-litmus
 check: check-lint check-types check-imports check-quick  ## what to run while working, in some four minutes: all but slow tests, browser and notebooks
 	@echo "== checked; make test runs the rest too"
 
-lab: $(STAMP)  ## JupyterLab on your copy of the notebooks (ARGS=--here: on those of the checkout)
+lab: $(STAMP)  ## JupyterLab on your copy of the notebooks (ARGS="--no-browser --port 9000"; --here: those of the checkout)
 	@$(BIN)/headrace lab $(ARGS)
 
 dashboard: $(STAMP)  ## the dashboard alone, on a live stream, as a page for this machine only, with a token (ARGS=--dark)

@@ -6,6 +6,7 @@ Cannot see: what JupyterLab makes of the notebooks; the browser tests do.
 """
 
 import json
+import logging
 import os
 import re
 import subprocess
@@ -13,6 +14,7 @@ import sys
 import threading
 import urllib.error
 import urllib.request
+import warnings
 from pathlib import Path
 
 import pytest
@@ -165,6 +167,14 @@ def test_example_the_checkouts_own(started, tmp_path, capfd):
     assert "--here" in capfd.readouterr().err and not (ROOT / "notebooks" / GIVEN).exists()
 
 
+def test_example_a_port_and_no_browser(started, capfd):
+    assert cli.main(["lab", "--here"]) == cli.main(["lab", "--here", "--no-browser", "--port", "9000"]) == 0
+    plain, asked = started
+    assert asked == [*plain, "--ServerApp.port=9000", "--no-browser"]
+    assert cli.main(["lab", "--here", "--port", "70000"]) == 2
+    assert "--port 70000: give a number from 0 to 65535" in capfd.readouterr().err and len(started) == 2
+
+
 def test_example_installed_from_a_wheel_it_opens_the_working_directory(started, tmp_path, monkeypatch):
     monkeypatch.setattr(lab, "shipped", lambda: None)
     assert cli.main(["lab"]) == 0
@@ -182,13 +192,31 @@ def test_example_a_copy_that_cannot_be_written(started, tmp_path, capfd):
     assert started == []
 
 
+def test_example_two_things_are_not_said_and_all_others_are(monkeypatch, caplog):
+    said = []
+    monkeypatch.setattr(warnings, "showwarning", lambda message, *_: said.append(str(message)))
+    log = logging.getLogger("ServerApp")
+    monkeypatch.setattr(log, "filters", [])
+    lab.be_quiet()
+    for text in ("ServerApp.token config is deprecated in jupyter-server 2.0.", "ServerApp.password config is deprecated"):
+        warnings.showwarning(DeprecationWarning(text), DeprecationWarning, "traitlets.py", 1)
+        log.warning(text)
+    log.warning("Skipped non-installed server(s): pylsp")
+    log.warning("Skipped a %s", "notebook")
+    assert said == ["ServerApp.password config is deprecated"]
+    assert [record.getMessage() for record in caplog.records if record.name == "ServerApp"] == [
+        "ServerApp.token config is deprecated in jupyter-server 2.0.", "ServerApp.password config is deprecated",
+        "Skipped a notebook",
+    ]  # fmt: skip
+
+
 @pytest.mark.slow
 def test_example_lab_opens_on_the_copy_for_this_machine_only(tmp_path):
     """The real thing: it comes up, lists the notebooks to a client with the token, and listens on loopback."""
     state = {f"JUPYTER_{name}_DIR": str(tmp_path / name) for name in ("CONFIG", "DATA", "RUNTIME")}
     server = subprocess.Popen(
-        [sys.executable, "-m", "headrace.cli", "lab"], cwd=tmp_path,
-        env={**ENVIRONMENT, **state, "HOME": str(tmp_path), "BROWSER": "true"},
+        [sys.executable, "-m", "headrace.cli", "lab", "--no-browser", "--port=0"], cwd=tmp_path,
+        env={**ENVIRONMENT, **state, "HOME": str(tmp_path)},
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
     )  # fmt: skip
     stuck = threading.Timer(400, server.kill)
@@ -216,6 +244,11 @@ def test_example_lab_opens_on_the_copy_for_this_machine_only(tmp_path):
             urllib.request.urlopen(listing, timeout=30)
         inside, outside = open_ports(server.pid)
         assert len(inside) == 1 and outside == []
+        server.terminate()
+        server.wait(180)
+        said += server.stdout.read()
+        assert "jupyter_lsp | extension was successfully loaded" in said and "Shutting down" in said, "what it says else stays"
+        assert "DeprecationWarning" not in said and "Skipped non-installed" not in said and "No web browser" not in said
     finally:
         stuck.cancel()
         server.kill()

@@ -69,6 +69,8 @@ def parser(app: App | None = None) -> Parser:
     lab = commands.add_parser("lab", help="JupyterLab on your copy of the notebooks, loopback only, with its token")
     lab.add_argument("--folder", type=Path, metavar="FOLDER", help="where your copy is (default: ~/headrace-notebooks)")
     lab.add_argument("--here", action="store_true", help="no copy: the checkout's own notebooks")
+    lab.add_argument("--no-browser", action="store_true", help="only print the address")
+    lab.add_argument("--port", type=int, metavar="N", help="of 127.0.0.1; 0: any that is free (default: from 8888 on)")
 
     doctor = commands.add_parser("doctor", help="what works on this machine, and what to install")
     doctor.add_argument("--spark", action="store_true", help="start Spark as well")
@@ -296,7 +298,9 @@ def _lab(asked: argparse.Namespace) -> int:
 
     if asked.here and asked.folder is not None:
         raise ParameterError(f"--folder {str(asked.folder)!r} and --here: a copy, or the checkout's own; leave one out")
-    lab(asked.folder, asked.here)
+    if asked.port is not None and not 0 <= asked.port < 1 << 16:
+        raise ParameterError(f"--port {asked.port}: give a number from 0 to 65535")
+    lab(asked.folder, asked.here, asked.port, browser=not asked.no_browser)
     return DONE
 
 

@@ -4,16 +4,21 @@ A copy, because running a notebook changes its file, and the checkout's are unde
 up to date at each start. What the user changed (running a cell and saving is a change) is never written over: a newer
 notebook of ours is then put beside it, under a name that is free. How the user's changes are told from ours: a list in the copy
 says which version of each file was given.
+
+``python -m headrace.lab`` is that JupyterLab: as it comes, but for two things that it says to nobody here (`be_quiet`).
 """
 
 from __future__ import annotations
 
 import json
+import logging
 import os
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
+from typing import Any
 
 from headrace.errors import OutputError
 
@@ -42,7 +47,7 @@ class Copied:
             yield f"{name}: you changed it, so yours stays; the newer one is beside it, {beside}"
 
 
-def main(folder: Path | None = None, here: bool = False) -> None:
+def main(folder: Path | None = None, here: bool = False, port: int | None = None, browser: bool = True) -> None:
     """Become JupyterLab, on loopback.
 
     Parameters
@@ -51,6 +56,10 @@ def main(folder: Path | None = None, here: bool = False) -> None:
         Where the copy is; by default ``headrace-notebooks`` in the home directory.
     here : bool
         No copy: the checkout's own.
+    port : int, optional
+        Of loopback; 0: any that is free. By default, and where another has it, the next that is free from 8888 on.
+    browser : bool
+        Whether it opens a browser by itself.
 
     Raises
     ------
@@ -74,7 +83,27 @@ def main(folder: Path | None = None, here: bool = False) -> None:
         if FIRST in done.new:
             options = [f"--LabApp.default_url=/lab/tree/{FIRST}"]
         print("For this machine only; the address below carries its token.", flush=True)
-    become_jupyter("jupyterlab", opened, options)
+    if port is not None:
+        options.append(f"--ServerApp.port={port}")
+    if not browser:
+        options.append("--no-browser")
+    become_jupyter("headrace.lab", opened, options)
+
+
+def be_quiet() -> None:
+    """Keep from the terminal what its reader can do nothing about, and nothing else.
+
+    Voila asks the server for its token by an old name, and has filters of its own for warnings; the extension for language
+    servers lists those that are not installed, in a line of a kilobyte.
+    """
+    show = warnings.showwarning
+
+    def show_others(message: Warning | str, *about: Any) -> None:
+        if not str(message).startswith("ServerApp.token config is deprecated"):
+            show(message, *about)
+
+    warnings.showwarning = show_others
+    logging.getLogger("ServerApp").addFilter(lambda record: not record.getMessage().startswith("Skipped non-installed server"))
 
 
 def shipped() -> Path | None:
@@ -160,3 +189,10 @@ def _write(place: Path, content: bytes) -> None:
 
 def _names(names: list[str]) -> str:
     return ", ".join(names) if len(names) <= 3 else f"{len(names)} files"
+
+
+if __name__ == "__main__":
+    from jupyterlab.labapp import main as jupyterlab
+
+    be_quiet()
+    jupyterlab()

@@ -43,7 +43,7 @@ def become_jupyter(module: str, folder: Path, options: Sequence[str] = ()) -> No
     Parameters
     ----------
     module : str
-        ``"jupyterlab"`` or ``"jupyter_server"``.
+        ``"headrace.lab"``, which is JupyterLab, or ``"jupyter_server"``.
     folder : Path
         What it serves.
     options : sequence of str
