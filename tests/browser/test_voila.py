@@ -24,6 +24,8 @@ BRIGHT = """(colours) => colours.map((colour) => {
     const [r, g, b, a] = pen.getImageData(0, 0, 1, 1).data;
     return a ? (r + g + b) / 765 : null;
 })"""
+ARROWS = """() => [...document.querySelectorAll('.headrace-dashboard select')].map((one) => getComputedStyle(one))
+    .map((style) => style.appearance === 'none' && style.backgroundImage.includes(style.color) ? style.color : 'magenta')"""
 PAPER = """() => ['body', '.headrace-dashboard', '.headrace-panel'].map((one) =>
     getComputedStyle(document.querySelector(one)).backgroundColor)"""
 PLACES = """(d) => Object.fromEntries([...d.querySelectorAll('.headrace-panel, button, .headrace-rate')].flatMap((one) => {
@@ -50,8 +52,10 @@ def served(tmp_path_factory):
 
 def colours_are(visit, papers, inks):
     """Look at what the page and its plots are drawn with: how bright, from 0 to 1."""
-    for (low, high), colours in ((papers, visit.page.evaluate(PAPER)), (inks, visit.bokeh(INK))):
-        assert len(colours) >= 3
+    found = ((papers, PAPER, 3), (inks, ARROWS, 2))
+    seen = [(limits, visit.page.evaluate(script), least) for limits, script, least in found] + [(inks, visit.bokeh(INK), 3)]
+    for (low, high), colours, least in seen:
+        assert len(colours) >= least
         assert all(low <= bright <= high for bright in visit.page.evaluate(BRIGHT, colours)), colours
 
 
