@@ -6,6 +6,7 @@ Figures at these sizes mean nothing, so none is looked at.
 import json
 import math
 import threading
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -71,6 +72,21 @@ def test_example_boxes_are_drawn_and_named():
     assert plot.yaxis[0].ticker.ticks[0] <= 1 and plot.yaxis[0].ticker.ticks[-1] >= 30
     with pytest.raises(ValueError, match="box 'none': no value"):
         box_of("none", [math.nan])
+
+
+def test_example_categories_are_not_connected():
+    lines = [Line("ours", [1, 2], [3.0, 4.0], deviation=[0.5, 0.0]), Line("theirs", [1, 2], [5.0, math.nan])]
+    kinds = lambda plot: [type(one.glyph).__name__ for one in plot.renderers]  # noqa: E731
+    bars = plot_of(Figure("f", "application", "y", lines, x_names=["gs", "sl"]))
+    assert kinds(bars) == ["VBar", "Segment", "VBar"]
+    ends = [(x - one.glyph.width / 2, x + one.glyph.width / 2) for one in bars.renderers if hasattr(one.glyph, "width")
+            for x in one.data_source.data["x"]]  # fmt: skip
+    ends.sort()
+    assert all(right < left for (_, right), (left, _) in pairwise(ends)), "no bar covers another"
+    assert 0.5 < ends[0][0] and ends[1][1] < 1.5 < ends[2][0], "each beside the name it belongs to"
+    assert [item.label.value for item in bars.legend[0].items] == ["ours", "theirs"]
+    assert set(kinds(plot_of(Figure("f", "application", "y", lines, log_y=True, x_names=["gs", "sl"])))) == {"Scatter", "Segment"}
+    assert "Line" in kinds(plot_of(Figure("f", "heartbeats", "y", lines, x_names=["10", "1,000"]))), "quantities"
 
 
 def test_example_axes_label_whole_threads_and_the_points():

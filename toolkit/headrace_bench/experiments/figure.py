@@ -20,6 +20,8 @@ LEGEND_COLUMNS = ((3, 16), (2, 28))
 LEGEND_ROW, ROOM = 20, 2
 """Height of a row of a legend, in pixels, and how many rows a plot has room for: with more it is higher."""
 COLORS = 7
+BARS = 0.8
+"""Of the distance of two categories, what the bars of one take together."""
 COUNTED = ("threads", "instances")
 """How the labels of axes begin on which there are whole numbers only."""
 _QUANTILE = re.compile(r", p\d+$")
@@ -123,6 +125,15 @@ class Figure:
     boxes: Sequence[Box] = ()
     x_names: Sequence[str] = ()
 
+    @property
+    def is_of_categories(self) -> bool:
+        """Whether x are things, as applications, and no quantities: between two of them is nothing, and no line.
+
+        >>> [Figure("f", "x", "y", [], x_names=names).is_of_categories for names in (["gs", "sl"], ["10", "1,000"], [])]
+        [True, False, False]
+        """
+        return bool(self.x_names) and not all(name[:1].isdigit() for name in self.x_names)
+
 
 def places_of(figures: Sequence[Figure]) -> list[dict[str, int]]:
     """Choose for each figure which colour and marker a line has: one of a name has the same in all, as far as there are enough.
@@ -183,11 +194,14 @@ def plot_of(figure: Figure, name: str = "plot", places: Mapping[str, int] | None
     colors = [Colorblind[8][each] for each in (0, 1, 3, 5, 6, 4, 7)]  # yellow is not seen on white
     places = places_of([figure])[0] if places is None else places
     first = {place: name for name, place in reversed(places.items())}
-    for line in figure.lines:
+    for i, line in enumerate(figure.lines):
         color, marker = colors[places[line.name] % COLORS], markers[places[line.name] % len(markers)]
         label = f"{line.name} (predicted)" if line.predicted else line.name
         if line.steps:
             plot.step(list(line.x), list(line.y), mode="after", color=color, line_width=2, legend_label=label)
+            continue
+        if figure.is_of_categories:
+            _draw_beside(plot, figure, i, color, marker, label)
             continue
         is_second = first[places[line.name]] != line.name
         dash = "dashed" if line.predicted else "dotted" if is_second else "solid"
@@ -230,6 +244,20 @@ def plot_of(figure: Figure, name: str = "plot", places: Mapping[str, int] | None
     plot.axis.minor_tick_line_color = None
     plot.toolbar.logo = None
     return plot
+
+
+def _draw_beside(plot: Any, figure: Figure, i: int, color: str, marker: str, label: str) -> None:
+    """Draw the i-th line of a figure of categories as bars, or as markers where the axis has no 0, beside those of the others."""
+    line, width = figure.lines[i], BARS / len(figure.lines)
+    x = [each - BARS / 2 + (i + 0.5) * width for each in line.x]
+    fill = None if line.predicted else color
+    if figure.log_y:
+        plot.scatter(x, line.y, line_color=color, fill_color=fill, size=9, marker=marker, legend_label=label)
+    else:
+        plot.vbar(x, 0.9 * width, line.y, line_color=color, fill_color=fill, legend_label=label)
+    if line.deviation:
+        low, high = ([y + sign * d for y, d in zip(line.y, line.deviation, strict=True)] for sign in (-1, 1))
+        plot.segment(x, low, x, high, color="black", line_width=2)
 
 
 def _set_ticks(plot: Any, figure: Figure) -> None:
