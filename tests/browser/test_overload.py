@@ -26,6 +26,7 @@ OUTSIDE = """(d) => [...d.querySelectorAll('.headrace-node')].flatMap((node) => 
         .filter((text) => { const t = text.getBBox(); return t.x < box.x || t.x + t.width > box.x + box.width; })
         .map((text) => text.textContent);
 })"""
+FITS = "(e) => e.getBoundingClientRect().height <= document.querySelector('.jp-WindowedPanel-outer').clientHeight"
 CELLS = (
     """\
 import itertools
@@ -205,6 +206,10 @@ def test_example_side_by_side(visit):
             visit.stable(both.bounding_box)
             both.screenshot(path=lab.SHOTS / f"{name}-{width}.png")
             assert problems(visit, view=both) == (), f"{name}, {width} px"
+    for width in (1600, 1000):
+        visit.page.set_viewport_size({"width": width, "height": 1_000})
+        both.evaluate("(e) => e.scrollIntoView()")
+        until(lambda: both.evaluate(FITS), SLOW, f"presented, it fits a screen of 1,000 px, {width} px wide")
     visit.page.set_viewport_size({"width": 1600, "height": lab.HEIGHT})
     both.get_by_role("button", name="Stop runs").click()
     until(lambda: visit.kernel.ask("[run.state for run in runs]") == ["stopped"] * 2, SLOW, "both are stopped")

@@ -84,7 +84,7 @@ class SideBySide(LiveView):
         self.words = w.HTML()
         self.over = w.HTML()
         """That both runs are over, and what can be done then."""
-        self._is_over = False
+        self._is_over = self._is_presented = False
         steering = [*(one.widget for one in self.settings.values()), self.rate.widget]
         buttons = w.HBox([self.presented, self.stop]).add_class("headrace-buttons")
         head = w.Box([self.words, buttons]).add_class("headrace-head")
@@ -235,10 +235,9 @@ class SideBySide(LiveView):
             if changes:
                 values = feed.metrics.operators[self.operator].values if feed.metrics else {}
                 waits = sum(values.get("barrier_ns", ())) / 1e6
-                said["pause"].append(
-                    f"{name}: {milliseconds(changes[-1].ms)}, the longest {milliseconds(max(one.ms for one in changes))};"
-                    f" its threads have waited {milliseconds(waits)} for one another"
-                )
+                took = f"{name}: {milliseconds(changes[-1].ms)}, the longest {milliseconds(max(one.ms for one in changes))}"
+                waited = f"; its threads have waited {milliseconds(waits)} for one another"
+                said["pause"].append(took if self._is_presented else took + waited)
                 moved = amount(sum(one.transferred_bytes for one in changes), "B")
                 said["moved"].append(f"{name}: {moved} in {len(changes)} change{'s' * (len(changes) != 1)}")
         return {key: "; ".join(parts) + "." if parts else "Nothing yet." for key, parts in said.items()}
@@ -259,6 +258,7 @@ class SideBySide(LiveView):
         self._lay_out(is_on)
 
     def _lay_out(self, is_on: bool) -> None:
+        self._is_presented = is_on
         change_class = self.widget.add_class if is_on else self.widget.remove_class
         change_class("headrace-present")
         self.plot.look = LAYOUTS["present" if is_on else "full"].look
