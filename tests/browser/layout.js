@@ -19,7 +19,7 @@
         if (frame && !isWithin(textOf(e), place(frame))) found.push(`outside its panel: ${name(e)}`);
         const hides = getComputedStyle(e).overflowX !== "visible";
         if (hides && e.scrollWidth > e.clientWidth + 1) found.push(`cut off: ${name(e)}`);
-        if (e.scrollHeight > e.clientHeight + 3 && hides && !e.matches("input, select, .headrace-code")) found.push(`cut off below: ${name(e)}`);
+        if (e.scrollHeight > e.clientHeight + 3 && hides && !e.matches("input, select")) found.push(`cut off below: ${name(e)}`);
     }
     for (const [i, a] of all.entries()) for (const b of all.slice(i + 1)) {
         if (a.contains(b) || b.contains(a)) continue;

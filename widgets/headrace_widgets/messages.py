@@ -75,8 +75,8 @@ class Messages:
             "".join(f"<div>{html.escape(line)}</div>" for line in self.lines[-MOST_LINES:])
             or "<div># every click appears here as the line of Python that does the same</div>"
         )
-        about = 'role="log" aria-label="Clicks as Python" tabindex="0"'  # it scrolls
-        self.code.value = f'<pre class="headrace-code" {about}><div>{text}</div></pre>'
+        lines = f'<div class="headrace-lines" tabindex="0"><div>{text}</div></div>'  # they scroll: the keyboard gets there, too
+        self.code.value = f'<pre class="headrace-code" role="log" aria-label="Clicks as Python">{lines}</pre>'
 
     def guard(self, action: Callable[..., Any]) -> Callable[..., None]:
         """Wrap a callback so that what it raises is seen: a widget's callback has nobody else to tell."""
