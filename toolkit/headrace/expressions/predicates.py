@@ -83,7 +83,8 @@ class AndPredicate(Predicate):
 def band(left: str, right: str, width: float) -> BandPredicate:
     """Join where the left stream's column is within `width` of the right stream's.
 
-    Exact for integers, as if computed in float64 for floats; NaN never matches.
+    Exact for integers, as if computed in float64 for floats; NaN never matches, nor do two infinities of one sign, which are
+    NaN apart (`equal` takes these for equal).
     Times of one unit are as far apart as their numbers.
 
     Parameters
