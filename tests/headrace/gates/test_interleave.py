@@ -240,7 +240,7 @@ MARKS = """    for s in range(sources):  # M1
 HEADS = """    for s in range(sources):  # M2
         at[s] = load_relaxed(g.merged, s * CELL)
         until[s] = load_acquire(g.head, s * CELL)
-        key[s] = g.ring_ts[s, at[s] & mask] if at[s] < until[s] else NOTHING
+        next_ts[s] = g.ring_ts[s, at[s] & mask] if at[s] < until[s] else NOTHING
         ready += until[s] - at[s]
 """
 INSERTS = """    for i in range(count):

@@ -21,8 +21,8 @@ def worker_arrays(workers: int, word_count: int) -> dict[str, np.ndarray]:
 
     Examples
     --------
-    >>> {name: (str(array.dtype), array.shape) for name, array in worker_arrays(2, 5).items()}
-    {'words': ('int64', (40,)), 'event': ('int32', (64,)), 'meter': ('int64', (2, 3088)), 'failure': ('int64', (16,))}
+    >>> {name: str(array.dtype) for name, array in worker_arrays(2, 5).items()}
+    {'words': 'int64', 'event': 'int32', 'meter': 'int64', 'failure': 'int64'}
     """
     return {
         "words": padded_cells(word_count),
