@@ -110,6 +110,18 @@ def test_reconfigure_after_the_end():
                 steer.reconfigure(threads=4)
 
 
+@pytest.mark.parametrize("timeout", ["1s", math.nan, True])
+def test_timeouts_that_cannot_be(timeout):
+    source = Steered(GOOD)
+    with counts(source).start(threads=1, max_threads=2) as run:
+        change = run.reconfigure(threads=2)
+        for waits in (run, change):
+            with fails(ParameterError, f"timeout={timeout!r}", "seconds"):
+                waits.wait(timeout)
+        source.let_all()
+        assert run.wait(math.inf) and change.wait(math.inf).is_settled
+
+
 @pytest.mark.parametrize(
     ("option", "value"),
     [

@@ -98,6 +98,8 @@ def test_no_phase_is_shorter_than_the_paper_has_them_the_last_one_neither(shorte
         (lambda: rates.bursts(1, 2, every_s=3, length_s=3), "length_s=3"),
         (lambda: rates.abrupt(lowest=9, highest=1), "lowest=9"),
         (lambda: rates.recorded([]), "at least one"),
+        (lambda: rates.recorded("abc"), "at least one"),
+        (lambda: rates.recorded([True]), "at least one"),
         (lambda: rates.recorded([2.0, 1.0]), "none before"),
         (lambda: rates.recorded([1.0], speed=0), "speed=0"),
         (lambda: rates.schedule_of("fast"), "rate='fast'"),

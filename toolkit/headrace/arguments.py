@@ -44,4 +44,19 @@ def check_seconds(name: str, seconds: Any, least: float = 0.0) -> None:
         raise ParameterError(f"{name}={seconds!r}: give seconds, from {least:g}")
 
 
-__all__ = ["check_seconds", "is_number", "is_whole_number", "whole"]
+def timeout_of(timeout: Any) -> float | None:
+    """Read a number of seconds to wait at most; None for as long as it takes, as of infinitely many.
+
+    Examples
+    --------
+    >>> timeout_of(2), timeout_of(-0.1), timeout_of(float("inf")), timeout_of(None)
+    (2.0, 0.0, None, None)
+    """
+    if timeout is None:
+        return None
+    if not is_number(timeout) or math.isnan(timeout):
+        raise ParameterError(f"timeout={timeout!r}: give seconds, or None to wait for as long as it takes")
+    return None if timeout == math.inf else max(0.0, float(timeout))
+
+
+__all__ = ["check_seconds", "is_number", "is_whole_number", "timeout_of", "whole"]

@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from headrace.arguments import timeout_of
+
 
 @dataclass(eq=False, repr=False)
 class Change:
@@ -138,5 +140,5 @@ class Change:
         timeout : float, optional
             Seconds. When they pass first the outcome is still "pending" or "in flight".
         """
-        self._settled.wait(timeout)
+        self._settled.wait(timeout_of(timeout))
         return self

@@ -251,7 +251,7 @@ def recorded(times: Any = None, speed: float = 1.0) -> RateSchedule:
     moments = np.asarray(times)
     if moments.dtype.kind == "M":
         moments = moments.astype("M8[us]").astype(np.int64) / 1e6
-    moments = moments.astype(np.float64)
+    moments = moments.astype(np.float64) if moments.dtype.kind in "iuf" else np.empty(0)
     if moments.ndim != 1 or not moments.size or not np.isfinite(moments).all() or (np.diff(moments) < 0).any():
         raise ParameterError("times: give at least one moment, in seconds or as datetime64, none before the one before")
     return RecordedTimes(moments, speed)

@@ -6,6 +6,7 @@ import time
 import warnings
 from typing import Self
 
+from headrace.arguments import timeout_of
 from headrace.callers import depth_of_caller
 from headrace.errors import HeadraceError, LateRowsWarning, RunFailedError, RunStoppedError
 from headrace.runtime import registry
@@ -66,6 +67,7 @@ class RunLife(Summarised):
             without a timeout.
         """
         registry.check_process(self._execution.pid)
+        timeout = timeout_of(timeout)
         if timeout is None:
             self._execution.check_can_wait()
         end = None if timeout is None else time.monotonic() + timeout
