@@ -283,6 +283,7 @@ COARSE_AND_FINE = [
 
 
 @pytest.mark.parametrize(("coarse", "fine"), COARSE_AND_FINE, ids=["timestamp", "integer"])
+@pytest.mark.slow
 def test_example_results_of_several_inputs_have_times_that_hold_those_of_each(coarse, fine):
     """The first input is not asked alone: its times may be coarser, or narrower, than those of another one."""
     wanted = fine.schema.field("ts").type

@@ -117,6 +117,7 @@ def test_oracle_paced(table, defined, side):
 
 @pytest.mark.parametrize("side", viper_trial.SIDES)
 @pytest.mark.parametrize("injectors, instances", [*rarely((2, 2)), (4, 3)])
+@pytest.mark.slow
 def test_oracle_equal_times(table, side, injectors, instances):
     """All tuples of a second at once: injectors, then instances, decide."""
     roads = share_roads(table, injectors, instances)

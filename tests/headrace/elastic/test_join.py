@@ -392,6 +392,7 @@ def test_agree_few_rows_meet_all_instances(threads):
 
 
 @pytest.mark.parametrize("index", [True, False])
+@pytest.mark.slow
 def test_agree_long_windows_over_many_chunks(index):
     """Windows longer than a chunk of the store, with reconfigurations and freed chunks."""
     rng = np.random.default_rng(5)

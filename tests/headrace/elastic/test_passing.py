@@ -136,12 +136,14 @@ def test_agree_a_key_lives_as_long_as_any_window_has_it(monkeypatch):
     forgets_no_key()
 
 
+@pytest.mark.slow
 def test_agree_each_operator_has_room_for_its_own_keys():
     """At most 100 keys are in the windows above, and 200 in those below; some keys are in both."""
     new = pa.table({"ts": range(3_000), "k": [f"{n}" for n in range(3_000)], "v": range(3_000), "f": [0.5] * 3_000})
     both_ways(per_key(upper(new, 100), 200), threads=2, max_keys=250)
 
 
+@pytest.mark.slow
 def test_example_what_is_said_of_too_many_keys_in_two_operators():
     new = pa.table({"ts": range(3_000), "k": range(3_000), "v": range(3_000), "f": [0.5] * 3_000})
     shared = r"more than 2 \* max_keys = 240 \(of 2 operators that share them\) keys are live"
@@ -151,6 +153,7 @@ def test_example_what_is_said_of_too_many_keys_in_two_operators():
         per_key(upper(new, 100), 200).to_arrow(passing="collector", max_keys=120)
 
 
+@pytest.mark.slow
 def test_too_many_keys_are_an_error_in_either():
     many = pa.table({"ts": range(5_000), "k": [str(i) for i in range(5_000)], "v": range(5_000), "f": [1.0] * 5_000})
     with pytest.raises(OverflowInputError, match="max_keys"):
@@ -286,6 +289,7 @@ def test_stop_in_the_middle(full):
     assert run.metrics().state in ("stopped", "finished")
 
 
+@pytest.mark.slow
 def test_example_time_goes_on_where_nothing_is_emitted():
     """The lower operator's window closes by the upper one's promise: no result of it follows."""
     source = Steered(table(2_000, span=4_000), [100] * 20)

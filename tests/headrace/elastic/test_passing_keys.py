@@ -147,6 +147,7 @@ def test_agree_keys_that_come_and_go(monkeypatch, key):
     assert both_ways(query, threads=2, max_keys=1_500).num_rows > 100
 
 
+@pytest.mark.slow
 def test_too_many_keys_behind_are_an_error():
     many = pa.table({"ts": range(5_000), "house": [str(i) for i in range(5_000)], "room": range(5_000), "v": range(5_000)})
     with pytest.raises(OverflowInputError, match="max_keys"):

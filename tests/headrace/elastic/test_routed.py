@@ -175,6 +175,7 @@ def test_stop_while_a_change_waits_for_silent_senders():
     assert run.metrics().state in ("stopped", "finished")
 
 
+@pytest.mark.slow
 def test_measures_of_what_is_routed():
     with lower(upper(table())).start(threads=2, **READER) as run:
         assert run.wait(HANG_S)

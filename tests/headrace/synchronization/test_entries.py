@@ -144,6 +144,7 @@ def test_entries_move_and_maps_stay(maps):
     assert found["page"]["spared_bytes"] > found["page"]["copied_bytes"]
 
 
+@pytest.mark.slow
 def test_what_needs_everything_joins_it_once_and_entries_come_before_and_after():
     rows = [
         {"ts": ts, "tag": tag, "page": 7, "info": ts, "s": ts % 3}
