@@ -13,7 +13,7 @@ import pytest
 from headrace.codegen import included
 from headrace.codegen.modules import load_module
 from headrace.elastic import instance_loop
-from headrace.elastic.build import loop_source
+from headrace.elastic.build import SHARING, loop_source, sources
 from headrace.gates import reader_kernel
 from planted_mistakes import fails, planted
 
@@ -66,6 +66,16 @@ def test_example_a_name_that_the_file_leaves_open(module):
     text = included.included(module, {"headrace.ingress.store": ""})
     assert "CHUNK" not in text
     assert load_module("FACTOR = 3\n\n" + text + "\n\n@kernel\ndef entry(x):\n    return scaled(x)\n").entry(5) == 15 + 1024
+
+
+def test_example_a_query_that_starts_again_has_no_file_parsed(monkeypatch):
+    """Each start writes the sources of its operators: 5 of its 10 milliseconds would go into this."""
+    gates = ("headrace.gates.merged_log_kernel", "headrace.gates.scalegate_kernel")
+    for gate in gates:
+        sources("", gate, SHARING)
+    monkeypatch.setattr(included.ast, "parse", lambda source: pytest.fail("a file is parsed again"))
+    for gate in gates:
+        sources("", gate, SHARING)
 
 
 def test_example_the_loop_is_included_whole():

@@ -7,11 +7,21 @@ import inspect
 import weakref
 from collections.abc import Mapping
 from types import ModuleType
+from typing import NamedTuple
 
 _COMPILED = ast.ImportFrom("headrace.codegen.modules", [ast.alias("compiled", "kernel")], 0)
 """What makes kernels of the functions of an included file."""
-_known: weakref.WeakKeyDictionary[ModuleType, dict[tuple, str]] = weakref.WeakKeyDictionary()
-"""Of each file its texts, by its source and `instead`: parsing took a quarter of the time in which a run starts."""
+_known: weakref.WeakKeyDictionary[ModuleType, dict[tuple, _Texts]] = weakref.WeakKeyDictionary()
+"""Of each file its texts, by its source and `instead`: parsing takes a quarter of the time in which a run starts."""
+
+
+class _Texts(NamedTuple):
+    """A file as part of another one."""
+
+    imports: str
+    names: frozenset[str]
+    """Those that the imports define."""
+    whole: str
 
 
 def included(module: ModuleType, instead: Mapping[str, str] | None = None) -> str:
@@ -41,11 +51,7 @@ def included(module: ModuleType, instead: Mapping[str, str] | None = None) -> st
     >>> "import compiled as kernel" in text, "from headrace.gates.scalegate_kernel import" in text
     (True, True)
     """
-    source, others = inspect.getsource(module), instead or {}
-    texts, place = _known.setdefault(module, {}), (source, *others.items())
-    if place not in texts:
-        texts[place] = _with_imports(source, others)
-    return texts[place]
+    return _texts_of(module, instead or {}).whole
 
 
 def imports_of(module: ModuleType, instead: Mapping[str, str] | None = None) -> tuple[str, frozenset[str]]:
@@ -63,15 +69,19 @@ def imports_of(module: ModuleType, instead: Mapping[str, str] | None = None) -> 
     >>> text.splitlines()[0], "kernel" in names, "CELL" in names
     ('from headrace.codegen.modules import compiled as kernel', True, True)
     """
-    imports, _ = _opening(inspect.getsource(module), instead or {})
-    names = (alias.asname or alias.name for statement in imports for alias in statement.names)
-    return _text(imports), frozenset(names)
+    texts = _texts_of(module, instead or {})
+    return texts.imports, texts.names
 
 
-def _with_imports(source: str, others: Mapping[str, str]) -> str:
-    """The text of a file, with the imports it needs as part of another one."""
-    imports, end = _opening(source, others)
-    return "\n".join([_text(imports), *source.splitlines()[end:]]) + "\n"
+def _texts_of(module: ModuleType, others: Mapping[str, str]) -> _Texts:
+    source = inspect.getsource(module)
+    texts, place = _known.setdefault(module, {}), (source, *others.items())
+    if place not in texts:
+        statements, end = _opening(source, others)
+        imports = "\n".join(ast.unparse(statement) for statement in statements)
+        names = frozenset(alias.asname or alias.name for statement in statements for alias in statement.names)
+        texts[place] = _Texts(imports, names, "\n".join([imports, *source.splitlines()[end:]]) + "\n")
+    return texts[place]
 
 
 def _opening(source: str, others: Mapping[str, str]) -> tuple[list[ast.Import | ast.ImportFrom], int]:
@@ -89,7 +99,3 @@ def _opening(source: str, others: Mapping[str, str]) -> tuple[list[ast.Import | 
             break
         end = statement.end_lineno or end
     return imports, end
-
-
-def _text(imports: list[ast.Import | ast.ImportFrom]) -> str:
-    return "\n".join(ast.unparse(statement) for statement in imports)
