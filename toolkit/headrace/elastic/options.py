@@ -146,7 +146,7 @@ class ElasticOptions:
     def look_at(self, query: Query) -> None:
         """Note what takes each operator's results."""
         self._outlets = outlets(query)
-        self._lines = lines(query, self._may_pass)
+        self._lines = lines(query, self._outlets, self._may_pass)
 
     def _may_pass(self, before: OperatorNode, node: OperatorNode) -> bool:
         """Whether results may go from one to the next without a collector, as far as can be said before both are made."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 
 from headrace.plan.nodes import OperatorNode, Query
 
@@ -26,16 +26,19 @@ def outlets(query: Query) -> dict[str, list[str]]:
     return found
 
 
-def lines(query: Query, may_pass: Callable[[OperatorNode, OperatorNode], bool]) -> dict[str, int]:
+def lines(
+    query: Query, taken: Mapping[str, Sequence[str]], may_pass: Callable[[OperatorNode, OperatorNode], bool]
+) -> dict[str, int]:
     """Count, for each operator, those that are in one line with it, itself included.
 
     Parameters
     ----------
     query : Query
+    taken : dict of str to list of str
+        Its `outlets`.
     may_pass : function of two nodes
         Whether the second, which takes the results of the first and of nothing else, and alone, may get them directly.
     """
-    taken = outlets(query)
     found: dict[str, list[str]] = {}
     for node in query.operators:
         branches = query.branches[node.name]
