@@ -29,7 +29,8 @@ no state moves (STRETCH, Gulisano et al.).
 ``configuration``    what is in force, and how a wish becomes a configuration
 ``reconfiguration``  how a configuration is placed in the stream, and when it holds
 ``outlets``          what takes an operator's results, and by which ways they may get there
-``passing``          to the next operator without a collector: which results, and what stands for it
+``ways``             by which of them: through a collector, or by the gate, and why not
+``passing``          by the gate, to the next operator: what stands for the collector
                      (``passing_kernel``: how each instance gives the next gate its own)
 ``passed_keys``      a key of some columns of the key before: ids of one for ids of the other
 ``passed_steps``     steps between two operators that are done on the way (``kept_rows_kernel``)

@@ -1,4 +1,4 @@
-"""What takes each operator's results, and by which ways they may get there; `passing` sets one of them up."""
+"""What takes each operator's results, and by which ways they may get there; `ways` decides."""
 
 from __future__ import annotations
 

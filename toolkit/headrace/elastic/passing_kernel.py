@@ -42,7 +42,7 @@ Progress    An instance that finds the gate full waits for its readers as any so
 Source      STRETCH, section 7: TB_out, whose sources are the instances, added and removed
             with them. Differs: content orders no ties, so only operators follow whose
             results do not depend on these, or that see none of them by
-            key (`passing`).
+            key (`ways`).
 Checked     tests/headrace/elastic/test_passing_interleave.py, test_passing.py, test_passing_filter.py
 """
 

@@ -20,10 +20,11 @@ from headrace.elastic.hot_keys import hottest
 from headrace.elastic.measuring import RECORDS_HELD, count_places, measure
 from headrace.elastic.options import ElasticOptions
 from headrace.elastic.passed_keys import PassedKeys
-from headrace.elastic.passing import Passed, PassedInlet, PassedRows, Way, passed_keys
+from headrace.elastic.passing import Passed, PassedInlet, PassedRows
 from headrace.elastic.passing_kernel import take_results
 from headrace.elastic.program import Program
 from headrace.elastic.reconfiguration import Reconfiguration
+from headrace.elastic.ways import Way, passed_keys
 from headrace.errors import HeadraceError, OverflowInputError, ParameterError
 from headrace.gates.membership_kernel import VERSION
 from headrace.ingress.store import Store, allocate_directories

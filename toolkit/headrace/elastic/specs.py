@@ -36,7 +36,7 @@ class ElasticSpec:
     """What the engine's specifications have in common."""
 
     may_pass: ClassVar[bool] = False
-    """Whether there are such operators whose results come in, and go on, without a collector (`headrace.elastic.passing`)."""
+    """Whether there are such operators whose results come in, and go on, without a collector (`headrace.elastic.ways`)."""
 
     @property
     def options(self) -> type[ElasticOptions]:
@@ -47,7 +47,7 @@ class ElasticSpec:
 
     def section(self, node: OperatorNode, branches: list[Branch], options: ElasticOptions) -> ElasticSection:
         """Make the part of a run that computes it."""
-        from headrace.elastic.passing import never_negative, upstream_of, way_in
+        from headrace.elastic.ways import never_negative, upstream_of, way_in
 
         program = self.program(node, branches, options)
         upstream = upstream_of(branches, options)
