@@ -202,6 +202,14 @@ def precedes(word, by, other, other_by, order, prefixes, addresses, lengths, by_
 
 
 @kernel(borrows=True)
+def put_pair(arena, first, i, word, by):
+    """Write pair `i` of those that begin at `first`."""
+    place = first + PAIR_WORDS * i
+    arena[place + WORD] = word
+    arena[place + BY] = by
+
+
+@kernel(borrows=True)
 def sink(
     arena, first, count, word, by,
     order, prefixes, addresses, lengths, by_order, by_prefixes, by_addresses, by_lengths,
@@ -223,13 +231,9 @@ def sink(
             order, prefixes, addresses, lengths, by_order, by_prefixes, by_addresses, by_lengths,
         ):  # fmt: skip
             break
-        place = first + PAIR_WORDS * i
-        arena[place + WORD] = arena[child + WORD]
-        arena[place + BY] = arena[child + BY]
+        put_pair(arena, first, i, arena[child + WORD], arena[child + BY])
         i = below
-    place = first + PAIR_WORDS * i
-    arena[place + WORD] = word
-    arena[place + BY] = by
+    put_pair(arena, first, i, word, by)
 
 
 @kernel(borrows=True)
@@ -262,13 +266,9 @@ def keep_best(
             order, prefixes, addresses, lengths, by_order, by_prefixes, by_addresses, by_lengths,
         ):  # fmt: skip
             break
-        place = first + PAIR_WORDS * i
-        arena[place + WORD] = arena[parent + WORD]
-        arena[place + BY] = arena[parent + BY]
+        put_pair(arena, first, i, arena[parent + WORD], arena[parent + BY])
         i = above
-    place = first + PAIR_WORDS * i
-    arena[place + WORD] = word
-    arena[place + BY] = by
+    put_pair(arena, first, i, word, by)
     return 0
 
 
@@ -284,8 +284,7 @@ def order_best(
         count -= 1
         last = first + PAIR_WORDS * count
         word, by = arena[last + WORD], arena[last + BY]
-        arena[last + WORD] = arena[first + WORD]
-        arena[last + BY] = arena[first + BY]
+        put_pair(arena, first, count, arena[first + WORD], arena[first + BY])
         sink(
             arena, first, count, word, by,
             order, prefixes, addresses, lengths, by_order, by_prefixes, by_addresses, by_lengths,
