@@ -8,8 +8,9 @@ told from the 20th to the 80th percentile of the rows, as in the paper.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -47,10 +48,18 @@ _GUESSED = 2e6
 
 @dataclass(frozen=True)
 class Input:
-    """What an application is measured with: a dataset, and how it is called."""
+    """What an application is measured with: a dataset, and how many rows a second of event time has."""
 
     make: Callable[..., headrace_datasets.Dataset]
-    given: Mapping[str, Any] = field(default_factory=dict)
+    rate: float | None = None
+    """The dataset's own by default."""
+    longest_s: float = math.inf
+    """Event time that the rows span at most: where there are more of them, each second has more."""
+
+    def table(self, n: int) -> pa.Table:
+        """So many rows."""
+        given = {} if self.rate is None else {"rate": max(self.rate, n / self.longest_s)}
+        return self.make(n=n, **given).to_arrow()
 
 
 INPUTS = {
@@ -58,8 +67,8 @@ INPUTS = {
     "viewed_together": Input(headrace_datasets.clicks),
     "viewed_before": Input(headrace_datasets.clicks),
     "abandoned": Input(headrace_datasets.clicks),
-    "declining": Input(headrace_datasets.item_sales, {"rate": 0.02}),
-    "mobility": Input(headrace_datasets.calls, {"rate": 10.0}),
+    "declining": Input(headrace_datasets.item_sales, 0.02, longest_s=1e8),
+    "mobility": Input(headrace_datasets.calls, 10.0),
 }
 """At such rates that the rows span several of the windows or days, and of `declining` not so many that sums of squares of days
 times amounts leave int64."""
@@ -114,8 +123,7 @@ class Case:
 
     def rows_of(self, n: int) -> pa.Table:
         """So many rows, as the application reads them."""
-        given = INPUTS[self.name]
-        return given.make(n=n, **given.given).to_arrow().select(self._app.columns(0)).combine_chunks()
+        return INPUTS[self.name].table(n).select(self._app.columns(0)).combine_chunks()
 
     def stream_of(self, table: pa.Table, **given: Any) -> hr.Stream:
         """The application over rows; `given` are options of it."""
