@@ -58,9 +58,9 @@ def arrays(
         reading=[1] * workers, stage=[0] * (STAGE_CELLS * len(kinds)), form=form,
         slots=[0] * (slots * 8), arena=[words, *[0] * (memory - 1)], arena_f=[], pool=[0] * 40, bucket=[0] * (32 * len(kinds)),
         bucket_tail=[0] * (2 * len(kinds)), tickets=[0] * slots, queue=[0] * max(1, queue), bounds=[0], out=[[0] * results],
-        work=[[[0] * 8 for _ in kinds] for _ in range(workers)], known=[[0] * 16 for _ in range(len(kinds) + 1)],
-        tuning=[0] * 8, rows=[[workers, 0, batch]], fixed=[[-1] * workers], plan_at=[NEVER], plan_row=[0], met_at=[0],
-        done_at=[0], installed=[[0, 0]],
+        work=[[[0] * 8 for _ in kinds] for _ in range(workers)], known=[[1, *[0] * 15] for _ in [*kinds, None]],
+        tuning=[0, 0, 0, 1, NEVER, 0, 0, 0], rows=[[workers, 0, batch]], fixed=[[-1] * workers],
+        plan_at=[NEVER], plan_row=[0], met_at=[0], done_at=[0], installed=[[0, 0]],
     )  # fmt: skip
     out = k.OutArrays(
         words=[0] * 16, event=[0] * 64, head=[0], tail=[0], mark=[-1], mark_ts=[MIN_TIME],

@@ -15,7 +15,7 @@ from headrace.memory.atomics import CELL
 from headrace.ordering import arrays, schedule_kernel, words
 from headrace.ordering.configuration import SCHEDULES, Configuration, write_configuration
 from headrace.ordering.options import OrderedOptions
-from headrace.ordering.schedule_kernel import choose
+from headrace.ordering.schedule_kernel import choose, claim_of
 from planted_mistakes import fails, planted
 from support.pipelines import SHAPES, some_rows
 
@@ -32,7 +32,7 @@ def arrays_of(schedule):
     """What workers of a pipeline with these six stages share."""
     stream = SHAPES["six stages"].on(hr.stream(some_rows(np.random.default_rng(0), 1, 1), event_time="ts"))
     (bound,) = {id(each): each for each in stream.plan().output.spec.bound.values()}.values()
-    c = arrays.allocate(bound, WORKERS, CAPACITY, 64, tuning=(SLICE, WINDOW, BEHIND, LEAST))
+    c = arrays.allocate(bound, WORKERS, CAPACITY, 64, tuning=(SLICE, WINDOW, BEHIND, LEAST, SLICE))
     assert c.form[:, words.MOST].tolist() == MOST
     write_configuration(c, 0, Configuration(WORKERS, schedule, 64), NAMES)
     return c
@@ -86,6 +86,18 @@ def priorities(schedule, figures, begun):
             spent = 0 if NOW - begun > WINDOW else each["spent"]
             found.append(-(spent + each["workers"] * SLICE) / (cost * before[stage]))  # equation 3
     return found
+
+
+def test_oracle_a_claim_takes_no_longer_than_a_time_slice():
+    c, rng = arrays_of("ct"), np.random.default_rng(3)
+    for _ in range(CASES):
+        cost, batch = int(rng.choice([1, 3, 100, 999, SLICE // 7, SLICE, 3 * SLICE])), int(rng.integers(1, 257))
+        c.known[2, words.COST] = cost * words.COST_UNIT
+        assert claim_of(c, 2, batch) == max(1, min(batch, SLICE // cost))
+    c.known[2, words.COST] = 1  # less than a nanosecond
+    assert claim_of(c, 2, 256) == 256
+    c.known[2, words.COST] = 0
+    assert claim_of(c, 2, 256) == 1, "what a record costs is not known yet"
 
 
 def check(schedule, cases=CASES):
@@ -147,7 +159,7 @@ def test_example_workers_by_stage():
 def test_example_what_may_wait_behind_all_stages():
     """Half of what the rings hold, unless it is said."""
     assert OrderedOptions(capacity=256).tuning(6)[schedule_kernel.QST_CAPACITY] == 6 * 128
-    assert OrderedOptions(most_behind=7, window="1ms").tuning(6) == (200_000, 1_000_000, 7, 1)
+    assert OrderedOptions(most_behind=7, window="1ms").tuning(6) == (200_000, 1_000_000, 7, 1, 200_000)
 
 
 PLANTED = {

@@ -108,7 +108,7 @@ def allocate(
     *,
     queues: str = AUTO,
     reorder: str = "nonblocking",
-    tuning: Sequence[int] = (0, 0, 0, 1),
+    tuning: Sequence[int] = (0, 0, 0, 1, NEVER),
     planned: int = 0,
 ) -> PipelineArrays:
     """Allocate with nobody active and no configuration written.

@@ -23,7 +23,7 @@ from headrace.runtime.options import (
 from headrace.windows import parse_seconds
 
 DEFAULT_SCHEDULE = "ct"
-DEFAULT_BATCH = 64
+DEFAULT_BATCH = 128
 DEFAULT_CAPACITY = 1024
 MOST_CAPACITY = 1 << 20
 MOST_BEHIND = 1 << 30
@@ -51,7 +51,8 @@ class OrderedOptions:
     reorder : {"nonblocking", "lock"}
         How outputs come into order.
     batch : int
-        Tuples that a worker claims at a time, 1 to 256.
+        Tuples that a worker claims at a time, 1 to 256; fewer where they would take longer than a time slice, one where it is
+        not known yet how long.
     capacity : int
         Tuples that may wait before each stage: a power of two, 2 or more.
     time_slice : duration
@@ -136,12 +137,12 @@ class OrderedOptions:
                 whole(f"schedule={{{name!r}: ...}}", count, 1, self.max_threads)
         return Configuration(threads, schedule, whole("batch", wish["batch"], 1, MOST_BATCH))
 
-    def tuning(self, stages: int) -> tuple[int, int, int, int]:
+    def tuning(self, stages: int) -> tuple[int, ...]:
         """Parameters of the schedules, as `schedule_kernel` has them, of a pipeline with so many stages."""
         most_behind = self._most_behind
         if most_behind is None:
             most_behind = stages * self.capacity // 2
-        return self._time_slice, self._window, most_behind, self._least_before
+        return self._time_slice, self._window, most_behind, self._least_before, self._time_slice
 
     def look_at(self, query: Query) -> None:
         """Note which stages there are, so that one which is named for an operator is known."""

@@ -55,8 +55,8 @@ from headrace.ordering.words import (
 from headrace.workers.changes_kernel import CONFIG
 from headrace.workers.worker_kernel import THREADS
 
-# Columns of `tuning`: parameters of the heuristics, from `start`.
-TIME_SLICE, CT_WINDOW, QST_CAPACITY, LP_LEAST = range(4)
+# Columns of `tuning`: parameters of the heuristics, from `start`, and how long a claim may take.
+TIME_SLICE, CT_WINDOW, QST_CAPACITY, LP_LEAST, LONGEST_CLAIM = range(5)
 
 SHARING_NS = 60.0
 """What a tuple of a partitioned stage takes longer where workers share the stage, its buckets' words going to and fro."""
@@ -91,6 +91,18 @@ def selectivity(c, stage):
 def cost(c, stage):
     """Nanoseconds of a record, as seen lately; never 0."""
     return max(1, load_relaxed(c.known[stage], COST)) / COST_UNIT
+
+
+@kernel
+def claim_of(c, stage, batch):
+    """Records of a claim: a batch at most, and no more than are done in time; one while it is not known what one costs.
+
+    What a worker has claimed no other one takes, and what follows in order waits for it.
+    """
+    spent = load_relaxed(c.known[stage], COST)
+    if spent == 0:
+        return 1
+    return max(1, min(batch, c.tuning[LONGEST_CLAIM] // max(1, spent // COST_UNIT)))
 
 
 @kernel
@@ -205,10 +217,12 @@ def least_throughput(c, now):
 
 __all__ = [
     "CT_WINDOW",
+    "LONGEST_CLAIM",
     "LP_LEAST",
     "QST_CAPACITY",
     "TIME_SLICE",
     "choose",
+    "claim_of",
     "cost",
     "goes_alone",
     "is_schedulable",

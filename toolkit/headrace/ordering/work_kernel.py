@@ -76,7 +76,7 @@ from headrace.ordering.buffer_kernel import (
     open_output,
     record_of,
 )
-from headrace.ordering.schedule_kernel import TIME_SLICE, goes_alone
+from headrace.ordering.schedule_kernel import TIME_SLICE, claim_of, goes_alone
 from headrace.ordering.words import (
     ALONE,
     BATCHES,
@@ -414,11 +414,12 @@ def work(me, c, o, s, l, stage, batch):
     elif fetch_add(c.stage, cell(stage, WORKERS), 1) >= c.form[stage, MOST]:
         fetch_add(c.stage, cell(stage, WORKERS), -1)
         return 0
+    most = claim_of(c, stage, batch)
     begun = until = now_ns()
     total = 0
     taken, made = c.work[me, stage, TUPLES], c.work[me, stage, OUTPUTS]
     while True:
-        count = take(me, c, o, s, l, stage, batch, alone)
+        count = take(me, c, o, s, l, stage, most, alone)
         total += count
         now = now_ns()
         if count == 0:

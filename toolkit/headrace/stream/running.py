@@ -160,8 +160,9 @@ class Runnable(Summarised):
         schedule, queues, reorder, batch, time_slice, window, most_behind, least_before
             Of ordered pipelines: which stage a worker takes next ("ct", "lp", "et", "qst", a dict of stage to workers, or a
             function of a stage: `headrace.ordering.options` says what it reads), how workers share partitioned stages
-            ("auto", "hybrid", "partitioned", "shared"), how outputs come into order ("nonblocking", "lock"), tuples of a claim
-            (1 to 256), how long a worker stays at a stage, and the parameters of "ct", "qst" and "lp".
+            ("auto", "hybrid", "partitioned", "shared"), how outputs come into order ("nonblocking", "lock"), most
+            tuples of a claim (1 to 256; 128 by default, and no more than are done in a time slice), how long a worker stays at
+            a stage, and the parameters of "ct", "qst" and "lp".
         capacity : int
             Tuples a gate holds at most, 131,072 for one source and 16,384 for several; in an ordered pipeline, tuples that
             may wait before each stage (1024).

@@ -39,7 +39,7 @@ class Pipelines(Engine):
     )  # fmt: skip
     refusal = "is no ordered pipeline, and has no stages"
     lacking, lacks = "is an ordered pipeline: ", OrderedOptions.lacks
-    batch = f"tuples that a worker claims at a time, up to {MOST_BATCH}"
+    batch = f"tuples that a worker claims at a time, up to {MOST_BATCH} (default {DEFAULT_BATCH})"
 
     @property
     def rows_at_a_time(self) -> int | None:
