@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from headrace.arguments import whole
 from headrace.errors import ParameterError, SchemaError
 from headrace.expressions.rows import check_movable
+from headrace.ingress.aligning import read_as, shared_schema
 from headrace.ingress.readers import (
     DEFAULT_BATCH_ROWS,
     MOST_BATCH_ROWS,
@@ -114,7 +115,6 @@ def stream(
         raise ParameterError(f'late={late!r}: give "error", "drop" or "side"')
     rows = whole("batch_rows", batch_rows, 1, MOST_BATCH_ROWS)
     idle_after_s = None if idle_after is None else parse_seconds(idle_after, "idle_after")
-    openers: list[Callable[[], Any]] = []
     readers = []
     for item, called in zip(sources, _names(sources, name), strict=True):
         check_no_index(item, event_time)
@@ -122,15 +122,17 @@ def stream(
         if watermarks is not None:
             reader = with_watermarks(reader, event_time, watermarks)
         readers.append(reader)
-        openers.append(functools.partial(_reader_of, reader))
     schema = readers[0].schema
     for reader in readers[1:]:
-        if not reader.schema.equals(schema):
+        both = shared_schema(schema, reader.schema)
+        if both is None:
             theirs, first = (", ".join(of.to_string().splitlines()) for of in (reader.schema, schema))
             raise SchemaError(
                 f"{display_name(reader.name)} has the columns {theirs}, the first one {first}; cast them to one schema, in one"
                 f" order, or use join()"
             )
+        schema = both
+    openers = tuple(functools.partial(_reader_of, read_as(reader, schema)) for reader in readers)
     kind = check_event_time(schema, event_time)
     if late == "side":
         check_movable(schema, 'late="side"')
@@ -146,7 +148,7 @@ def stream(
             f' repaired, as in lateness="10s", or lateness=0 for none'
         )
     node = SourceNode(
-        readers=tuple(openers),
+        readers=openers,
         names=tuple(_names(readers, name)),
         rows=tuple(reader.rows for reader in readers),
         schema=schema,

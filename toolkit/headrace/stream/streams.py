@@ -9,6 +9,7 @@ from headrace.elastic.specs import ForwardSpec
 from headrace.errors import ParameterError, SchemaError
 from headrace.expressions import Each, Expression, Hashtags, Pairs, Predicate, Words, col
 from headrace.expressions.columns import Column
+from headrace.ingress.aligning import shared_schema
 from headrace.names import explains_arguments, missing_attribute
 from headrace.ordering.stages import Stage
 from headrace.plan.checks import check_columns, check_output_names
@@ -175,7 +176,7 @@ class Stream(Runnable):
         {'ts': [1, 2, 3, 4]}
         """
         for other in others:
-            if not other.schema.equals(self.schema):
+            if shared_schema(self.schema, other.schema) is None:
                 raise SchemaError(
                     f"union: the columns {_columns(self)} and {_columns(other)} differ; select() the same columns, cast to the"
                     f" same types"
@@ -183,8 +184,11 @@ class Stream(Runnable):
             mine, theirs = ((node.event_time, node.unit) for node in (self._node, other._node))
             if mine != theirs:
                 raise SchemaError(f"union: event times (column, unit) are {mine} and {theirs}; use the same for both")
-        nodes = (self._node, *(other._node for other in others))
-        return Stream(UnionNode(nodes, self._node.schema, self._node.event_time, self._node.unit))
+        inputs = [self, *others]
+        if any(not one.schema.equals(self.schema) for one in others):
+            inputs = [one.select(*one.schema.names) for one in inputs]  # any of these columns may be null
+        nodes = tuple(one._node for one in inputs)
+        return Stream(UnionNode(nodes, nodes[0].schema, self._node.event_time, self._node.unit))
 
     def forward(self, name: str = "forward") -> Stream:
         """Pass every tuple through the engine, in merged order (Operator 15 of the STRETCH paper).

@@ -1,0 +1,85 @@
+"""Sources that agree in all but which columns may be null are one stream, whatever holds them.
+
+Oracle      The same rows, all of which may be null.
+Cannot see  A later batch of another type: tests/headrace/ingress/test_encode.py, tests/headrace/test_bad_input.py.
+"""
+
+import itertools
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import headrace as hr
+from headrace.cli import main
+from headrace.ingress.aligning import read_as, shared_schema
+from headrace.ingress.readers import open_input
+
+FIELDS = [("ts", pa.int64()), ("k", pa.string()), ("n", pa.int64())]
+MAYBE = pa.schema(FIELDS)
+NEVER = pa.schema([pa.field(name, kind, nullable=False) for name, kind in FIELDS])
+WHOLE = pa.table({"ts": range(0, 600, 2), "k": [f"k{i % 7}" for i in range(300)], "n": range(300)}, schema=NEVER)
+NUMBERS = [None if i % 3 else i for i in range(300)]
+HOLES = pa.table({"ts": range(1, 601, 2), "k": [f"k{i % 5}" for i in range(300)], "n": NUMBERS}, schema=MAYBE)
+
+
+def in_a_file(table, folder):
+    path = folder / f"{table.schema.field(0).nullable}.parquet"
+    pq.write_table(table, path)
+    return str(path)
+
+
+HOLDERS = {
+    "table": lambda table, folder: table,
+    "file": in_a_file,
+    "batches": lambda table, folder: iter(table.to_batches(max_chunksize=64)),
+    "watermarks": lambda table, folder: iter([*table.to_batches(), hr.Watermark(700)]),
+}
+
+
+def summed(stream):
+    windows = stream.filter(hr.col("ts") >= 10).key_by("k").window(100)
+    return windows.aggregate(n=hr.sum("n"), rows=hr.count()).to_arrow(threads=2)
+
+
+@pytest.mark.parametrize("holder", HOLDERS)
+def test_oracle_sources(holder, tmp_path):
+    expected = summed(hr.stream([WHOLE.cast(MAYBE), HOLES], event_time="ts"))
+    for one, other in itertools.permutations([WHOLE, HOLES]):
+        sources = [HOLDERS[holder](table, tmp_path) for table in (one, other)]
+        assert summed(hr.stream(sources, event_time="ts")).equals(expected)
+
+
+def test_oracle_unions():
+    a, b = (hr.stream(table, event_time="ts") for table in (WHOLE, HOLES))
+    expected = summed(hr.stream([WHOLE.cast(MAYBE), HOLES], event_time="ts"))
+    for both in (a.union(b), b.union(a), a.union(b, hr.stream(WHOLE.slice(0, 0), event_time="ts"))):
+        assert both.schema.equals(MAYBE)
+        assert summed(both).equals(expected)
+    assert a.union(a).schema.equals(NEVER)
+    assert a.select("ts", "k", n=hr.col("n") * 2).union(a).to_arrow().num_rows == 600
+
+
+def test_example_only_what_differs_may_be_null():
+    half = NEVER.set(2, MAYBE.field(2))
+    assert shared_schema(NEVER, half).equals(half)
+    assert shared_schema(half, NEVER).equals(half)
+    assert shared_schema(NEVER, NEVER.remove(2)) is None
+    assert shared_schema(NEVER, NEVER.set(2, pa.field("n", pa.int32()))) is None
+    assert hr.stream([WHOLE, WHOLE.cast(half)], event_time="ts").schema.equals(half)
+
+
+def test_example_columns_are_still_chosen_where_they_are_read(tmp_path):
+    """Selection goes down to the file, and texts may still come as codes."""
+    reader = read_as(open_input(in_a_file(WHOLE, tmp_path)), MAYBE)
+    assert reader.select(["k"]).schema.equals(pa.schema([MAYBE.field("k")]))
+    (batch,) = reader.select(["k"]).with_codes(["k"])
+    assert pa.types.is_dictionary(batch.schema.field("k").type)
+    assert batch.column("k").cast(pa.string()).equals(WHOLE.column("k").combine_chunks())
+
+
+def test_example_two_files_of_the_command_line(tmp_path):
+    files = [in_a_file(table, tmp_path) for table in (WHOLE, HOLES)]
+    out = tmp_path / "out.parquet"
+    assert main(["run", "forward", "--in", files[0], "--right", files[1], "--out", str(out)]) == 0
+    assert pq.read_table(out).num_rows == 600
