@@ -150,6 +150,8 @@ def test_changes_of_each_operator_and_of_the_run():
         assert (run["counts"].threads, run["last"].threads) == (2, 1)
         change = run["last"].reconfigure(threads=3).wait(180)
         assert change.operator == "last" and run["last"].threads == 3 and run["counts"].threads == 2
+        with pytest.raises(ReconfigurationError, match=r"give run\['last'\].reconfigure\(threads=1\)"):
+            run["counts"].reconfigure(threads={"last": 1})
         run["counts"].reconfigure(mapping=Mapping([1] * BUCKETS)).wait(180)
         assert run["counts"].mapping == Mapping([1] * BUCKETS)
         assert [c.operator for c in run.changes] == ["last", "counts"]

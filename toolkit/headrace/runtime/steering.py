@@ -62,6 +62,12 @@ class OperatorSteering:
         if not wished:
             each = ", ".join(f"{name}=" for name in can)
             raise ReconfigurationError(f"reconfigure(): give {each}" + (", or both" if len(can) == 2 else ""))
+        if isinstance(given := wished.get("threads"), dict):
+            operator, threads = next(iter(given.items()), (self.name, 2))
+            raise ReconfigurationError(
+                f"reconfigure(threads={given!r}): one operator changes at a time; give"
+                f" run[{operator!r}].reconfigure(threads={threads!r})"
+            )
         return self.changes.request(reason, **wished)
 
     @property
