@@ -69,7 +69,7 @@ def run(request: Asked) -> dict[str, Any]:
     ):
         spark = _session(request.spark) if request.spark else None
         inputs = open_inputs(
-            app, request.left, request.right, request.sources, engine.rows_at_a_time, spark, **engine.ways_to_deal()
+            app, request.left, request.right, request.sources, engine.rows_at_a_time, spark, engine.dealing()
         )
         given = {"size": request.size, "advance": request.advance, **(request.options or {})}
         query = app.build(*inputs.given, **app.parameters(given))

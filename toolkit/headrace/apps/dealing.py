@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from headrace.apps.app import App
 from headrace.errors import InputError
-from headrace.ingress.readers import Reader
+from headrace.ingress.readers import Reader, open_input
 from headrace.stream import Stream
 from headrace.stream.programs import Streams, streams
 from headrace.synchronization.plans import MOST_LEAVES, MOST_STREAMS, Plan
@@ -35,36 +35,55 @@ class Deal:
         return streams(source, self.count, by=self.by, tag=tag)
 
 
-def has_streams(app: App, schema: pa.Schema) -> bool:
-    """Whether the rows of an application's left input say of which stream they are."""
-    found = schema.get_all_field_indices(STREAM)
-    return bool(app.tags) and len(found) == 1 and pa.types.is_integer(schema.field(found[0]).type)
-
-
-def deal_out(app: App, numbers: Reader | None, sources: int | None, leaves: int, plan: Plan | None) -> Deal:
-    """Find out how many streams the left input has.
+class Dealing:
+    """The inputs of a program: each is read as a whole, and every row is of a stream.
 
     Parameters
     ----------
     app : App
-    numbers : Reader or None
-        Of the column that says them, where there is one. Its numbers are those of the streams; where they are below 0,
-        or more than any plan has leaves, they are taken modulo the leaves.
     sources : int or None
-        What was asked for.
+        Streams of the left input that were asked for.
     leaves : int
         As many there are if nothing else says it.
     plan : Plan or None
         The user's own, which names streams: also such as have no rows.
     """
-    named = [] if plan is None else [1 + tag.stream for tag in plan.tags if tag.tag in app.tags]
-    planned = max(named, default=0)
-    if numbers is None:
-        return Deal(sources or planned or leaves)
-    low, high = _range(numbers)
-    most = MOST_LEAVES if plan is None else MOST_STREAMS
-    found = high + 1 if low >= 0 and high < most else leaves
-    return Deal(max(found, planned, 1), STREAM)
+
+    def __init__(self, app: App, sources: int | None, leaves: int, plan: Plan | None):
+        self._app, self._sources, self._leaves, self._plan = app, sources, leaves, plan
+        self.deal: Deal | None = None
+
+    def columns(self, schema: pa.Schema, side: int) -> list[str]:
+        """Columns of an input that are read beside those that the application names."""
+        return [STREAM] if not side and _says_streams(schema) else []
+
+    def opened(self, reader: Reader, side: int, path: str | None) -> Reader:
+        """Find out of which streams the left input is, which comes first, and give the reader of an input's rows."""
+        if self.deal is None:
+            numbers = open_input(path, columns=[STREAM]) if _says_streams(reader.schema) else None
+            self.deal = self._deal(numbers)
+        return _whole(reader, self._app, side, self.deal)
+
+    def _deal(self, numbers: Reader | None) -> Deal:
+        """Say how many streams there are; `numbers` is the column that says them, where there is one.
+
+        Its numbers are those of the streams; where they are below 0, or more than any plan has leaves, they are taken modulo
+        the leaves.
+        """
+        named = [] if self._plan is None else [1 + tag.stream for tag in self._plan.tags if tag.tag in self._app.tags]
+        planned = max(named, default=0)
+        if numbers is None:
+            return Deal(self._sources or planned or self._leaves)
+        low, high = _range(numbers)
+        most = MOST_LEAVES if self._plan is None else MOST_STREAMS
+        found = high + 1 if low >= 0 and high < most else self._leaves
+        return Deal(max(found, planned, 1), STREAM)
+
+
+def _says_streams(schema: pa.Schema) -> bool:
+    """Whether the rows say of which stream they are."""
+    found = schema.get_all_field_indices(STREAM)
+    return len(found) == 1 and pa.types.is_integer(schema.field(found[0]).type)
 
 
 def _range(numbers: Reader) -> tuple[int, int]:
@@ -77,7 +96,7 @@ def _range(numbers: Reader) -> tuple[int, int]:
     return low, high
 
 
-def whole(reader: Reader, app: App, side: int, deal: Deal) -> Reader:
+def _whole(reader: Reader, app: App, side: int, deal: Deal) -> Reader:
     """Refuse rows with a null in a column that the application needs, bring numbers of streams into their range, number rows."""
     needed = [name for name, _ in app.needs(side) if name in reader.schema.names]
     place = reader.schema.get_field_index(STREAM) if side == 0 and deal.by else -1

@@ -18,12 +18,12 @@ import numpy as np
 import pyarrow as pa
 
 from headrace.apps.app import App
-from headrace.apps.dealing import STREAM, Deal, deal_out, has_streams, whole
+from headrace.apps.dealing import Dealing
 from headrace.errors import InputError, OverflowInputError, SchemaError
+from headrace.ingress.aligning import shared_schema
 from headrace.ingress.readers import DEFAULT_BATCH_ROWS, Reader, first_line, open_input
 from headrace.ingress.times import check_event_time
 from headrace.stream import Stream, stream
-from headrace.synchronization.plans import Plan
 
 
 @dataclass
@@ -34,13 +34,12 @@ class Inputs:
     rows: int
     sources: int
     tables: list[pa.Table]
-    deal: Deal | None = None
-    """Of a program, the streams of its left input."""
+    dealing: Dealing | None = None
 
     @property
     def given(self) -> list[Any]:
         """What the application's `build` takes."""
-        return [*([] if self.deal is None else [self.deal]), *self.streams, *self.tables]
+        return [*([] if self.dealing is None else [self.dealing.deal]), *self.streams, *self.tables]
 
 
 def open_inputs(
@@ -50,8 +49,7 @@ def open_inputs(
     source_count: int | None = None,
     batch_rows: int | None = None,
     spark: Any = None,
-    leaves: int = 1,
-    plan: Plan | None = None,
+    dealing: Dealing | None = None,
 ) -> Inputs:
     """Open the inputs of an application, check their columns, and cut them into sources.
 
@@ -60,52 +58,47 @@ def open_inputs(
     left, right : path or None
         Files; `left` may be left out where the application has a data set of its own.
     source_count : int, optional
-        S, for each input; 1 by default. The inputs of a program stay whole: their rows are dealt out to streams.
+        S, for each input; 1 by default.
     batch_rows : int, optional
         Rows in a batch that the engine is given.
     spark : SparkSession, optional
         Read through it.
-    leaves, plan : int, Plan, optional
-        Of a program.
+    dealing : Dealing, optional
+        Inputs stay whole, as one source each, and it says of which streams their rows are.
     """
-    deal: Deal | None = None
     opened: list[list[Reader]] = []
     tables: list[pa.Table] = []
     for side, path in enumerate((left, right) if app.has_right is not False and right is not None else (left,)):
-        reader = _open(app, side, path, spark)
+        reader = _open(app, side, path, spark, dealing)
         if side and app.is_right_table:
             tables.append(pa.Table.from_batches(reader, reader.schema))
             continue
-        if app.tags:
-            if deal is None:
-                says = has_streams(app, reader.schema)
-                numbers = open_input(path, columns=[STREAM]) if says else None
-                deal = deal_out(app, numbers, source_count, leaves, plan)
-            reader = whole(reader, app, side, deal)
-        if side and app.right is None and not reader.schema.equals(first := opened[0][0].schema):
+        if dealing is not None:
+            reader = dealing.opened(reader, side, path)
+        if side and app.right is None and shared_schema(first := opened[0][0].schema, reader.schema) is None:
             raise SchemaError(
                 f"input {reader.name!r} has columns {_columns(reader.schema)}, the first input {_columns(first)};"
                 f" {app.name} needs two files of one schema"
             )
-        opened.append(_sources(reader, 1 if app.tags else source_count or 1, batch_rows))
+        opened.append(_sources(reader, source_count or 1 if dealing is None else 1, batch_rows))
     streams = [stream(readers, event_time="ts") for readers in opened]
     rows = sum(reader.rows for readers in opened for reader in readers)
-    return Inputs(streams, rows, sum(map(len, opened)), tables, deal)
+    return Inputs(streams, rows, sum(map(len, opened)), tables, dealing)
 
 
 def _columns(schema: pa.Schema) -> str:
     return ", ".join(f"{field.name} ({field.type})" for field in schema)
 
 
-def _open(app: App, side: int, path: str | None, spark: Any) -> Reader:
+def _open(app: App, side: int, path: str | None, spark: Any, dealing: Dealing | None) -> Reader:
     if path is None:
         assert app.default_input is not None, "the command asks for --in where there is no default"
         return _held(app.default_input(), app, "flights of 2013", spark)
     reader = open_input(path)
     app.check(reader.schema, side, reader.name)
     columns = app.columns(side, reader.schema)
-    if columns is not None and not side and has_streams(app, reader.schema) and STREAM not in columns:
-        columns.append(STREAM)
+    if columns is not None and dealing is not None:
+        columns += [name for name in dealing.columns(reader.schema, side) if name not in columns]
     if app.prepare is not None:
         reader = open_input(path, columns=columns)
         return _held(pa.Table.from_batches(reader, reader.schema), app, reader.name, spark)

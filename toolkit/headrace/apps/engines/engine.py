@@ -78,9 +78,9 @@ class Engine:
         """Rows of a batch that a source gives; None: as many as without a command line."""
         return self.asked.batch
 
-    def ways_to_deal(self) -> dict[str, Any]:
-        """What `open_inputs` must know of where rows of an input go."""
-        return {}
+    def dealing(self) -> Any:
+        """What says of which streams the rows of inputs are, as `open_inputs` takes it; None: inputs have sources."""
+        return None
 
     @contextmanager
     def around(self) -> Iterator[Callable[[Any], None]]:

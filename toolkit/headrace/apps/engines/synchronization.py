@@ -92,8 +92,10 @@ class Programs(Engine):
         leaves = self.given("leaves")
         return min(self.max_threads, MOST_LEAVES) if leaves is None else leaves
 
-    def ways_to_deal(self) -> dict[str, Any]:
-        return {"leaves": self._leaves, "plan": self._plan if isinstance(self._plan, Plan) else None}
+    def dealing(self) -> Any:
+        from headrace.apps.dealing import Dealing
+
+        return Dealing(self.app, self.asked.sources, self._leaves, self._plan if isinstance(self._plan, Plan) else None)
 
     def start_options(self) -> dict[str, Any]:
         return {**super().start_options(), "plan": self._plan, "leaves": self._leaves, **self._checkpoint_options()}
