@@ -156,6 +156,16 @@ def test_example_a_notebook_keeps_to_the_rules(file):
         assert (file.parent / link).exists(), link
 
 
+WIDEST = 100
+"""Characters in a line of code. What is beyond them is cut on a projector, in a narrow window and in HTML."""
+
+
+@pytest.mark.parametrize("file", NOTEBOOKS, ids=lambda file: file.stem)
+def test_example_no_line_of_code_is_cut_where_it_is_shown(file):
+    code = [cell.source for cell in nbformat.read(file, 4).cells if cell.cell_type == "code"]
+    assert [line for source in code for line in source.splitlines() if len(line) > WIDEST] == []
+
+
 LESSONS = [file for file in NOTEBOOKS if file.stem[:2] in ("00", "10", "20", "40", "70", "75")]
 ELASTIC = ROOT / "notebooks" / "30_elastic_reconfiguration.ipynb"
 FIGURES = [file for file in NOTEBOOKS if file.stem[:2] == "95"]
