@@ -1,35 +1,43 @@
 """headrace: elastic, deterministic, stateful stream processing on a multicore machine.
 
-What you call, by what you want to do; ``help(headrace.stream)`` and so on have the rest::
+>>> import headrace as hr, pyarrow as pa
+>>> posts = pa.table({"ts": [0, 1, 2], "tags": [["a"], ["a", "b"], ["b"]], "chars": [5, 9, 7]})
+>>> longest = (hr.stream(posts, event_time="ts")
+...     .key_by(tag=hr.each("tags")).window(size=2).aggregate(chars=hr.max("chars"), n=hr.count()))
+>>> longest.to_arrow(threads=2).to_pylist()[0]
+{'ts': 2, 'tag': 'a', 'chars': 9, 'n': 2}
+
+What to call, by what you want to do (``help(headrace.stream)`` and so on have the details)::
 
     begin                      hr.stream(source, event_time=...): a table, a file, a frame, a DataFrame, or a list of them
     row by row                 .filter  .map  .flat_map  .select
     by key and window          .key_by(...).window(...).aggregate(n=hr.count(), ...)
-    ... functions of yours     .key_by(...).window(...).apply(hr.operator(...))
-    several streams            .union  .join  hr.inputs; several results of one query: hr.together
+    ... by your functions      .key_by(...).window(...).apply(hr.operator(...))
+    several streams            .union  .join  hr.inputs
+    several results            hr.together(...), of one query
     shared tables              .transact(function), with hr.table
     stages that keep order     .ordered()
     dependent events           hr.program(...), and its plans
     run it to the end          .to_pandas()  .to_arrow()  .to_spark(spark)
-    run it and go on           run = .start(threads=1, max_threads=4, rate=..., sink=hr.parquet(path))
-    change it meanwhile        run.reconfigure(threads=2)  run.rate  run.control(hr.controllers.Threshold())
+    run it in the background   run = .start(threads=1, max_threads=4, rate=..., sink=hr.parquet(path))
+    change it while it runs    run.reconfigure(threads=2)  run.rate  run.control(hr.controllers.Threshold())
     watch it                   run.metrics()  run.bottleneck()  run.history  headrace_widgets.Dashboard(run)
-    its results                run.wait()  run.to_pandas()  run.snapshot()  run.late
+    get its results            run.wait()  run.to_pandas()  run.snapshot()  run.late
     end it                     run.stop()  hr.runs()  hr.stop_all()
 
-The way of a tuple::
+The path of a tuple::
 
     a table, a file, a DataFrame
       ingress    reads it: event times as integers, keys as dense ids, columns for kernels; the rest stays in Arrow
-      gates      brings several sources into one order, for any number of readers
-      elastic    works on it: threads that share input and state, each key owned by one of them
+      gates      bring several sources into one order, for any number of readers
+      elastic    processes it: threads that share input and state, each key owned by one of them
       egress     brings the results into one order, whichever thread made them
     the next operator, or a sink: memory, Parquet, a function, a DataFrame
 
-The packages and modules of the source. Each imports only from those below it::
+The packages and modules of the source, each of which imports only from those below it::
 
     cli  demo  doctor          the command `headrace`; one job from end to end; what works on this machine
-    tour  lesson  lab          a guided tour, and the stream it shows; JupyterLab on the user's copy of the notebooks
+    tour  lesson  lab          a guided tour, and the stream that it shows; JupyterLab on the user's copy of the notebooks
     apps                       the papers' applications: what ``headrace run`` runs
     report  prometheus         a run as a page of plots, and as a page for Prometheus
     counterfactual             the same stream under several controllers
@@ -42,7 +50,7 @@ The packages and modules of the source. Each imports only from those below it::
     transactions               an engine: many threads, shared tables, the outcome of one event after another (TStream)
     elastic                    an engine: Virtual Shared-Nothing parallelism, O+ and its special cases (STRETCH)
 
-    runtime                    the run of every engine: sources, threads, changes, results, its life
+    runtime                    the run of every engine: sources, threads, changes, results, life cycle
     control                    what steers an operator, of any engine: controllers, decisions, cost model, key mapping
     spark                      a session; DataFrames as sources and as results
     checkpoints                what a run needs to go on after its process has died, on disk
@@ -50,26 +58,17 @@ The packages and modules of the source. Each imports only from those below it::
     gates                      the tuple buffer: a merged log, or the papers' lock-free skip list
     plan                       what a query means, before anything runs; `Spec`, by which an engine takes part
     ingress                    readers, event times, key dictionary, columns, store
-    workers  metrics           a worker's life and the threads of a run; what is measured, and over time
+    workers  metrics           the life cycle of a worker, the threads of a run; what is measured, and its history
     codegen                    user functions to compiled kernels, cached
     memory  expressions        atomics, cells, waiting; column expressions, aggregates, keys, predicates
     kernel                     how every kernel is compiled
     reference                  what every operator means, in plain Python: specification and oracle
 
     arguments caches callers changes cores errors linkable loopback names progress rates references remembering summary
-    windows                    leaves, open to all
+    windows                    leaves, which any of the above may import
 
-Two more packages see this one: `headrace_widgets`, the dashboard, and `headrace_bench`, benchmarks and the
-papers' experiments, which is part of the source tree only. `headrace_datasets` makes input and sees nothing.
-
-Examples
---------
->>> import headrace as hr, pyarrow as pa
->>> posts = pa.table({"ts": [0, 1, 2], "tags": [["a"], ["a", "b"], ["b"]], "chars": [5, 9, 7]})
->>> longest = (hr.stream(posts, event_time="ts")
-...     .key_by(tag=hr.each("tags")).window(size=2).aggregate(chars=hr.max("chars"), n=hr.count()))
->>> longest.to_arrow(threads=2).to_pylist()[0]
-{'ts': 2, 'tag': 'a', 'chars': 9, 'n': 2}
+Two more packages build on this one: `headrace_widgets`, the dashboard, and `headrace_bench`, the benchmarks and the
+papers' experiments, which is in the source tree only. `headrace_datasets` makes input, and imports none of them.
 """
 
 from headrace import controllers, prometheus, rates, spark
