@@ -156,7 +156,7 @@ def damped(seen):
     request = by_queue(seen)
     wished = seen.threads if request is None else request.threads
     settled = damping.settled(seen, wished)
-    return None if settled == seen.threads else controllers.Request(threads=settled)
+    return None if settled is None else controllers.Request(threads=settled)
 
 
 query = smoothed(200)
