@@ -50,48 +50,48 @@ def stream(
     Parameters
     ----------
     source : DataFrame, path, Arrow table or reader, pandas frame, or a list of them
-        Each is one source, sorted by event time; a list is several sources of
-        one stream, merged in time order. A streaming DataFrame is read for as
-        long as Spark produces it (`headrace.spark.live`).
+        Each is one source, sorted by event time; the sources in a list are merged into
+        one stream in event-time order. A streaming DataFrame is read for as long as
+        Spark produces rows (`headrace.spark.live`).
     event_time : str
-        Column: a timestamp (microseconds inside, so nanoseconds have to be whole
-        ones; without zone = UTC) or an integer in `time_unit`. Null is an error.
-        Of a pandas frame a column too, not the index: ``frame.reset_index()``.
+        Name of the column: a timestamp (kept in microseconds, so nanoseconds must be whole
+        microseconds; without a zone it is UTC) or an integer in `time_unit`. A null is an error.
+        In a pandas frame, too, it must be a column and not the index: ``frame.reset_index()``.
     time_unit : str
         Unit of an integer event time, for durations given as text.
     sort : bool
-        Sort the input by event time first (a DataFrame: by Spark).
+        Sort the input by event time first (a DataFrame is sorted by Spark).
     lateness : duration, optional
-        Disorder up to this is repaired on the way in: a text such as ``"10s"`` or
+        Disorder of up to this much is repaired on input: a text such as ``"10s"`` or
         ``"5 minutes"``, a timedelta (Python's, pandas' or NumPy's), or an integer in
-        the unit of the event time. Of a streaming DataFrame it is the delay of its
-        ``withWatermark``, if it has one. ``"watermarks"``: rows come in any order, and wait for a watermark
+        the unit of the event time. For a streaming DataFrame the default is the delay of its
+        ``withWatermark``, if it has one. ``"watermarks"``: rows may come in any order, and wait for a watermark
         of their source.
     watermarks : str, optional
-        A bool column that is true in rows which are no tuples but watermarks: none earlier than the row's event time
-        will come any more, so windows close though the source is silent. An iterable of record batches may
-        give them among these instead, as ``hr.Watermark(time)``, without this.
+        A bool column that is true in rows that are watermarks and not tuples: no row earlier than this row's event time
+        will follow, so windows close even while the source is silent. An iterable of record batches needs no such
+        column: it may yield ``hr.Watermark(time)`` between its batches.
     late : {"error", "drop", "side"}
-        What happens to a row that comes later than that, after a watermark that it is before, or after the time
-        that passed while its source was idle (`idle_after`); "side" keeps it in `run.late`, a table. Without any of these
-        nothing is late, and a row out of order is an error.
+        What happens to a late row: one that exceeds `lateness`, follows a watermark with a later time, or is earlier than
+        the time passed while its source was idle (`idle_after`). "side" keeps it in the table `run.late`. Without any of
+        these no row is late, and a row out of order is an error.
     idle_after : duration or seconds, optional
-        A source that gives nothing for so long no longer holds back the others. The clock on the wall
-        has no time unit of the stream's: a text or a timedelta says its own, ``"200ms"``, and a number is seconds.
+        A source that gives nothing for this long no longer holds back the others. This is wall-clock time, which does not
+        use the stream's time unit: a text such as ``"200ms"`` or a timedelta has its own unit, and a number is in seconds.
     batch_rows : int
         Rows read at a time, from 1 to 2**31 - 1; 131,072 by default.
     name : str or list of str, optional
-        What metrics, plots and errors call the source; of several sources a list, one name each. By default
-        a file's path, else its number in the query and what it is: ``source 1 (generator)``.
+        What metrics, plots and errors call the source; for several sources, a list of one name each. By default
+        the path of a file, otherwise the source's number in the query and its kind: ``source 1 (generator)``.
 
     Raises
     ------
     ParameterError
-        An argument that cannot be, or that has no meaning beside the others.
+        An argument has an impossible value, or does not go with the others.
     InputError
-        There is no such file, or it is none that can be read.
+        The file does not exist or cannot be read.
     SchemaError
-        There is no such event time, or sources have different columns. Of the rows themselves the run says it.
+        There is no such event-time column, or the sources have different columns. Errors in rows are raised by the run.
 
     Examples
     --------
@@ -164,7 +164,7 @@ def stream(
 
 
 def _names(sources: list[Any], name: str | Sequence[str] | None) -> list[str]:
-    """What the sources are called, as far as is known before the query is."""
+    """What the sources are called, as far as this is known before there is a query."""
     if name is None:
         return [numbered(name_of(source), i) for i, source in enumerate(sources, 1)]
     names = [name] if isinstance(name, str) else list(name)
@@ -178,6 +178,6 @@ def _reader_of(reader):
 
 
 def _lateness(readers, event_time: str) -> int | None:
-    """What the sources themselves say: the delay of a streaming DataFrame's ``withWatermark``, in microseconds."""
+    """The lateness that the sources declare: the delay of a streaming DataFrame's ``withWatermark``, in microseconds."""
     delays = [reader.delay_us(event_time) for reader in readers if reader.delay_us is not None]
     return max((delay for delay in delays if delay is not None), default=None)

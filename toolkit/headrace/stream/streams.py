@@ -45,8 +45,8 @@ class Stream(Runnable):
         Parameters
         ----------
         condition : expression of `hr.col`, or function of a tuple
-            An expression is evaluated by Arrow, a function (``lambda t: t.a > 1 or t.kind == "cart"``) is compiled. What it
-            can read is as in `map`.
+            An expression is evaluated by Arrow; a function (``lambda t: t.a > 1 or t.kind == "cart"``) is compiled, and can
+            read what a function of `map` can.
 
         Examples
         --------
@@ -60,23 +60,23 @@ class Stream(Runnable):
         return with_step(self, function_step("filter", condition, self.schema, self._node.event_time, {}))
 
     def select(self, *columns: str, **computed: Expression | str) -> Stream:
-        """Keep the columns named, and add computed or renamed ones.
+        """Keep the named columns, and add computed or renamed ones.
 
         Parameters
         ----------
         *columns : str
-            Names of columns that stay as they are.
+            Columns that stay as they are.
         **computed : Expression or str
-            Name -> what it is: an expression, or the name of a column that it replaces.
+            New name -> an expression, or the name of the column to rename.
 
         Raises
         ------
         ParameterError
-            Two columns of one name, or an event time that is computed.
+            Two columns have one name, or the event time is computed.
         SchemaError
             There is no such column.
         UnsupportedTypeError
-            The type of a column does not do for an expression.
+            An expression cannot take the type of a column.
 
         Examples
         --------
@@ -104,18 +104,18 @@ class Stream(Runnable):
 
     @explains_arguments(function=f"give {WANTED['map']}")
     def map(self, function: Callable, **columns: str) -> Stream:
-        """Compute new columns of each tuple with a compiled Python function.
+        """Compute new columns for each tuple with a compiled Python function.
 
         Parameters
         ----------
         function : function (t, emit)
-            ``t.name`` are the columns of the tuple; it calls ``emit(name=value, ...)`` exactly once, or is a function
-            of `t` alone that returns the value of the only column. It reads numbers, bools and strings, timestamps and
-            durations as integers in the unit of their column, and the event time of a timestamp column in
+            Reads columns of the tuple as ``t.name`` and calls ``emit(name=value, ...)`` exactly once; or takes
+            `t` alone and returns the value of the only new column. It can read numbers, bools and strings. Timestamps and
+            durations are integers in the unit of their column, and an event time that is a timestamp is in
             microseconds. `headrace.operator` says what can be done with strings, and where compiled functions differ
             from Python.
         **columns : str
-            Columns that it computes: name -> kind ("int64", "int32", "float64", "float32", "bool", "string", or a time
+            Computed columns: name -> kind ("int64", "int32", "float64", "float32", "bool", "string", or a time
             such as "timestamp[us]"). The other columns of the tuple stay as they are.
 
         Examples
@@ -131,15 +131,15 @@ class Stream(Runnable):
 
     @explains_arguments(function=f"give {WANTED['flat_map']}")
     def flat_map(self, function: Callable, **columns: str) -> Stream:
-        """Compute any number of tuples from each tuple, none included, with a compiled Python function.
+        """Make zero, one or more tuples from each tuple with a compiled Python function.
 
         Parameters
         ----------
         function : function (t, emit)
-            ``t.name`` are the columns of the tuple, ``emit(name=value, ...)`` makes a tuple; it may be called in a
-            loop. What can be read and how it differs from Python is as in `map`.
+            Reads columns of the tuple as ``t.name``; each call of ``emit(name=value, ...)``, which may be in a loop, makes
+            a tuple. What it can read, and how it differs from Python, is as in `map`.
         **columns : str
-            Columns that it computes: name -> kind ("int64", "int32", "float64", "float32", "bool", "string", or a time
+            Computed columns: name -> kind ("int64", "int32", "float64", "float32", "bool", "string", or a time
             such as "timestamp[us]"). The other columns of the tuple stay as they are.
 
         Examples
@@ -157,7 +157,7 @@ class Stream(Runnable):
     def union(self, *others: Stream) -> Stream:
         """Merge this stream with others of the same schema, in the order of their event times.
 
-        At equal times the tuples of this stream come first, then those of the others as they are given.
+        At equal times the tuples of this stream come first, then those of the others in the order given.
 
         Parameters
         ----------
@@ -166,7 +166,7 @@ class Stream(Runnable):
         Raises
         ------
         SchemaError
-            Columns, their types, or event times differ.
+            Columns, their types, or event-time columns differ.
 
         Examples
         --------
@@ -196,7 +196,7 @@ class Stream(Runnable):
         Parameters
         ----------
         name : str
-            Of the operator in the query.
+            Name of the operator in the query.
 
         Examples
         --------
@@ -220,12 +220,12 @@ class Stream(Runnable):
             Columns whose values together are the key.
         **named : str or key specification
             Keys with a name for the result: ``tag=hr.each("tags")`` gives one
-            key for each element of a list, ``word=hr.words("text")`` for each
-            word, ``airport=("origin", "dest")`` for each of these columns, ``place=hr.keys(places, "string")`` for each
-            that a function of the tuple emits.
+            key for each element of a list, ``word=hr.words("text")`` one for each
+            word, ``airport=("origin", "dest")`` one for each of these columns, and ``place=hr.keys(places, "string")`` one
+            for each key that a function of the tuple emits.
         nulls : {"error", "drop"}
-            What happens to a null key: an error, or it is left out and counted; the
-            tuple keeps its other keys.
+            Whether a null key is an error, or is dropped and counted; the tuple then
+            keeps its other keys.
 
         Examples
         --------
@@ -249,8 +249,8 @@ class Stream(Runnable):
         Parameters
         ----------
         size, advance : duration
-            The paper's WS and WA, such as "1h", or a whole number in the unit of the event time; without `advance`
-            windows do not overlap; see `KeyedStream.window`.
+            The paper's WS and WA: a text such as "1h", or a whole number in the unit of the event time. Without `advance`
+            windows do not overlap. See `KeyedStream.window`.
         instances : {"multi", "single"}
             The paper's WT: "multi" keeps a state for each window, "single" one state, which slides.
         zone : str, optional
@@ -273,55 +273,55 @@ class Stream(Runnable):
         index: bool = True,
         name: str = "join",
     ) -> Stream:
-        """Join this stream with another one, or with itself: J and J+.
+        """Join this stream with another stream or with itself: J and J+.
 
         Parameters
         ----------
         other : Stream
             The right input; this stream itself for a self-join.
         within : duration
-            Pairs match when their event times are less than this apart; as in `window`.
+            Tuples match only if their event times are less than this apart; given as in `window`.
         where : predicate or function, optional
             ``hr.band("x", "a", 10) & hr.band("y", "b", 10)``, or a compiled
             Python function ``lambda l, r: ...``. It reads numbers, bools and strings,
             timestamps and durations as integers in the unit of their column,
             and the event times as ``l.ts`` and ``r.ts``, integers in the
-            stream's unit; what else differs from Python is in `operator`. A tuple with a
+            stream's unit; `operator` lists the other differences from Python. A tuple with a
             null in a column that the function reads matches nothing, whichever part of
-            the condition reads it; it cannot be asked by ``is None``.
+            the condition reads it; ``is None`` cannot test for it.
         on : str or (left, right), optional
-            Columns that must be equal: of one kind, whose units may differ (1 s
+            Columns that must be equal. They are of one kind, but their units may differ (1 s
             equals 1000 ms; a timestamp without a zone is in UTC). Infinity
-            equals itself, NaN nothing. A column of one name on both sides,
-            ``on="id"``, is once in the result, with the left tuple's value.
+            equals itself, NaN equals nothing. A column with the same name on both sides,
+            ``on="id"``, appears once in the result, with the left tuple's value.
         nulls : {"error", "drop"}
-            What a null in such a column is, as in `key_by`: an error, or a tuple
-            that matches nothing and is counted in the metrics' ``null_keys``.
+            Whether a null in a column of `on` is an error, as in `key_by`, or makes the tuple
+            match nothing and count in the metrics' ``null_keys``.
         index : bool
-            Keep stored tuples in cells by the first two conditions that equal
-            columns and bands give, so that a tuple meets only those that can
+            Keep stored tuples in cells, by the first two equalities or
+            bands, so that a tuple is compared only with those that can
             match; the result is the same. The work is divided among threads by
-            cell: False, which compares all pairs and divides them evenly, is
-            better where a band covers most of the values there are.
+            cell. False compares all pairs and divides them evenly, which is
+            better where a band covers most of the values.
             ``mode="sn"`` always compares all pairs.
         prefixes : (str, str)
-            Put before the left and right columns' names in the result; needed
-            where names collide that `on` does not name (or give one another name
-            by `select`), ``("l_", "r_")`` for a self-join by default.
+            Put before the names of the left and right columns in the result. They are needed
+            where names that are not in `on` collide (unless `select` renames one);
+            ``("l_", "r_")`` by default for a self-join.
 
         Returns
         -------
         Stream
-            Columns: event time (the later tuple's plus one unit), left ones, right ones.
+            Columns: event time (the later tuple's plus one unit), left columns, right columns.
 
         Raises
         ------
         ParameterError
-            Neither `where` nor `on`, or what these cannot be.
+            Neither `where` nor `on` is given, or one of them is invalid.
         SchemaError
-            Columns that are not there, are of different kinds, or collide; event times in different units.
+            Columns do not exist, are of different kinds, or collide; or event times are in different units.
         FunctionError
-            Of `start`: `where` takes other parameters, or does what is not compiled; the line, and what to write.
+            By `start`: `where` takes other parameters, or cannot be compiled; the text has the line, and what to write.
 
         Examples
         --------
@@ -347,47 +347,47 @@ class Stream(Runnable):
     ) -> Stream:
         """Run a state transaction for each event: functions that read and write shared tables (TStream).
 
-        Any number of threads works on the tables, and the result is that of one event after another: its
-        functions run in the order given; all of a function happens or, where it is rejected, nothing of it.
+        Any number of threads works on the tables, and the result is as if events were processed one after another. The
+        functions of an event run in the order given; a function takes effect as a whole or, if it is rejected, not at all.
 
         Parameters
         ----------
         *functions : function (e, t)
             Plain Python, compiled as in `operator`. `e` has the event's columns, lists of numbers among them, and
-            ``e.ts``. ``accounts[e.source].balance`` reads or writes a column of a row of an `hr.table` that the function
-            finds by its name. ``t.reject()`` ends the function: nothing of it has happened. ``t.emit(balance=...)`` gives
-            the event's row values, once; what it leaves out, or gives as None, is null. A key that the table does not have
-            rejects, unless the table says otherwise; so does a null. Integers that leave their range end the run. Functions
-            that it calls may do all of this, and be given rows, `e` and `t`.
+            ``e.ts``. ``accounts[e.source].balance`` reads or writes one column of one row of an `hr.table`, which the function
+            refers to by a variable. ``t.reject()`` ends the function and undoes it. ``t.emit(balance=...)``, called at most
+            once, sets values of the event's row; those left out, or given as None, are null. A key that is not in the table
+            rejects, unless the table says otherwise; so does a null. Integer overflow ends the run. Functions
+            that it calls may do all of this, and take rows, `e` and `t` as arguments.
         emits : dict, optional
-            Name -> kind of the columns that `t.emit` gives: "int64", "int32", "float64", "float32", "bool", "string".
+            Columns that `t.emit` sets: name -> kind, "int64", "int32", "float64", "float32", "bool" or "string".
         carry : list of str, optional
             Columns of the event that its row keeps, rejected or not.
         name : str, optional
-            Of the operator in the query; by default the function's.
+            Name of the operator in the query; by default that of the function.
 
         Returns
         -------
         Stream
-            A row for each event, in the order of the input: its time, what it carries, what was emitted, and
-            ``rejected``, whether any of its functions was.
+            A row for each event, in input order: its time, the columns of `carry`, the emitted values, and
+            ``rejected``, whether any of its functions was rejected.
 
         Raises
         ------
         FunctionError
-            With the line of what cannot be part of a transaction.
+            Something cannot be part of a transaction; the text has its line.
 
         Notes
         -----
         The rows of a transaction should be known from its event alone: a key may be a column, an element of a list that is
-        looped over, anything computed from them, and may stand under a condition
-        (TStream, section II-B, the determined read and write sets). One that depends on what was read needs
+        looped over, or anything computed from these, and may depend on a condition
+        (TStream, section II-B, the determined read and write sets). A key that depends on what was read needs
         ``start(scheme="speculative")``, or "serial" on one thread. ``start(scheme=, punctuation=, sharing=)``
-        say how transactions are run: by "chains" of operations; in the order of each record's "lock", of its versions
-        ("mvlk") or of its "partition"; "speculative"; "serial", or "adaptive": schemes are tried meanwhile. Whichever it
-        is, results and tables are the same. ``run.tables[name]`` is a table after the last event, ``run.snapshot()`` all
-        tables as of one punctuation, while the run goes on. ``start(snapshot_every=)`` has such copies made by themselves,
-        so that there are some when a run fails: ``run.snapshots``.
+        choose how transactions are run: by "chains" of operations; ordered by each record's "lock", its versions
+        ("mvlk") or its "partition"; "speculative"; "serial"; or "adaptive", which tries schemes during the run. Results and
+        tables are the same with each. ``run.tables[name]`` is a table after the last event. ``run.snapshot()`` copies all
+        tables as of one punctuation while the run goes on; ``start(snapshot_every=)`` makes such copies regularly,
+        so that ``run.snapshots`` has some if the run fails.
 
         Examples
         --------
@@ -411,21 +411,21 @@ class Stream(Runnable):
         return self.through(specify(functions, emits, carry), name=name)
 
     def ordered(self) -> OrderedStream:
-        """Begin a pipeline of stages whose outputs come in the input's order, whichever workers run them.
+        """Begin a pipeline of stages whose outputs come in input order, whichever workers run them.
 
-        Workers take whatever stage needs them; the results are those of one worker (Prasaad, Ramalingam and Rajan, "Scaling
-        Ordered Stream Processing on Shared-Memory Multicores"). Stages are ``filter(f)``, ``map(f, emits=)`` and
-        ``flat_map(f, emits=)`` without a state, ``partitioned(f, by=, state=, emits=)`` with one for each key, and
-        ``stateful(f, state=, emits=, end=)`` with one for all. Functions are compiled, as those of `hr.operator`:
-        ``f(t)`` of a filter, ``f(t, emit)``, ``f(state, t, emit)``, but for integers that leave the range of int64: these end
-        the run. A stage gives the event time and what it emits.
+        Workers go to whichever stage needs them; the results are those of one worker (Prasaad, Ramalingam and Rajan, "Scaling
+        Ordered Stream Processing on Shared-Memory Multicores"). Stateless stages are ``filter(f)``, ``map(f, emits=)`` and
+        ``flat_map(f, emits=)``; ``partitioned(f, by=, state=, emits=)`` has a state for each key, and
+        ``stateful(f, state=, emits=, end=)`` one state for all tuples. Functions (``f(t)`` for a filter, ``f(t, emit)``, or
+        ``f(state, t, emit)``) are compiled as for `hr.operator`, except that an overflow of int64 ends
+        the run. The output of a stage has the event time and the columns it emits.
 
         Returns
         -------
         OrderedStream
-            `start` takes ``threads max_threads schedule queues reorder batch capacity max_state`` for it, and the parameters of
+            Its `start` takes ``threads max_threads schedule queues reorder batch capacity max_state``, and the parameters of
             schedules ``time_slice window most_behind least_before``. ``run["gap"]`` is the stage of that name at run time: its
-            cost, selectivity, backlog, workers now.
+            cost, selectivity, backlog, and current workers.
 
         Examples
         --------
@@ -444,34 +444,34 @@ class Stream(Runnable):
         return OrderedStream(self._node)
 
     def through(self, spec: Spec, *others: Stream, name: str | None = None) -> Stream:
-        """Append an operator that a specification describes: how an engine, or an operator of your own, is used.
+        """Append the operator that a specification describes, of any engine or your own.
 
-        `forward`, `join`, `aggregate` and `apply` do the same with the specifications of the elastic
-        engine. What a specification must have is said by `headrace.plan.Spec`: a name, whether its inputs
-        are told apart, the type of its results; and, for `start`, what checks the engine's options and the
+        `forward`, `join`, `aggregate` and `apply` do this with the specifications of the elastic
+        engine. `headrace.plan.Spec` documents what a specification must have: a name, whether its inputs
+        are distinguished, and the type of its results; and, for `start`, a check of the engine's options and the
         section that computes the results in a run.
 
         Parameters
         ----------
         spec : headrace.plan.Spec
         *others : Stream
-            More inputs. Where `spec.has_sides` this stream is the first input and each of these another
-            one; elsewhere all are merged into one input, as `union` does it.
+            More inputs. If `spec.has_sides`, this stream is the first input and each of these is a further
+            one; otherwise all are merged into one input, as by `union`.
         name : str, optional
-            Of the operator in the query: what ``run[name]``, ``threads={name: 2}``, metrics and errors call
+            Name of the operator in the query: what ``run[name]``, ``threads={name: 2}``, metrics and errors call
             it. By default `spec.name`; a name that is taken gets a number.
 
         Returns
         -------
         Stream
-            Of what `spec.result_type` says.
+            Its type is that of `spec.result_type`.
 
         Raises
         ------
         ParameterError
-            Something that specifies no operator, or no stream.
+            `spec` specifies no operator, or one of `others` is no stream.
         SchemaError
-            The inputs do not suit the operator, or the type it says for its results cannot be a stream's.
+            The inputs do not suit the operator, or its result type cannot be a stream's.
 
         Examples
         --------
@@ -507,7 +507,7 @@ def unit_of(stream: Stream) -> str:
 
 
 def with_step(stream: Stream, step: Step) -> Stream:
-    """A stream with one more step, which may be one of an application's own.
+    """Return a stream with one more step, which may be an application's own.
 
     It must leave the event time in the schema.
     """

@@ -1,4 +1,4 @@
-"""A stream with keys, and cut into windows: what leads to an aggregate or a custom operator."""
+"""A stream with keys, and cut into windows: the way to an aggregate or a custom operator."""
 
 from __future__ import annotations
 
@@ -53,21 +53,21 @@ class KeyedStream(Summarised, Generic[S]):
         Parameters
         ----------
         size, advance : duration
-            The paper's WS and WA; without `advance` windows do not overlap. A text such as
-            ``"30min"`` or ``"1 hour"``, a timedelta (Python's, pandas' or NumPy's),
-            or an integer in the unit of the event time.
+            The paper's WS and WA: a text such as ``"30min"`` or ``"1 hour"``, a timedelta
+            (Python's, pandas' or NumPy's), or an integer in the unit of the event time.
+            Without `advance` windows do not overlap.
         instances : {"multi", "single"}
             The paper's WT: "multi" keeps a state for each window, "single" one for each key, which slides.
         zone : str, optional
-            Windows of whole days of this time zone, from midnight to midnight:
-            a day has 23 or 25 hours where clocks are set. The event time has to be
-            a timestamp; its own zone, or none, makes no difference.
+            Make windows of whole days in this time zone, from midnight to midnight;
+            a day has 23 or 25 hours when clocks change. The event time must be
+            a timestamp; its own zone, or the lack of one, makes no difference.
 
         Raises
         ------
         ParameterError
-            A duration that is none, is not above 0, or is not whole in the event time's unit; an `advance` above `size`;
-            a zone that is not known, or windows in it that are no whole days.
+            A duration is invalid, not above 0, or not whole in the event time's unit; `advance` is above `size`;
+            the zone is unknown, or windows in it are not whole days.
         OverflowInputError
             More than 4,096 windows would be open at a time.
 
@@ -112,19 +112,19 @@ class WindowedStream(Summarised, Generic[S]):
         Parameters
         ----------
         name : str
-            Of the operator in the query.
+            Name of the operator in the query.
         **aggregates : Aggregate
-            Name of each result -> what it is: ``n=hr.count()``, ``most=hr.max("price")``, ...
+            Name of each result -> its aggregate: ``n=hr.count()``, ``most=hr.max("price")``, ...
 
         Returns
         -------
         Stream
-            Columns: event time (where the window ends), keys, then these.
+            Columns: event time (the end of the window), keys, then the aggregates.
 
         Raises
         ------
         ParameterError
-            No aggregate, or names of results that are there twice.
+            There is no aggregate, or two results have one name.
         SchemaError
             There is no such column.
         UnsupportedTypeError
@@ -162,12 +162,12 @@ class WindowedStream(Summarised, Generic[S]):
         operator : CustomOperator
             What `headrace.operator` returns; its documentation has examples.
         name : str, optional
-            Of the operator in the query; by default that of its function.
+            Name of the operator in the query; by default that of its function.
 
         Raises
         ------
         ParameterError
-            What `headrace.operator` did not return.
+            `operator` was not made by `headrace.operator`.
         """
         return applied((self._keyed,), self._window, self._instances, operator, name)
 
