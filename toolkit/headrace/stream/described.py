@@ -1,4 +1,4 @@
-"""What a stream says of itself: its columns, its sources, its operators with keys and windows. Plans nothing."""
+"""How a stream describes itself: its columns, sources, and operators with keys and windows. Plans nothing."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from headrace.names import listed
 from headrace.plan.nodes import Node, OperatorNode, SourceNode, StepNode, UnionNode
 
 MOST = 8
-"""Columns, sources and operators that are named; of more it is said how many there are."""
+"""Most columns, sources and operators that are named; of the rest only the number is given."""
 
 
 def describe(*nodes: Node) -> list[tuple[str, str]]:
-    """Return label and text of what streams are made of."""
+    """Return what streams are made of, as labels and texts."""
     first = nodes[0]
     met = list(dict.fromkeys(above for node in nodes for above in _above(node)))
     sources = [name for node in met if isinstance(node, SourceNode) for name in node.names]
@@ -29,7 +29,7 @@ def describe(*nodes: Node) -> list[tuple[str, str]]:
 
 
 def _above(node: Node) -> Iterator[Node]:
-    """What a node is made of, upstream first, and the node."""
+    """The nodes above a node, upstream first, and the node itself."""
     found: dict[Node, None] = {}
     waiting = [(node, False)]
     while waiting:

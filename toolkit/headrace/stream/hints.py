@@ -1,4 +1,4 @@
-"""Names from other libraries -> what to write here: where `Stream` and its like say what they do not have."""
+"""Names from other libraries -> what to write here: for the errors of `Stream` and the like about missing methods."""
 
 from __future__ import annotations
 

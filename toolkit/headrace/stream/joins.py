@@ -26,7 +26,7 @@ def read_join(
     Raises
     ------
     ParameterError
-        What an argument should be instead.
+        An argument is invalid; the text says what to give instead.
     """
     units = parse_duration(within, unit, "within")
     if units < 1:

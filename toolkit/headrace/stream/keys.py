@@ -23,9 +23,9 @@ def read_keys(
     Raises
     ------
     ParameterError
-        If there is none, or something that says no key.
+        There is no key, or something that specifies none.
     SchemaError
-        If a column is not there.
+        A column does not exist.
     """
     parts = [(None, c) for c in columns] + list(named.items())
     if not parts:
@@ -47,7 +47,7 @@ def read_keys(
 def with_key_columns(
     node: Node, columns: Sequence[Any], named: Mapping[str, Any]
 ) -> tuple[Node, list[Any], dict[str, Any]]:
-    """Have keys that functions give computed as list columns: the node with these, and what reads them."""
+    """Compute keys that functions emit as list columns: return the node with these columns, and the keys that read them."""
     parts = [(None, part) for part in columns] + list(named.items())
     for at, (name, part) in enumerate(parts):
         if not isinstance(part, Keys):

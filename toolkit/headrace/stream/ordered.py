@@ -13,7 +13,7 @@ from headrace.windows import Duration
 
 
 def pipeline_node(origin: Node, stages: tuple[Stage, ...]) -> Node:
-    """The node of a pipeline: what it begins with, while it has no stage."""
+    """The node of a pipeline; the node it begins with, while it has no stage."""
     if not stages:
         return origin
     node = operator_node(OrderedSpec(stages), (origin,))
@@ -35,7 +35,7 @@ class Staged:
         return type(self)(self._origin, (*self._stages, make_stage(kind, function, names, **given)))
 
     def ordered(self) -> Self:
-        """The stream itself: it is ordered already."""
+        """Return the stream itself: it is ordered already."""
         return self
 
     @explains_arguments()
@@ -45,30 +45,30 @@ class Staged:
         Parameters
         ----------
         condition : function (t)
-            As functions of `hr.operator` see a tuple.
+            Sees a tuple as functions of `hr.operator` do.
         name : str, optional
-            Of the stage; by default the function's.
+            Name of the stage; by default that of the function.
         """
         return self._and("filter", condition, name=name)
 
     @explains_arguments()
     def map(self, function: Callable, emits: Mapping[str, Any] | None = None, name: str | None = None) -> Self:
-        """Make one tuple of each: a stateless stage.
+        """Make one tuple from each tuple: a stateless stage.
 
         Parameters
         ----------
         function : function (t, emit)
             Calls ``emit(column=value, ...)`` once.
         emits : dict
-            Name -> kind of the columns of the results, which have the event time besides, and nothing else.
+            Columns of the results: name -> kind. The results have these and the event time, and nothing else.
         name : str, optional
-            Of the stage.
+            Name of the stage.
         """
         return self._and("map", function, emits=emits, name=name)
 
     @explains_arguments()
     def flat_map(self, function: Callable, emits: Mapping[str, Any] | None = None, name: str | None = None) -> Self:
-        """Make none, one or many tuples of each: a stateless stage. Parameters as of `map`."""
+        """Make zero, one or many tuples from each tuple: a stateless stage. Its parameters are those of `map`."""
         return self._and("flat_map", function, emits=emits, name=name)
 
     @explains_arguments()
@@ -91,23 +91,24 @@ class Staged:
         function : function (state, t, emit)
             Called for each tuple, in order within a key.
         by : str
-            The column that is the key: integers, bools or strings, no nulls.
+            The key column: integers, bools or strings, without nulls.
         state : dict
-            Fields of the state of one key, as of `hr.operator`.
+            Fields of the state of one key, as for `hr.operator`.
         emits : dict
-            Columns of the results beside the event time; any number for each tuple. ``emit(ts=...)`` gives another event
-            time than the tuple's. In a pipeline with such a stage, or an `end`, an operator behind goes by the times of its
-            results, which must not go back, and not by how far the input has come: windows close when a later result comes.
+            Columns of the results beside the event time; a tuple may have any number of results. ``emit(ts=...)`` gives a
+            result another event time than the tuple's. Behind a pipeline with such a stage, or with an `end`, an operator
+            takes event time from the pipeline's results, which must not go back, and not from the progress of the input:
+            windows close when a later result comes.
         buckets : int
-            Keys are hashed into so many, 100 by default; as many workers may be at the stage.
+            Number of buckets that keys are hashed into, 100 by default; as many workers may be at the stage.
         ranges : sequence of int, optional
-            In place of hashed buckets, ranges of integer keys, each run by one worker at a time: boundaries that rise, each
-            the first key of a range; keys below the first of them are a range, too. `hr.ranges_of` takes them from a sample.
+            Ranges of integer keys in place of hashed buckets, each run by one worker at a time: rising boundaries, each
+            the first key of a range; keys below the first one are a range, too. `hr.ranges_of` finds boundaries from a sample.
         forget : duration, optional
-            A key that was not seen for longer than this, in event time, is as new, and what it held is given back. Times
+            A key not seen for longer than this, in event time, starts anew, and its memory is freed. Event times
             must not go back before such a stage.
         name : str, optional
-            Of the stage.
+            Name of the stage.
         """
         return self._and(
             "partitioned", function, by=by, state=state, emits=emits, buckets=buckets, ranges=ranges, forget=forget, name=name
@@ -123,21 +124,21 @@ class Staged:
         end: Callable | None = None,
         name: str | None = None,
     ) -> Self:
-        """Keep one state for all tuples: a stateful stage, of one worker at a time.
+        """Keep one state for all tuples: a stateful stage, run by one worker at a time.
 
         Parameters
         ----------
         function : function (state, t, emit)
             Called for each tuple, in order.
         state, emits : dict
-            As of `partitioned`.
+            As for `partitioned`.
         end : function (state, emit), optional
-            Called when the input has ended, also an empty one; what it emits says its time, ``emit(ts=...)``, and passes the
-            stages behind before their own end. Not called after a stop or a failure. Since its times may be any that are not
-            before those of the results so far, an operator behind goes by the results: in a `union` with the stream that the
-            pipeline reads, where this can be read once only, they may lag by no more than 64 batches.
+            Called when the input has ended, even if it was empty; not after a stop or a failure. Its results give their
+            time, ``emit(ts=...)``, and pass the stages behind before the `end` of those. As these times may be any that are
+            not before the results so far, an operator behind takes event time from the results. In a `union` of the pipeline
+            with the stream it reads, if that can be read only once, the results may lag by no more than 64 batches.
         name : str, optional
-            Of the stage.
+            Name of the stage.
         """
         return self._and("stateful", function, state=state, emits=emits, end=end, name=name)
 

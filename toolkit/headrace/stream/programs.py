@@ -1,4 +1,4 @@
-"""Programs with dependency-guided synchronization, and what their inputs may be: from any tables to a running query."""
+"""Programs with dependency-guided synchronization, and their inputs: from any tables to a running query."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from headrace.synchronization.specification import ProgramSpec
 
 
 class Streams:
-    """An input whose rows are of several streams, or tags: what `streams` returns."""
+    """An input whose rows belong to several streams, or have several tags: what `streams` returns."""
 
     def __init__(self, source: Stream, streams: int, by: str | None, tag: str | None):
         self.source, self.streams, self.by, self.tag = source, streams, by, tag
@@ -33,28 +33,28 @@ class Streams:
 
 
 def streams(source: Any, count: int = 1, *, by: str | None = None, tag: str | None = None, event_time: str = "ts") -> Streams:
-    """Say that the rows of one table are of several streams, or of several tags, for `Program.start`.
+    """Divide the rows of one table into several streams, or several tags, for `Program.start`.
 
-    The order of its events stays that of its rows: streams say which worker may process an event, never when.
+    Events keep the order of the rows: the stream determines which worker may process an event, never when.
 
     Parameters
     ----------
     source : Stream or table
-        As of `stream`.
+        As for `stream`.
     count : int
-        How many streams, up to 4,096.
+        Number of streams, up to 4,096.
     by : str, optional
         An integer column, whose value modulo `count` is the row's stream; or a string column that names it: each of the first
-        `count` names has a stream of its own, others share these. Without it rows are dealt out in turn.
+        `count` names has its own stream, and later names share these. Without it rows are dealt out in turn.
     tag : str, optional
-        A string column that says which tag a row has.
+        A string column with the tag of each row.
     event_time : str
-        Of a table.
+        The event-time column of a table.
 
     Raises
     ------
     ParameterError
-        No number of streams, or what is no name of a column.
+        `count` is no number of streams, or a name is no column name.
 
     Examples
     --------
@@ -87,14 +87,14 @@ class Program(programs.Program):
         ----------
         inputs : dict
             Name of a tag -> its input: a `Stream`, a table with the event time in ``ts``, or a list of them, one stream
-            each; `streams` for a table with several. A tuple of tags as a name, with ``streams(..., tag="column")``,
-            for a table whose rows have several tags. The order of events is (event time, input in the order given,
+            each. `streams` divides one table into several. For a table whose rows have several tags the name is a tuple of
+            tags, with ``streams(..., tag="column")``. Events are ordered by (event time, input in the order given,
             position in it).
 
         Returns
         -------
         Stream
-            What is emitted, in the order of the events, at their times.
+            The emitted tuples, in the order and at the times of their events.
         """
         given = _read_inputs(self, inputs)
         node = operator_node(ProgramSpec(self, tuple(one for one, _ in given)), [source._node for _, source in given])
@@ -107,13 +107,13 @@ class Program(programs.Program):
         Parameters
         ----------
         inputs : dict
-            As of `over`.
+            As for `over`.
         **options
             ``threads``, ``max_threads``, ``plan`` (a `Plan` or its JSON, "auto", "chain", "flat"), ``leaves``, ``heartbeat``
-            (events between two moments at which others hear how far an input is), ``order`` ("events"; "none": each output at
-            once, in any order, so that a silent input holds back what depends on it and nothing else), ``reconfigure`` (changes
+            (events of an input between two reports of its progress to others), ``order`` ("events"; with "none" each output
+            comes at once, in any order, so that a silent input holds back only what depends on it), ``reconfigure`` (changes
             before rows of the merged input: ``[(1000, 4), (5000, {"plan": plan})]``), ``max_state``, ``checkpoint`` (a folder),
-            ``checkpoint_every``, ``checkpoint_when``, and those that every run has: see `Stream.start`.
+            ``checkpoint_every``, ``checkpoint_when``, and the options of every run: see `Stream.start`.
 
         Returns
         -------
@@ -148,31 +148,32 @@ class Program(programs.Program):
         return self.over(inputs).start(**options)
 
     def resume(self, checkpoint: Any, inputs: Mapping[Any, Any], /, **options: Any) -> Any:
-        """Go on from a checkpoint, in another process, under any plan, with nothing lost and nothing twice.
+        """Go on from a checkpoint, even in another process or under another plan, with nothing lost or repeated.
 
         Parameters
         ----------
         checkpoint : path or Checkpoint
-            The folder that a run had as ``checkpoint=``, whose newest one is taken, or one of them.
+            The folder given to a run as ``checkpoint=``, of which the newest checkpoint is taken, or one checkpoint.
         inputs : dict
-            Those that the run had, from their beginning: what is processed is read again and passed over. Whether they are
-            the same is known once that is done; if not, the run fails with `CheckpointError`.
+            The inputs of that run, from their beginning: events already processed are read again and skipped. The run
+            then knows whether the inputs are the same; if not, it fails with `CheckpointError`.
         **options
-            As of `start`, of the same run or others. ``checkpoint=`` the same folder takes further ones there; without it none
-            are taken. With ``replay=False`` the results that had come out before the checkpoint are not given again.
+            As for `start`; they need not be those of the first run. ``checkpoint=`` with the same folder takes further
+            checkpoints there; without it none are taken. With ``replay=False`` results from before the checkpoint are not
+            given again.
 
         Returns
         -------
         QueryRun
-            Its results are those of a run that nothing happened to. Where that had come to its end, what followed its last
-            checkpoint is processed once more.
+            Its results are those of an uninterrupted run. If the first run had come to its end, the events after its last
+            checkpoint are processed once more.
 
         Raises
         ------
         CheckpointError
-            It is damaged, of another program, or not there.
+            The checkpoint is damaged, of another program, or does not exist.
         ParameterError
-            None in place of a checkpoint.
+            `checkpoint` is None.
 
         Examples
         --------

@@ -38,13 +38,13 @@ class KeyedInputs(Summarised):
     def window(
         self, size: Duration, advance: Duration | None = None, instances: str = "multi", zone: str | None = None
     ) -> WindowedInputs:
-        """Cut each key's tuples, of all inputs together, into windows: of index l from ``l * advance``, of length `size`.
+        """Cut each key's tuples, of all inputs together, into windows [l * advance, l * advance + size).
 
         Parameters
         ----------
         size, advance : duration
-            The paper's WS and WA, such as "1h", or a whole number in the unit of the event time; without `advance`
-            windows do not overlap; see `KeyedStream.window`.
+            The paper's WS and WA: a text such as "1h", or a whole number in the unit of the event time. Without `advance`
+            windows do not overlap. See `KeyedStream.window`.
         instances : {"multi", "single"}
             The paper's WT: "multi" keeps a state for each window, "single" one for each key, which slides.
         zone : str, optional
@@ -75,9 +75,9 @@ class WindowedInputs(Summarised):
         Parameters
         ----------
         operator : CustomOperator
-            In its functions ``t.input`` is the number of the input, from 0, that the tuple comes from.
+            In its functions ``t.input`` is the number, from 0, of the tuple's input.
         name : str, optional
-            Of the operator in the query; by default that of its function.
+            Name of the operator in the query; by default that of its function.
         """
         return applied(self._keyed, self._window, self._instances, operator, name)
 
@@ -88,13 +88,13 @@ def inputs(*streams: KeyedStream | Stream) -> KeyedInputs:
     Parameters
     ----------
     *streams : KeyedStream or Stream
-        All with keys of the same names and types, or all without. At equal
+        All have keys of the same names and types, or none has keys. At equal
         times the tuples of an earlier input come first.
 
     Raises
     ------
     ParameterError
-        No stream at all.
+        No stream is given.
     SchemaError
         Keys, or the units of event times, differ.
 

@@ -28,7 +28,7 @@ class Together(Summarised):
 
     @property
     def operators(self) -> tuple[str, ...]:
-        """Names of the operators, upstream first: what `threads=` and `controller=` of `start` go by."""
+        """Names of the operators, upstream first, as `threads=` and `controller=` of `start` take them."""
         return tuple(node.name for node in self.plan().operators)
 
     def plan(self) -> Query:
@@ -36,12 +36,12 @@ class Together(Summarised):
         return plan({name: stream._node for name, stream in self._streams.items()}, ForwardSpec())
 
     def start(self, **options: Any):
-        """Start all of it as one run; see `Stream.start`, whose options there are.
+        """Start all streams as one run; see `Stream.start`.
 
         Parameters
         ----------
         sink : dict of name to sink, optional
-            Where each result goes; those that are left out are collected, for ``run.results[name].to_arrow()``.
+            Where each result goes; results left out are collected, for ``run.results[name].to_arrow()``.
         **options
             Those of `Stream.start`.
         """
@@ -67,10 +67,10 @@ class Together(Summarised):
 
 
 def together(**streams: Stream) -> Together:
-    """Run several streams as one query, with a result of each.
+    """Run several streams as one query, with a result for each.
 
-    Operators that they have in common run once. A stream that can be read only once (a generator, a live Spark stream) is read
-    once, and goes into every operator that follows it.
+    Operators that they share run once. A source that can be read only once (a generator, a live Spark stream) is read
+    once, and feeds every operator that follows it.
 
     Parameters
     ----------
@@ -80,24 +80,24 @@ def together(**streams: Stream) -> Together:
     Returns
     -------
     Together
-        With `start`, `to_arrow`, `to_pandas`, `to_spark` as a stream has; a dict of results.
+        It has `start`, and `to_arrow`, `to_pandas` and `to_spark`, which return a dict of results.
 
     Raises
     ------
     ParameterError
-        No stream, or what is none.
+        Nothing is given, or something that is no stream.
 
     Notes
     -----
     STRETCH (Gulisano et al.), section 2.1: a query is a directed acyclic graph of operators.
 
-    Files of several results (`parquet`) get their names together, once all results have ended, as ``_SUCCESS`` of
-    `parquet_directory` does. A run that fails or is stopped leaves none of them, and its error says which results are
+    Files of several results (`parquet`) get their names together, once all results have ended; so does ``_SUCCESS`` of
+    `parquet_directory`. A run that fails or is stopped leaves no such file, and its error says which results are
     complete: those whose sink has neither a file nor ``complete`` and ``publish``, and was closed when its own had ended.
 
-    Where two ways from one source meet again in a join and one of them keeps its results back for long (a window of an
-    hour), the other way would have to hold an hour of tuples. Buffers hold some dozens of batches; such a query is better
-    written with a source for each way.
+    If two paths from one source meet again in a join and one of them delays its results (by a window of an
+    hour), the other would have to hold an hour of tuples. Buffers hold some dozens of batches, so such a query is better
+    written with a source for each path.
 
     Examples
     --------
