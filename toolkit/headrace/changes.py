@@ -1,4 +1,4 @@
-"""The record of one requested change of a run's configuration, and its caller's handle on it."""
+"""The record of one requested change of a run's configuration, which is also its caller's handle."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from headrace.arguments import timeout_of
 
 @dataclass(eq=False, repr=False)
 class Change:
-    """A change of what is in force at one operator, from its request to its outcome.
+    """A change of one operator's configuration, from its request to its outcome.
 
     Parameters
     ----------
@@ -21,22 +21,22 @@ class Change:
         Name of the operator it concerns.
     before, after : dict
         The configuration before and after: the name of a control -> its value, such as ``{"threads": 2, "members":
-        (0, 1), "mapping": Mapping}``. Which controls there are says ``run[operator].controls``.
+        (0, 1), "mapping": Mapping}``. ``run[operator].controls`` lists the controls.
     outcome : str
-        "pending" (behind another one), "in flight", then one of "done",
-        "no change" (it asked for what is), "superseded" (a newer request took
-        its place), "unneeded" (the input ended first), "failed" (the run ended).
+        "pending" (behind another change), "in flight", then one of "done",
+        "no change" (it asked for the present configuration), "superseded" (a newer request
+        took its place), "unneeded" (the input ended first), "failed" (the run ended).
     requested_ns, started_ns, completed_ns : int
-        Monotonic clock; 0 while it has not happened. Started: the boundary was
-        placed in the stream. Completed: the last thread concerned runs in (or
-        has left at) the new configuration.
+        Monotonic clock; 0 before it has happened. Started: the boundary was
+        placed in the stream. Completed: the last thread concerned runs in the new
+        configuration (or has left because of it).
     epoch : int
-        How many changes of this operator were done, this one included; 0 while it is not.
+        Number of completed changes of this operator, this one included; 0 until it is done.
     planned_at : int or None
         Tuple count it was planned for; None for a request.
     reason : str
     effects : dict
-        What it did, in numbers: of the elastic engine ``buckets_moved`` (key buckets whose owner changes),
+        Its effects, in numbers. For the elastic engine: ``buckets_moved`` (key buckets whose owner changes),
         ``transferred_bytes`` and ``transferred_ns`` (state moved between instances: 0 under VSN).
 
     Examples
@@ -69,7 +69,7 @@ class Change:
         return f"<Change of {self.operator}: {'; '.join([self.describe(), *parts])}>"
 
     def describe(self) -> str:
-        """Say what changes: the controls whose values are plain, or have a `word` as a plan has, and differ."""
+        """Describe the change: the controls that differ and whose values are plain, or have a `word` as a plan has."""
         parts = [
             f"{name} {self.before.get(name)} → {value}"
             for name, value in self.after.items()
@@ -81,22 +81,22 @@ class Change:
 
     @property
     def from_threads(self) -> int:
-        """Active threads before it; 0 where the engine does not say."""
+        """Active threads before the change; 0 if the engine does not report them."""
         return self.before.get("threads", 0)
 
     @property
     def to_threads(self) -> int:
-        """Active threads after it; 0 where the engine does not say."""
+        """Active threads after the change; 0 if the engine does not report them."""
         return self.after.get("threads", 0)
 
     @property
     def members(self) -> tuple[int, ...]:
-        """The instances that are active after it."""
+        """The instances that are active after the change."""
         return self.after.get("members", ())
 
     @property
     def mapping(self) -> Any:
-        """Which instance owns which bucket after it; None where there is no mapping."""
+        """Which instance owns which bucket after the change; None if there is no mapping."""
         return self.after.get("mapping")
 
     @property
@@ -116,7 +116,7 @@ class Change:
 
     @property
     def ms(self) -> float:
-        """Milliseconds from the call (of a planned one: from the first thread at the boundary) to completion."""
+        """Milliseconds from the call (for a planned change: from the first thread at the boundary) to completion."""
         if not self.completed_ns:
             return float("nan")
         return (self.completed_ns - self.requested_ns) / 1e6
@@ -129,7 +129,7 @@ class Change:
 
     @property
     def is_settled(self) -> bool:
-        """Whether it has its outcome."""
+        """Whether the outcome is final."""
         return self._settled.is_set()
 
     def wait(self, timeout: float | None = None) -> Change:
@@ -138,7 +138,7 @@ class Change:
         Parameters
         ----------
         timeout : float, optional
-            Seconds. When they pass first the outcome is still "pending" or "in flight".
+            Seconds. If they pass first, the outcome is still "pending" or "in flight".
         """
         self._settled.wait(timeout_of(timeout))
         return self

@@ -1,10 +1,10 @@
-"""What can go wrong, one class for each thing a caller may want to catch.
+"""Errors and warnings: one class for each thing a caller may want to catch.
 
 Every message names the parameter or column, the value that was found and what
 to do about it, in that order, on one line: the command line prints it as it is.
 
-Input that is wrong is an `InputError` and also a `ValueError`; the run was not
-started, or stopped before the row in question had any effect.
+Wrong input is an `InputError`, which is also a `ValueError`; the run was not
+started, or it stopped before the row in question had any effect.
 
     ParameterError: advance = 0: must be at least 1; give a duration such as '30min'
 """
@@ -24,12 +24,12 @@ class InputError(HeadraceError, ValueError):
     Parameters
     ----------
     text : str
-        What is wrong, on one line; of a row, what comes before its number.
+        What is wrong, on one line; for a row, the text before its number.
     row : int or str, optional
-        The row at fault, counted from 0. Code that has put rows in another order
-        than the user's (a sort, lateness, a filter) gives the user's own number instead.
+        The row at fault, counted from 0. Code that has changed the order of the
+        user's rows (a sort, lateness, a filter) sets the user's own number.
     rest : str
-        What comes after it.
+        The text after the row's number.
 
     Examples
     --------
@@ -55,17 +55,17 @@ class ParameterError(InputError):
 
 
 class ArgumentError(ParameterError, TypeError):
-    """An argument that a call does not take, or lacks; the text names the closest one. Also a `TypeError`."""
+    """An argument that a call does not take, or is missing; the text names the closest one. Also a `TypeError`."""
 
 
 class UnknownNameError(ParameterError, KeyError):
-    """A name that is not there, of an operator or an application, say; the text names the closest. Also a `KeyError`."""
+    """An unknown name, such as that of an operator or an application; the text names the closest. Also a `KeyError`."""
 
     __str__ = Exception.__str__  # a KeyError shows its text in quotes
 
 
 class MissingAttributeError(HeadraceError, AttributeError):
-    """A method or attribute that an object does not have; the text says what to write. Also an `AttributeError`."""
+    """A method or attribute that an object does not have; the text says what to write instead. Also an `AttributeError`."""
 
 
 class SchemaError(InputError):
@@ -73,7 +73,7 @@ class SchemaError(InputError):
 
 
 class UnsupportedTypeError(SchemaError):
-    """A column type the engine does not carry; the text proposes a cast."""
+    """A column type that the engine does not support; the text proposes a cast."""
 
 
 class EventTimeError(InputError):
@@ -81,39 +81,39 @@ class EventTimeError(InputError):
 
 
 class DisorderError(InputError):
-    """A source that must be sorted by event time and is not."""
+    """A source that is not sorted by event time, as it must be."""
 
 
 class LateRowError(InputError):
-    """A row below the watermark, where ``late="error"``."""
+    """A row with an event time below the watermark, with ``late="error"``."""
 
 
 class KeyNullError(InputError):
-    """A null key or a null element of a key list, where nulls are errors."""
+    """A null key, or a null element in a list of keys, where nulls are errors."""
 
 
 class OverflowInputError(InputError):
-    """Something larger than its bound: a tuple than the buffer, a time than 62 bits."""
+    """Something that exceeds its bound: a tuple larger than the buffer, a time beyond 62 bits."""
 
 
 class ReconfigurationError(InputError):
-    """A reconfiguration that cannot be meant: no threads, too many, an absent instance."""
+    """An impossible reconfiguration: no threads, too many threads, or an instance that is not there."""
 
 
 class CheckpointError(InputError):
-    """A checkpoint that cannot be resumed from: it is damaged, of another program or of other inputs."""
+    """A checkpoint from which no run can resume: it is damaged, of another program or of other inputs."""
 
 
 class OutputError(HeadraceError, OSError):
-    """A result that cannot be written where it should go."""
+    """A result that cannot be written to its destination."""
 
 
 class AggregateOverflowError(HeadraceError, OverflowError):
-    """A sum of integers that left the range of int64."""
+    """A sum of integers that overflows int64."""
 
 
 class FunctionError(HeadraceError):
-    """A user function that does not compile, or that failed on a tuple.
+    """A user function that does not compile, or failed on a tuple.
 
     Parameters
     ----------
@@ -122,18 +122,18 @@ class FunctionError(HeadraceError):
     function : str
         Name of the user's function.
     file, line : str, int
-        Where in the user's own source; line 0 where no line is known.
+        Position in the user's own source; line 0 if it is unknown.
     tuple : dict or None
-        The tuple it failed on, as column name -> value, times as the integers that
+        The tuple it failed on, as column name -> value, with times as the integers that
         the function saw; None while compiling.
 
     Attributes
     ----------
     times : dict
-        Of the names in `tuple` that are event times of a timestamp column: the time to read.
+        For the names in `tuple` that are event times of a timestamp column: the readable time.
     compiler : str
-        Where it does not compile, all that the compiler said: some hundred lines, of which the text has the one that
-        tells something. Empty elsewhere.
+        If the function does not compile, the full output of the compiler: some hundred lines, of which the text has the
+        informative one. Otherwise empty.
     """
 
     compiler: str = ""
@@ -165,7 +165,7 @@ class FunctionError(HeadraceError):
 
 
 class InconsistentProgramError(HeadraceError):
-    """A program whose results would depend on the plan; the text has a drawing of what differs below its first line.
+    """A program whose results would depend on the plan; below its first line the text has a drawing of the difference.
 
     Parameters
     ----------
@@ -184,7 +184,7 @@ class InconsistentProgramError(HeadraceError):
 
 
 class RunStoppedError(HeadraceError):
-    """The run was stopped before its end, so what was asked for does not exist."""
+    """The run was stopped before its end, so the requested result does not exist."""
 
 
 class RunFailedError(HeadraceError):
@@ -192,11 +192,11 @@ class RunFailedError(HeadraceError):
 
 
 class LateRowsWarning(UserWarning):
-    """Rows were dropped as late, with ``late="drop"``: the text says how many, and what to change."""
+    """Late rows were dropped, with ``late="drop"``: the text says how many, and what to change."""
 
 
 class UnsafeResultsWarning(UserWarning):
-    """A run of transactions keeps no order, as ``scheme="none"`` and ``unsafe=True`` ask for: its results are wrong."""
+    """A run of transactions keeps no order, as ``scheme="none"`` and ``unsafe=True`` request: its results are wrong."""
 
 
 class ControllerWarning(RuntimeWarning):
@@ -204,4 +204,4 @@ class ControllerWarning(RuntimeWarning):
 
 
 class NotSupportedError(HeadraceError):
-    """A control that this engine, platform or plan lacks; see ``run.capabilities``."""
+    """Something that this engine, platform or plan does not support; see ``run.capabilities``."""

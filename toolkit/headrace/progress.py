@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 MIN_TIME = -(2**62)
-"""Watermark before anything is known: below every event time."""
+"""Watermark before any tuple: below every event time."""
 
 END_OF_TIME = 2**62
 """Watermark after the last tuple: above every event time and window boundary."""
@@ -24,15 +24,15 @@ DELTA = 1
 
 @dataclass(frozen=True)
 class Watermark:
-    """What a source says among its batches: no row earlier than `time` will come from it any more.
+    """What a source yields between its batches to promise that no more of its rows will be earlier than `time`.
 
-    So windows that end by then close while the source is silent, and it holds back no other one. A row that is earlier
-    all the same is late, which `late=` of `hr.stream` decides about; a watermark before an earlier one is an error.
+    Windows that end by then can close while the source is silent, and it holds back no other source. A row that is earlier
+    all the same is late, and handled by `late=` of `hr.stream`; a watermark with a lower time than the one before is an error.
 
     Parameters
     ----------
     time : int, datetime, pandas.Timestamp or numpy.datetime64
-        A number is in the unit of the stream's event time, of timestamps microseconds; a time without a zone is UTC.
+        A number is in the unit of the stream's event time, microseconds for timestamps; a time without a zone is UTC.
 
     Examples
     --------
@@ -46,7 +46,7 @@ class Watermark:
 
     Notes
     -----
-    STRETCH (Gulisano et al.), section 2.3: explicit watermarks. That a row with its time says as much is the implicit one.
+    STRETCH (Gulisano et al.), section 2.3: these are explicit watermarks; the event time of a row is an implicit one.
     """
 
     time: Any

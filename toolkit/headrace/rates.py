@@ -1,8 +1,8 @@
 """How fast a source is played: rate schedules.
 
-A schedule says how many tuples are due by a moment, so each tuple has a deadline
-counted from the start: a late wake-up is made up for and never adds to the next
-one. What a full gate delays is delivered as soon as there is room, and counts
+A schedule gives the number of tuples due by a moment, so each tuple has a deadline
+counted from the start: a late wake-up is made up for and never delays the next
+one. Tuples delayed by a full gate are delivered as soon as there is room, and count
 as waiting meanwhile: a slow engine does not slow the schedule down.
 
     rate  ^          +------+
@@ -39,12 +39,12 @@ from headrace.errors import NotSupportedError, ParameterError
 class RateSchedule(ABC):
     """Tuples per second over time, for each source; made by the functions of this module.
 
-    A tuple's number counts from 0; the first is due at once.
+    Tuples are numbered from 0; the first is due at once.
     """
 
     @abstractmethod
     def due_by(self, seconds: float) -> int:
-        """How many tuples are due within so many seconds of the start."""
+        """Number of tuples that are due within so many seconds of the start."""
 
     @abstractmethod
     def due_at(self, number: int) -> float:
@@ -56,7 +56,7 @@ class RateSchedule(ABC):
 
 
 class Phases(RateSchedule):
-    """Constant rates one after the other; the last one goes on, or all of them begin again."""
+    """Constant rates one after another; then the last one goes on, or all are repeated."""
 
     def __init__(self, phases: Sequence[tuple[float, float]], repeat: bool = False):
         self.phases = tuple((_positive("seconds", seconds, math.inf), _rate(rate)) for seconds, rate in phases)
@@ -112,7 +112,7 @@ class Phases(RateSchedule):
 
 
 class RecordedTimes(RateSchedule):
-    """Each tuple at a moment of its own; after the last one the mean rate goes on."""
+    """Each tuple at its recorded time; after the last one the mean rate goes on."""
 
     def __init__(self, seconds: np.ndarray, speed: float):
         self.speed = speed
@@ -144,7 +144,7 @@ class RecordedTimes(RateSchedule):
 
 
 class RecordedEvents(RateSchedule):
-    """Each tuple at its own event time; the engine's player knows these, a number alone says nothing."""
+    """Each tuple at its own event time, which only the engine's player knows: a tuple's number does not determine it."""
 
     def __init__(self, speed: float):
         self.speed = speed
@@ -164,19 +164,19 @@ def constant(rate: float) -> RateSchedule:
 
 
 def phases(steps: Iterable[tuple[float, float]], repeat: bool = False) -> RateSchedule:
-    """Play at constant rates one after the other, with abrupt changes.
+    """Play at constant rates one after another, with abrupt changes.
 
     Parameters
     ----------
     steps : iterable of (seconds, tuples per second)
-        A rate of 0 is a pause. The last one goes on as long as there is input.
+        A rate of 0 is a pause. The last rate goes on as long as there is input.
     repeat : bool
-        Begin again after the last one instead.
+        Repeat the steps after the last one instead.
 
     Raises
     ------
     ParameterError
-        No steps, a length that is not above 0, a negative rate, or a pause that never ends.
+        There are no steps, a length is not above 0, a rate is negative, or a pause never ends.
 
     Examples
     --------
@@ -208,8 +208,8 @@ def abrupt(
     Notes
     -----
     STRETCH (Gulisano et al.), section 8.5, whose figures are the defaults: 20 minutes of phases of
-    100 to 300 s with rates from 500 to 8,000 tuples per second. The same seed gives the same phases. The last one is no
-    shorter than the others, wherever so many seconds can be divided like that.
+    100 to 300 s with rates from 500 to 8,000 tuples per second. The same seed gives the same phases. The last phase is
+    not shorter than the others may be, either, if the total can be divided like that.
     """
     draw = random.Random(seed)
     steps, left = [], _positive("total_s", total_s)
@@ -235,8 +235,8 @@ def recorded(times: Any = None, speed: float = 1.0) -> RateSchedule:
     Parameters
     ----------
     times : array of float seconds, or of datetime64, optional
-        When each tuple of a source arrived, not decreasing. Left out: the tuples' own event times.
-        With several sources these have one common beginning, the earliest event time of them.
+        When each tuple of a source arrived, not decreasing; by default the tuples' own event times.
+        Event times of several sources are played from one common start, the earliest of them.
     speed : float
         2 plays an hour in half an hour.
 
@@ -263,7 +263,7 @@ def schedule_of(rate: Any) -> RateSchedule | None:
     Raises
     ------
     ParameterError
-        Neither None, nor a number above 0, nor a schedule.
+        The rate is not None, a number above 0, or a schedule.
     """
     if rate is None or isinstance(rate, RateSchedule):
         return rate

@@ -10,10 +10,10 @@ with advance WA and size WS (STRETCH, section 2.1). Size 5, advance 2::
     l =  1                     [--------------)
 
 so time 1 lies in windows -1 and 0, and time 2 in -1, 0 and 1: WS need not be a
-multiple of WA. Results of a window carry its right boundary as event time.
+multiple of WA. The event time of a window's results is its right boundary.
 
 The functions on integers are plain Python that also compiles: a kernel file
-says ``latest_index = kernel(windows.latest_index)``.
+has ``latest_index = kernel(windows.latest_index)``.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ from headrace.errors import OverflowInputError, ParameterError
 from headrace.progress import END_OF_TIME
 
 MOST_OPEN = 4096
-"""Windows of one key that may be open at once."""
+"""Most windows of one key that are open at once."""
 
 TIMESTAMP_UNIT = "us"
 """Unit of a timestamp column inside the engine."""
 
 DEFAULT_TIME_UNIT = "ms"
-"""Unit of an integer event-time column, unless ``time_unit`` says otherwise."""
+"""Unit of an integer event-time column, by default of ``time_unit``."""
 
 NANOSECONDS = {
     "ns": 1,
@@ -60,14 +60,14 @@ _WORDS = {
     }.items()
     for word in words.split()
 } | dict.fromkeys(("w", "week", "weeks"), 7 * NANOSECONDS["d"])
-"""What a text may call a unit, in small or capital letters."""
+"""Names of units in texts, in any case."""
 _CALENDAR = ("month", "months", "quarter", "quarters", "y", "year", "years")
 _NUMPY_UNITS = {"W": "w", "D": "d", "h": "h", "m": "min", "s": "s", "ms": "ms", "us": "us", "ns": "ns"}
 _NUMPY_NAT = -(2**63)
 _DURATION = re.compile(r"\s*([+-]?[0-9]+)\s*([a-zA-Zµμ]*)\s*")
 
 Duration: TypeAlias = str | int | datetime.timedelta
-"""What `parse_duration` takes; a `pandas.Timedelta` is a `datetime.timedelta`, a `numpy.timedelta64` does too."""
+"""What `parse_duration` takes; a `pandas.Timedelta` is a `datetime.timedelta`, and a `numpy.timedelta64` is taken, too."""
 
 
 def parse_time_unit(unit: str, name: str = "time_unit") -> str:
@@ -83,10 +83,10 @@ def parse_duration(duration: Duration, unit: str = DEFAULT_TIME_UNIT, name: str 
     Parameters
     ----------
     duration : str, timedelta or int
-        A whole number with a unit, as ``"500ms" "60s" "30min" "1h" "2d"`` or in
+        A whole number with a unit, such as ``"500ms" "60s" "30min" "1h" "2d"`` or, in
         words, ``"90 seconds" "1 minute" "5 min" "2 weeks"``; a `datetime.timedelta`,
-        `pandas.Timedelta` or `numpy.timedelta64`; or a number without a unit (an
-        integer, or a string of one), which is in `unit`.
+        `pandas.Timedelta` or `numpy.timedelta64`; or a number in `unit` (an
+        integer, or a string of one).
     unit : str
         The stream's time unit, one of ns, us, ms, s, min, h, d.
     name : str
@@ -133,7 +133,7 @@ def parse_duration(duration: Duration, unit: str = DEFAULT_TIME_UNIT, name: str 
 
 
 def parse_seconds(duration: Any, name: str) -> float:
-    """Turn a duration of the clock on the wall into seconds; that clock has no unit of a stream's, so a number is seconds.
+    """Turn a wall-clock duration into seconds; it does not use a stream's time unit, so a number is in seconds.
 
     Examples
     --------
@@ -196,7 +196,7 @@ class Window:
     """Size WS and advance WA, in the stream's time unit, with ``size >= advance > 0``.
 
     With a `zone` both count days of that time zone, which begin at its midnights
-    and have 23 or 25 hours where clocks are set.
+    and have 23 or 25 hours when clocks change.
 
     Examples
     --------
@@ -233,7 +233,7 @@ class Window:
         unit: str = DEFAULT_TIME_UNIT,
         zone: str | None = None,
     ) -> Window:
-        """Make a window of durations; without `advance` windows follow each other without overlap."""
+        """Make a window from durations; without `advance` windows follow each other without overlap."""
         units = [parse_duration(size, unit, "size")]
         units.append(units[0] if advance is None else parse_duration(advance, unit, "advance"))
         if zone is not None:
@@ -252,7 +252,7 @@ class Window:
 
     @property
     def longest(self) -> int:
-        """The most time that a window takes, in the stream's unit: a zone's days have some hours more, at most two days."""
+        """The longest that a window can be, in the stream's unit: days of a zone add some hours, at most two days."""
         return self.size if self.zone is None else (self.size + 2) * (NANOSECONDS["d"] // NANOSECONDS[TIMESTAMP_UNIT])
 
     @property
@@ -261,7 +261,7 @@ class Window:
         return -(-self.size // self.advance)
 
     def check_open(self) -> None:
-        """Raise `OverflowInputError` if more windows of a key would be open than there is room for."""
+        """Raise `OverflowInputError` if more windows of a key would be open at once than there is room for."""
         if self.open_at_once > MOST_OPEN:
             raise OverflowInputError(
                 f"size={self.size}, advance={self.advance}: {self.open_at_once:,} windows would be open for each key;"
@@ -277,12 +277,12 @@ def _check_zone(zone: Any) -> None:
 
 
 def latest_index(ts: int, advance: int) -> int:
-    """Return the largest l of a window that `ts` falls in."""
+    """Return the largest index l of a window that contains `ts`."""
     return ts // advance
 
 
 def earliest_index(ts: int, size: int, advance: int) -> int:
-    """Return the smallest l of a window that `ts` falls in: the first with ``l*WA + WS > ts``."""
+    """Return the smallest index l of a window that contains `ts`: the first with ``l*WA + WS > ts``."""
     return (ts - size) // advance + 1
 
 
@@ -292,5 +292,5 @@ def left_boundary(index: int, advance: int) -> int:
 
 
 def right_boundary(index: int, size: int, advance: int) -> int:
-    """Return the first event time after window `index`; its results carry it."""
+    """Return the first event time after window `index`, which is the event time of its results."""
     return index * advance + size

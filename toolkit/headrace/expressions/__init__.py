@@ -3,11 +3,11 @@
 ==============  ==================================================================
 ``columns``     expressions such as ``(col("chars") > 0) & ~col("tag").is_null()``,
                 evaluated by Arrow on whole batches before tuples reach the engine
-``operands``    how types and constants of an expression meet
+``operands``    how types and constants are combined in an expression
 ``predicates``  `band`, `equal`: conditions of joins
-``aggregates``  `count`, `max`, ...: what is computed of windows
-``keys``        `each`, `words`, `hashtags`, `pairs`, `keys`: several keys of a tuple
-``rows``        rows of Arrow columns of any type: chosen, put together, cast
+``aggregates``  `count`, `max`, ...: what is computed for windows
+``keys``        `each`, `words`, `hashtags`, `pairs`, `keys`: several keys for a tuple
+``rows``        rows of Arrow columns of any type: selected, concatenated, cast
 ==============  ==================================================================
 
 Predicates, aggregates and keys are descriptions without behaviour, which the plan reads.

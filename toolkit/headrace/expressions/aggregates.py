@@ -1,4 +1,4 @@
-"""What to compute over the tuples of a window. Descriptions only: the kernels are in `headrace.elastic.aggregate`."""
+"""Aggregates of the tuples in a window. Descriptions only: the kernels are in `headrace.elastic.aggregate`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MOST_TOP = 1 << 20
 
 @dataclass(frozen=True)
 class Aggregate:
-    """What to compute over the tuples of a window.
+    """An aggregate of the tuples in a window.
 
     Attributes
     ----------
@@ -23,13 +23,13 @@ class Aggregate:
     column : str or None
         None for the count of tuples.
     ignore_nan : bool
-        min, max and quantile pass over NaN instead of giving NaN.
+        min, max and quantile skip NaN instead of giving NaN.
     q : float
-        Of quantile.
+        For quantile: which one.
     k : int
-        Of top: how many values at most.
+        For top: most values.
     by : str or None
-        Of top: the column that says which values these are.
+        For top: the column by which tuples are ranked.
     """
 
     kind: str
@@ -58,15 +58,15 @@ class Aggregate:
 
 @explains_arguments()
 def count(column: str | None = None) -> Aggregate:
-    """Count tuples, or the non-null values of a column, of any type; int64."""
+    """Count tuples, or the non-null values of a column of any type; int64."""
     return Aggregate("count", None if column is None else column_name("count", column))
 
 
 @explains_arguments()
 def sum(column: str) -> Aggregate:
-    """Add the non-null values, in input order: int64, or durations of the column's unit, with overflow an error; or float64.
+    """Add the non-null values, in input order, as int64 or durations of the column's unit, with overflow an error; or as float64.
 
-    Dates, times of day and timestamps have no sum, and are refused.
+    Dates, times of day and timestamps have no sum and are refused.
     """
     return Aggregate("sum", column_name("sum", column))
 
@@ -87,9 +87,9 @@ def max(column: str, ignore_nan: bool = False) -> Aggregate:
 
 @explains_arguments()
 def mean(column: str) -> Aggregate:
-    """Average the non-null values; float64, but a time or duration stays one, rounded to its unit, half of it away from zero.
+    """Average the non-null values; float64, or a time or duration of the column's unit, rounded half away from zero.
 
-    Integers, times and durations are added exactly (in 128 bits), floats in input order.
+    Integers, times and durations are added exactly (in 128 bits), and floats in input order.
 
     Examples
     --------
@@ -116,7 +116,7 @@ def last(column: str) -> Aggregate:
 
 @explains_arguments()
 def count_distinct(column: str) -> Aggregate:
-    """Count different non-null values; NaN equals NaN, -0.0 equals 0.0; int64."""
+    """Count distinct non-null values, as int64; NaN equals NaN, and -0.0 equals 0.0."""
     return Aggregate("count_distinct", column_name("count_distinct", column))
 
 
@@ -124,7 +124,7 @@ def count_distinct(column: str) -> Aggregate:
 def collect_list(column: str) -> Aggregate:
     """List the non-null values in the order of the stream: by event time, source, position in the source.
 
-    The list is empty where there is none. Its values have the column's type.
+    The list is empty if there are none. Its values have the column's type.
 
     Examples
     --------
@@ -138,8 +138,8 @@ def collect_list(column: str) -> Aggregate:
 
 @explains_arguments()
 def collect_set(column: str) -> Aggregate:
-    """List the different non-null values in their order, strings by code point; NaN equals NaN and comes last, -0.0
-    equals 0.0. The list is empty where there is none."""
+    """List the distinct non-null values in ascending order, strings by code point; NaN equals NaN and comes last, and -0.0
+    equals 0.0. The list is empty if there are none."""
     return Aggregate("collect_set", column_name("collect_set", column))
 
 
@@ -151,25 +151,25 @@ def median(column: str, ignore_nan: bool = False) -> Aggregate:
 
 @explains_arguments(p="q", skipna="ignore_nan")
 def quantile(column: str, q: float, ignore_nan: bool = False) -> Aggregate:
-    """Find the value below which a part of the non-null values lies, exactly.
+    """Find the value below which a fraction of the non-null values lies, exactly.
 
-    Between two values it is interpolated, as by DuckDB's ``quantile_cont`` and pandas: of n values
-    in their order the one at ``q * (n - 1)``. float64; a time or duration stays one, rounded to its unit, a date to
-    whole days.
+    It is interpolated between two values, as by DuckDB's ``quantile_cont`` and pandas: of n values
+    in ascending order it is the one at ``q * (n - 1)``. float64; a time or duration stays one, rounded to its unit, a
+    date to whole days.
 
     Parameters
     ----------
     column : str
-        Of numbers, times or durations.
+        A column of numbers, times or durations.
     q : float
-        From 0, which is the smallest value, to 1, the largest one.
+        From 0, the smallest value, to 1, the largest.
     ignore_nan : bool
-        Pass over NaN; by default the result is NaN if there is one, as that of `min` is.
+        Skip NaN; by default the result is NaN if there is one, as for `min`.
 
     Raises
     ------
     ParameterError
-        A `q` that is no number from 0 to 1.
+        `q` is no number from 0 to 1.
 
     Examples
     --------
@@ -186,32 +186,32 @@ def quantile(column: str, q: float, ignore_nan: bool = False) -> Aggregate:
 
 @explains_arguments()
 def mode(column: str) -> Aggregate:
-    """Find the most frequent non-null value, of those that are equally frequent the smallest; of the column's type.
+    """Find the most frequent non-null value, and the smallest of equally frequent ones; of the column's type.
 
-    All zeros are one value, 0.0, and so are all NaN, which is larger than all numbers.
+    All zeros are one value, 0.0. All NaN are one value, too, which is larger than all numbers.
     """
     return Aggregate("mode", column_name("mode", column))
 
 
 @explains_arguments(n="k")
 def top(k: int, column: str, by: str | None = None) -> Aggregate:
-    """List the values of a column in the tuples where another one is largest, the largest first.
+    """List the values of a column in the `k` tuples where column `by` is largest, the largest first.
 
-    Of tuples that are equal in `by` those with smaller values come first. A tuple in which either is null is left
+    Of tuples that are equal in `by` those with smaller values come first. A tuple in which either column is null is left
     out; NaN is larger than all numbers, as for `max`.
 
     Parameters
     ----------
     k : int
-        Values at most, from 1 to 1,048,576.
+        Most values, from 1 to 1,048,576.
     column : str
     by : str, optional
-        By default the column itself: its largest values.
+        By default the column itself, for its largest values.
 
     Raises
     ------
     ParameterError
-        A `k` out of its range.
+        `k` is out of its range.
 
     Examples
     --------

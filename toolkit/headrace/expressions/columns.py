@@ -1,8 +1,8 @@
 """Expressions over the columns of a batch: `col`, `lit` and what operators make of them.
 
 An expression is a small tree, evaluated by Arrow. Nulls follow SQL: an
-operation on null gives null, ``&`` and ``|`` know that ``false & null`` is
-false, and a filter keeps a row only where the condition is true.
+operation on null gives null, except that ``false & null`` is false and ``true | null`` is
+true, and a filter keeps a row only where the condition is true.
 """
 
 from __future__ import annotations
@@ -71,11 +71,11 @@ class Expression:
 
     Built by `col`, `lit` and operators: ``+ - * / // %``, comparisons,
     ``& | ~``, `is_null`, `is_not_null`, `is_in`, `abs`, `round`, `cast`, `length`.
-    Integers are computed as int64 with overflow an error, as float64 beside a
-    float; ``/`` gives float64;
-    ``//`` and ``%`` round down as in Python, and a zero divisor is an error for
-    integers, inf or NaN for floats. NaN equals nothing. ``round(x)`` gives the nearest
-    whole number as int64, of two the even one, as in Python.
+    Integers are computed as int64, where overflow is an error, or as float64 together with
+    a float. ``/`` gives float64. ``//`` and ``%`` round down as in Python. A zero divisor
+    is an error for integers, and gives inf or NaN for floats. NaN equals nothing.
+    ``round(x)`` gives the nearest whole number as int64; a tie goes to the even one, as in
+    Python.
 
     Examples
     --------
@@ -106,8 +106,7 @@ class Expression:
         SchemaError
             A column does not exist, or has a type the operation does not take.
         InputError
-            A value cannot be computed: overflow, division by zero, a cast that
-            loses something.
+            A value cannot be computed: overflow, division by zero, a lossy cast.
         """
         result = self._compute(batch)
         if isinstance(result, pa.Scalar):
@@ -133,7 +132,7 @@ class Expression:
         Raises
         ------
         ParameterError
-            It is made of too many, one within the other.
+            Its expressions are nested too deeply.
         """
         try:
             return self.evaluate(empty_batch(schema)).type
@@ -300,15 +299,15 @@ class Expression:
         raise ParameterError(f"{self!r}: is not a list; it stands for one value of each row")
 
     def is_null(self) -> Expression:
-        """Whether the value is missing; never null itself."""
+        """Whether the value is null; never null itself."""
         return Unary("is_null", self)
 
     def is_not_null(self) -> Expression:
-        """Whether the value is there; never null itself."""
+        """Whether the value is not null; never null itself."""
         return Unary("is_not_null", self)
 
     def is_in(self, values: Iterable[object]) -> Expression:
-        """Whether the value is one of these; null is unknown, as in SQL's IN."""
+        """Whether the value is one of these; unknown for null, as with SQL's IN."""
         if isinstance(values, (str, bytes, Expression)) or not isinstance(values, Iterable):
             raise ParameterError(f"is_in({values!r}): a list of values is needed; write is_in([{values!r}])")
         return IsIn(self, tuple(None if value is None else _constant(value) for value in values))
@@ -318,7 +317,7 @@ class Expression:
         return Unary("abs", self)
 
     def round(self) -> Expression:
-        """Nearest whole number, int64; of two the even one, as in Python."""
+        """Nearest whole number, int64; a tie goes to the even one, as in Python."""
         return Unary("round", self)
 
     def length(self) -> Expression:
@@ -328,7 +327,7 @@ class Expression:
     def cast(self, kind: str) -> Expression:
         """Convert to int64, int32, float64, float32, bool, string or timestamp; a lossy value is an error.
 
-        An integer beyond 2**53 may be none of float64's; ``col(name) + 0.0`` is the nearest one.
+        float64 does not have every integer beyond 2**53; ``col(name) + 0.0`` gives the nearest one.
         """
         if kind not in _CAST_TYPES:
             raise ParameterError(f"cast({kind!r}): the kinds are {', '.join(_CAST_TYPES)}")
@@ -517,7 +516,7 @@ def col(name: str) -> Expression:
     Raises
     ------
     ParameterError
-        It is no name. Whether there is such a column, the call says that takes the expression.
+        It is no name. The call that takes the expression checks that the column exists.
 
     Examples
     --------
@@ -543,17 +542,17 @@ def _constant(value: object) -> Any:
 
 
 def lit(value: object) -> Expression:
-    """Make a constant of a bool, int, float, string, date or time; operators do it for their operands.
+    """Make a constant of a bool, int, float, string, date or time; operators do this for their operands.
 
     Parameters
     ----------
     value : bool, int, float, str, datetime.date, datetime.datetime, datetime.timedelta, datetime.time or NumPy's
-        An expression is given back as it is.
+        An expression is returned as it is.
 
     Raises
     ------
     ParameterError
-        None, of which nothing is known, an integer beyond int64, a decimal, or what is no constant.
+        The value is None (which is unknown), an integer beyond int64, a decimal, or no constant.
 
     Examples
     --------
@@ -583,7 +582,7 @@ def lit(value: object) -> Expression:
 
 
 def column_name(function: str, column: object) -> str:
-    """Take a name or ``col(name)``, for `function` of this package."""
+    """Return the name from a name or ``col(name)``, given to `function` of this package."""
     if isinstance(column, Column):
         return column.name
     if isinstance(column, str) and column:

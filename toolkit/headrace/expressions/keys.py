@@ -1,4 +1,4 @@
-"""Keys that a tuple may have several of (multi key-by, f_MK). Descriptions only."""
+"""Specifications that give a tuple several keys (multi key-by, f_MK). Descriptions only."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ class Each:
 
 @dataclass(frozen=True)
 class Words:
-    """Each word of a text, as Python's ``str.split()`` finds them, is a key."""
+    """Each word of a text, as found by Python's ``str.split()``, is a key."""
 
     column: str
 
 
 @dataclass(frozen=True)
 class Hashtags:
-    """Each word that starts with # and has more, without that #, is a key."""
+    """Each word that starts with # and is longer, without that #, is a key."""
 
     column: str
 
@@ -54,15 +54,15 @@ def keys(function: Callable, kind: str) -> Keys:
     Parameters
     ----------
     function : callable
-        ``f(t, emit)``: calls ``emit(key)`` for each key, which may be none; compiled, and run once a batch. It reads what
-        functions of `headrace.Stream.map` read. A key that it emits twice for a tuple counts once.
+        ``f(t, emit)``: calls ``emit(key)`` for each key, or not at all; compiled, and run once a batch. It can read what
+        functions of `headrace.Stream.map` can. A key that it emits twice for a tuple counts once.
     kind : str
-        Of the keys: "int64", "string", "bool", "timestamp[us]", ...
+        Kind of the keys: "int64", "string", "bool", "timestamp[us]", ...
 
     Raises
     ------
     ParameterError
-        It is no function. What is wrong in it, `key_by` says.
+        It is no function. Errors inside the function are raised by `key_by`.
 
     Notes
     -----
@@ -86,17 +86,17 @@ def keys(function: Callable, kind: str) -> Keys:
 
 
 def each(column: str) -> Each:
-    """Give a tuple one key for each different element of a list column, for ``key_by(tag=hr.each("tags"))``."""
+    """Give a tuple one key for each distinct element of a list column, for ``key_by(tag=hr.each("tags"))``."""
     return Each(column_name("each", column))
 
 
 def words(column: str) -> Words:
-    """Give a tuple one key for each different word of a text column, for ``key_by(word=hr.words("text"))``."""
+    """Give a tuple one key for each distinct word of a text column, for ``key_by(word=hr.words("text"))``."""
     return Words(column_name("words", column))
 
 
 def hashtags(column: str) -> Hashtags:
-    """Give a tuple one key for each different hashtag of a text column, for ``key_by(tag=hr.hashtags("text"))``."""
+    """Give a tuple one key for each distinct hashtag of a text column, for ``key_by(tag=hr.hashtags("text"))``."""
     return Hashtags(column_name("hashtags", column))
 
 
@@ -106,14 +106,14 @@ def pairs(column: str, distance: float | str = 3) -> Pairs:
     Parameters
     ----------
     column : str
-        Of texts, in which words are what ``str.split()`` makes of them.
+        A column of texts, which ``str.split()`` divides into words.
     distance : int or "inf"
-        From 1, in words; "inf": any.
+        From 1, in words; "inf" for any distance.
 
     Raises
     ------
     ParameterError
-        A `distance` that is none of these.
+        `distance` is neither.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Conditions between a left and a right tuple that joins have fast kernels for."""
+"""Conditions between a left and a right tuple for which joins have fast kernels."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from headrace.expressions.columns import column_name
 
 
 class Predicate:
-    """A condition between a left and a right tuple that the join has a fast kernel for."""
+    """A condition between a left and a right tuple for which joins have a fast kernel."""
 
     __slots__ = ()
 
@@ -68,7 +68,7 @@ class EqualPredicate(Predicate):
 
 @dataclass(frozen=True)
 class AndPredicate(Predicate):
-    """Every one of `predicates` holds."""
+    """All of `predicates` hold."""
 
     predicates: tuple[Predicate, ...]
 
@@ -83,9 +83,9 @@ class AndPredicate(Predicate):
 def band(left: str, right: str, width: float) -> BandPredicate:
     """Join where the left stream's column is within `width` of the right stream's.
 
-    Exact for integers, as if computed in float64 for floats; NaN never matches, nor do two infinities of one sign, which are
-    NaN apart (`equal` takes these for equal).
-    Times of one unit are as far apart as their numbers.
+    Integers are compared exactly, floats as in float64. NaN never matches, nor do two infinities of the same sign, whose
+    difference is NaN (`equal` treats them as equal). The difference of two times is that of their numbers, so they must be
+    of one unit.
 
     Parameters
     ----------
@@ -97,7 +97,7 @@ def band(left: str, right: str, width: float) -> BandPredicate:
     Raises
     ------
     ParameterError
-        A `width` that is no such number.
+        `width` is no such number.
 
     Examples
     --------
@@ -116,22 +116,22 @@ def band(left: str, right: str, width: float) -> BandPredicate:
 
 
 def equal(left: str, right: str | None = None) -> EqualPredicate:
-    """Join where the columns are equal; one name if both streams call it the same.
+    """Join where the columns are equal; one name will do if it is the same in both streams.
 
-    Columns are of one kind (numbers, texts, dates, timestamps, ...), whose units
-    may differ: 1 s equals 1000 ms. Infinity equals itself, NaN nothing.
+    The columns are of one kind (numbers, texts, dates, timestamps, ...), but their units
+    may differ: 1 s equals 1000 ms. Infinity equals itself, NaN equals nothing.
 
     Parameters
     ----------
     left : str
         A column of the left stream.
     right : str, optional
-        One of the right stream, by default that of the same name.
+        A column of the right stream; by default that of the same name.
 
     Raises
     ------
     ParameterError
-        What is no name of a column.
+        An argument is no column name.
 
     Examples
     --------

@@ -203,7 +203,7 @@ class Runnable(Summarised):
             Take a checkpoint about every so many events. Inputs wait while it is taken, but not while it is written; the next
             checkpoint waits until this one is on disk.
         checkpoint_when : function
-            Takes the state, joined at the root, with its fields as attributes, and says whether to keep the checkpoint that is due.
+            Takes the state, joined at the root, with its fields as attributes, and says whether to keep the checkpoint now due.
         resume : path or Checkpoint
             Go on from this checkpoint, or from the newest one in a folder, with the same inputs from their beginning; see
             `Program.resume`.
