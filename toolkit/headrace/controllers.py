@@ -1,14 +1,14 @@
 """Policies that decide when an operator is reconfigured; attach one with `run.control(controller)`.
 
-    Threshold            between two bounds of the threads' load       STRETCH, section 8.4
-    ProactiveJoin        the load that pending and coming tuples make  STRETCH, section 8.5
-    ProactiveOperations  the load that operations make, of transactions: by what one costs
-    LoadBalancer         the key mapping only, when loads are uneven
-    Schedule             given sizes at given times
-    AdaptiveScheme       the scheme of transactions, by trying
-    AdaptivePlan         the synchronization plan, by measured rates and costs
+    Threshold            keeps the load of the threads between bounds        STRETCH, section 8.4
+    ProactiveJoin        by the predicted load of pending and coming tuples  STRETCH, section 8.5
+    ProactiveOperations  by the measured cost of operations, for transactions
+    LoadBalancer         changes only the key mapping, when loads are uneven
+    Schedule             asks for given configurations at given times
+    AdaptiveScheme       changes the scheme of transactions, by trying schemes
+    AdaptivePlan         changes the synchronization plan, by measured rates and costs
 
-A controller of your own is a function, or an object with `decide`, that is given
+A controller of your own is a function, or an object with `decide`, that takes
 an `Observation` and returns a `Request` or None::
 
     from headrace.controllers import Request
@@ -17,7 +17,7 @@ an `Observation` and returns a `Request` or None::
         if observation.latency_p99_ms > 20 and observation.threads < observation.max_threads:
             return Request(threads=observation.threads + 1, reason="the slowest results are too slow")
 
-What it asks for is kept within bounds, and an exception detaches it: the run goes
+Its requests are kept within bounds. An exception detaches it: the run goes
 on, and `run.decisions` says why. `Damping` keeps it from flapping.
 """
 

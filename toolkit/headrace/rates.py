@@ -208,8 +208,8 @@ def abrupt(
     Notes
     -----
     STRETCH (Gulisano et al.), section 8.5, whose figures are the defaults: 20 minutes of phases of
-    100 to 300 s with rates from 500 to 8,000 tuples per second. The same seed gives the same phases. The last phase is
-    not shorter than the others may be, either, if the total can be divided like that.
+    100 to 300 s with rates from 500 to 8,000 tuples per second. The same seed gives the same phases. The last phase, too,
+    is at least `shortest_s` long, if the total can be divided like that.
     """
     draw = random.Random(seed)
     steps, left = [], _positive("total_s", total_s)

@@ -1,9 +1,9 @@
-"""How a controller keeps from flapping: a wish must last before it is one.
+"""How a controller keeps from flapping: a wish must last before it becomes a request.
 
     stabilisation   a wish in one direction must hold without a gap for
-                    `up_after_s` or `down_after_s`; of what was wished meanwhile
-                    the most cautious number is taken
-    cool-down       after any change, whatever made it, nothing for `cooldown_s`
+                    `up_after_s` or `down_after_s`; the most cautious number
+                    wished for during that time is taken
+    cool-down       no request for `cooldown_s` after any change, whatever made it
     step            no more than `max_step` threads at a time
 
 Hysteresis, the fourth part, is in the controllers: what triggers a change and
@@ -24,17 +24,17 @@ from headrace.errors import ParameterError
 
 @dataclass
 class Damping(Policy):
-    """Turns the number of threads wished for at each observation into requests now and then.
+    """Turns the number of threads wished for at each observation into occasional requests.
 
     Parameters
     ----------
     up_after_s, down_after_s : float
-        How long a wish for more, or for fewer, must last. Too few threads lose time, too many
-        cost little: so down takes longer.
+        How long a wish for more, or for fewer, threads must last. Too few threads lose time, while too many
+        cost little, so going down takes longer.
     cooldown_s : float
         Rest after a change.
     max_step : int, optional
-        Most threads that come or go at once; by default any number.
+        Most threads added or removed at once; by default any number.
     """
 
     up_after_s: float = 0.5

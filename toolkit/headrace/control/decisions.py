@@ -1,4 +1,4 @@
-"""What controllers decided, and why, and what came of it."""
+"""Decisions of controllers, with their reasons and outcomes."""
 
 from __future__ import annotations
 
@@ -26,28 +26,28 @@ class Decision:
     ----------
     kind : str
         "request": the engine was asked for `change`. "held": a manual reconfiguration keeps the
-        controller off, or what it asked for cannot be had. "attached", "released" and "error" (it
-        was detached: its function failed).
+        controller off, or its request is impossible. "attached", "released" and "error" (its function
+        failed, so it was detached).
     at_s : float
         Seconds since the controller was attached; `at_ns` on the monotonic clock.
     operator, controller : str
     reason : str
         One sentence.
     metric, value, threshold : str, float, float
-        What it was decided by.
+        The metric that decided, its value, and the threshold.
     what : str
-        What is changed: "threads 1 → 4", "batch 100 → 10"; empty where nothing is.
+        The change: "threads 1 → 4", "batch 100 → 10"; empty if there is none.
     from_threads, to_threads : int or None
-        None where the operator's engine does not say how many there are.
+        None if the operator's engine does not report its threads.
     buckets_moved : int
     predicted, realised : dict of str to float
         Load, imbalance and so on: as expected, and as measured once the change had settled (empty
         until then).
     change : Change or None
-        The reconfiguration; its `outcome` and `ms`.
+        The reconfiguration, with its `outcome` and `ms`.
     error : BaseException or None
     figures : dict of str to float
-        What else the controller has worked out, by its own names, such as the "regret" of `AdaptiveScheme`.
+        Other numbers that the controller computed, by its own names, such as the "regret" of `AdaptiveScheme`.
     """
 
     kind: str
@@ -94,7 +94,7 @@ class DecisionLog(Sequence[Decision]):
     Parameters
     ----------
     limit : int
-        The most that are kept; older ones are forgotten.
+        Most decisions kept; older ones are forgotten.
     """
 
     def __init__(self, limit: int = DEFAULT_LIMIT):
@@ -102,7 +102,7 @@ class DecisionLog(Sequence[Decision]):
         self._entries: deque[Decision] = deque(maxlen=limit)
 
     def add(self, decision: Decision) -> None:
-        """Append a decision; the oldest one is forgotten where there are too many."""
+        """Append a decision; the oldest one is forgotten if there are too many."""
         with self._lock:
             self._entries.append(decision)
 
@@ -129,7 +129,7 @@ class DecisionLog(Sequence[Decision]):
 
     @property
     def prediction_error(self) -> dict[str, float]:
-        """By metric, how far predictions were from what came, on average, in the metric's unit."""
+        """Mean distance of predictions from the measured values, by metric, in the metric's unit."""
         misses: dict[str, list[float]] = {}
         for decision in self:
             for name, expected in decision.predicted.items():

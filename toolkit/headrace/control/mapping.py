@@ -19,15 +19,15 @@ GOOD_ENOUGH = 0.05
 
 
 class Mapping:
-    """A table from key buckets to instances; immutable.
+    """An immutable table from key buckets to instances.
 
     A key's bucket is a stable hash of its value, so a mapping can be saved and
-    used again in another run.
+    used in another run.
 
     Parameters
     ----------
     owners : sequence of int
-        For each of the 1,024 buckets the number of the instance that owns it.
+        For each of the 1,024 buckets, the number of the instance that owns it.
 
     Examples
     --------
@@ -65,7 +65,7 @@ class Mapping:
         Raises
         ------
         ReconfigurationError
-            No instance, or what are no instances.
+            There is no instance, or something that is none.
 
         Examples
         --------
@@ -109,20 +109,20 @@ class Mapping:
         instances : int or iterable of int
             How many instances, or which.
         start : Mapping, optional
-            The mapping in force. It is kept as it is when it is within `slack`, and otherwise as few
-            buckets move as it takes.
+            The mapping in force. It is kept if it is within `slack`; otherwise as few
+            buckets as possible move.
         contiguous : bool, optional
-            True: one range of buckets for each instance, which is the cheapest to test for. False: buckets
-            are placed singly, the heaviest first (LPT). By default ranges, unless they leave the heaviest
+            True gives each instance one range of buckets, which is the cheapest to test for. False places
+            buckets singly, the heaviest first (LPT). By default ranges, unless they leave the heaviest
             instance more than `slack` above the mean and single buckets do better.
         slack : float
-            How far the heaviest instance may be above the mean, a fraction, before buckets are moved
-            to make it lighter.
+            How far, as a fraction, the heaviest instance may be above the mean before buckets move
+            away from it.
 
         Raises
         ------
         ReconfigurationError
-            Not 1,024 loads, a negative or infinite one, or no instance.
+            There are not 1,024 loads, one is negative or infinite, or there is no instance.
 
         Examples
         --------
@@ -154,7 +154,7 @@ class Mapping:
 
     @property
     def owners(self) -> np.ndarray:
-        """int16[1024], read-only."""
+        """The owner of each bucket: int16[1024], read-only."""
         return self._owners
 
     @property
@@ -164,11 +164,11 @@ class Mapping:
 
     @property
     def shares(self) -> tuple[int, ...]:
-        """Buckets of each of `instances`."""
+        """Number of buckets that each of `instances` owns."""
         return tuple(int(n) for n in np.unique(self._owners, return_counts=True)[1])
 
     def ranges(self) -> dict[int, tuple[int, int]] | None:
-        """(first bucket, count) of each instance, or None unless every share is contiguous."""
+        """Return (first bucket, count) of each instance, or None unless every share is contiguous."""
         return self._ranges
 
     @functools.cached_property
@@ -193,7 +193,7 @@ class Mapping:
         Raises
         ------
         ReconfigurationError
-            A bucket outside 0 to 1,023, or an instance that there cannot be.
+            A bucket is outside 0 to 1,023, or the instance is impossible.
 
         Examples
         --------
@@ -221,7 +221,7 @@ class Mapping:
         Raises
         ------
         ReconfigurationError
-            An instance that there cannot be.
+            An instance is impossible.
 
         Examples
         --------
@@ -237,7 +237,7 @@ class Mapping:
     def predicted_imbalance(
         self, loads: Sequence[float] | np.ndarray, instances: int | Iterable[int] | None = None
     ) -> tuple[float, float]:
-        """Say how uneven the instances would be if the buckets go on costing this: a dry run.
+        """Predict how uneven the instances would be if buckets keep these loads: a dry run.
 
         Parameters
         ----------
@@ -249,12 +249,12 @@ class Mapping:
         Returns
         -------
         cv, max_over_mean : float
-            Coefficient of variation, a fraction, and the heaviest instance over the mean; 0 and 1 are even.
+            Coefficient of variation, a fraction, and the heaviest instance over the mean; 0 and 1 if even.
 
         Raises
         ------
         ReconfigurationError
-            Not 1,024 loads, a negative or infinite one, or an owner that is not among `instances`.
+            There are not 1,024 loads, one is negative or infinite, or an owner is not among `instances`.
 
         Examples
         --------
@@ -272,11 +272,11 @@ class Mapping:
         return coefficient_of_variation(totals), balancing.heaviest(weights, self._owners, members)
 
     def differing(self, other: Mapping) -> int:
-        """Buckets that have another owner in `other`."""
+        """Return the buckets that have another owner in `other`."""
         return int((self._owners != other._owners).sum())
 
     def to_list(self) -> list[int]:
-        """Plain integers, for JSON."""
+        """Return the owners as plain integers, for JSON."""
         return [int(owner) for owner in self._owners]
 
     def __eq__(self, other: Any) -> bool:

@@ -1,12 +1,12 @@
 """What a controller sees: the difference between two readings of one operator's counters.
 
-Every engine's operators can be observed: what one does not measure is as if it were
-nothing, and what it measures beside is in `Observation.measured`.
+Operators of every engine can be observed. What an engine does not measure counts as
+zero, and what it measures in addition is in `Observation.measured`.
 
-A thread that is at a tuple is busy, whether it computes or sleeps in a function of the
-user's: it takes no other tuple. What it needs of the machine is another thing
-(`Observation.core_share`): threads that sleep leave their core to others, so more of
-them than there are cores can be at work. A thread that waits for the others of its
+A thread that processes a tuple is busy, whether it computes or sleeps in a user's
+function: it takes no other tuple. How much of a core it needs is a different question
+(`Observation.core_share`): threads that sleep leave their core to others, so more threads
+than cores can be busy. A thread that waits for the others of its
 operator, as between the phases of a batch of transactions, takes no tuple either; it is
 occupied, and fewer threads would wait less.
 """
@@ -30,23 +30,23 @@ from headrace.metrics.snapshot import OperatorMetrics
 from headrace.progress import MIN_TIME
 
 SATURATED = 0.7
-"""Busy share of the busiest thread from which tuples that pile up are taken to wait for the threads."""
+"""Busy share of the busiest thread from which waiting tuples are taken to wait for the threads."""
 _MUCH_S = 0.2
 _WAITS = SYNCHRONIZATION.name
-"""The measure of workers that wait for each other."""
+"""The measure of the time that workers wait for each other."""
 
 
 class Growth(Protocol):
-    """What a prediction asks of a cost model."""
+    """What a prediction needs of a cost model."""
 
     def growth(self, observation: Observation, threads: int) -> float | None:
-        """Work of a tuple with so many threads over that with the present ones; None: cannot tell."""
+        """Work per tuple with so many threads, relative to that with the present ones; None if unknown."""
         ...
 
 
 @dataclass(frozen=True)
 class Reading:
-    """Counters of one operator at one moment, everything since the start of the run.
+    """Counters of one operator at one moment, counted since the start of the run.
 
     Parameters
     ----------
@@ -54,19 +54,19 @@ class Reading:
         Monotonic clock.
     metrics : OperatorMetrics
     mapping : Mapping or None
-        In force; None where the operator has no key mapping.
+        The mapping in force; None if the operator has no key mapping.
     configuration : dict
-        All that is in force: control -> value.
+        The whole configuration in force: control -> value.
     behind : int
-        Tuples that the rate schedule says are due and that were not added yet.
+        Tuples that are due by the rate schedule and were not added yet.
     offered : float or None
-        Tuples per second that the rate schedules give now, all sources together.
+        Present rate of the rate schedules, in tuples per second, all sources together.
     window_size : int
         WS in the stream's time unit; 0 without windows.
     cores : int
-        That this process may use.
+        Cores that this process may use.
     runnable_ns : tuple of int or None
-        Of each worker, since it began: nanoseconds in which it had a core or waited for one. None: not known.
+        For each worker since it began, nanoseconds in which it had a core or waited for one. None: not known.
     """
 
     at_ns: int
@@ -93,51 +93,51 @@ class Observation:
     threads, max_threads : int
         Active instances, and how many there may be.
     members : tuple of int
-        Which are active.
+        Active instances.
     mapping : Mapping or None
-        In force; None where the operator has no key mapping.
+        The mapping in force; None if the operator has no key mapping.
     utilisation : float
-        Share of the interval the active threads spent on tuples, at work or asleep in a user's function, their mean,
+        Mean share of the interval that active threads spent on tuples, computing or asleep in a user's function,
         0 to 1.
     busiest : float
-        The same, of the busiest of them; `thread_busy` has all.
+        The same share for the busiest of them; `thread_busy` has all.
     idle : float
-        Share of the interval the active threads waited for input, their mean.
+        Mean share of the interval that active threads waited for input.
     spent : dict of str to float
-        By measure of the workers' time: share of the interval that the active threads spent so, their mean.
+        Each measure of the workers' time -> mean share of the interval that active threads spent on it.
     arrived, processed, results : float
-        Tuples per second: that came or were due, that every instance has read, that were put out.
+        Tuples per second that came or were due, that every instance has read, and that were emitted.
     updates, comparisons : float
         (key, window) updates and pairs compared per second.
     pending : int
         Tuples in the gate, and those that are due and wait outside it.
     offered : float or None
-        Tuples per second that the rate schedule gives now; None without one.
+        Present rate of the rate schedule, in tuples per second; None without one.
     thread_loads, thread_busy : tuple of float
-        Of each member in the interval: its load as the engine counts it, else the nanoseconds it was busy; and its
+        For each member in the interval, its load as the engine counts it, else the nanoseconds it was busy; and its
         busy share.
     imbalance_cv, imbalance_max_mean : float
-        Of these loads; 0 and 1 are even.
+        Imbalance of these loads; 0 and 1 if even.
     bucket_load : float64[1024] or None
-        Load of each bucket in the interval; None where there are no buckets.
+        Load of each bucket in the interval; None if there are no buckets.
     latency_p50_ms, latency_p99_ms : float
-        Of what was put out in the interval; NaN if nothing was.
+        Latency of the results emitted in the interval; NaN if there were none.
     configuration : dict
-        All that is in force at the operator: control -> value.
+        The operator's whole configuration in force: control -> value.
     measured : dict of str to float or str
-        What the engine measures in all, by column of `History.to_pandas`: rates of the interval, quantiles, gauges.
+        All that the engine measures, by column of `History.to_pandas`: rates of the interval, quantiles, gauges.
     counted : dict of str to object
-        By measure that there is one of for each node or tag: its value at the end of the interval, as in a snapshot.
+        Each measure that has a value for each node or tag -> these values at the end of the interval, as in a snapshot.
     watermark : int
         Event time reached (`headrace.progress.MIN_TIME`: not known), and `window_size` (WS; 0: no windows), both in
         the stream's time unit.
     is_changing : bool
         Whether a reconfiguration is under way.
     cores : int
-        That this process may use.
+        Cores that this process may use.
     core_share : float
-        Part of the time spent on tuples in which the threads had a core or waited for one; the rest they slept. 1 where
-        nobody can tell.
+        Part of the time spent on tuples in which the threads had a core or waited for one; the rest of it they slept.
+        1 if unknown.
     cost : CostModel or None
         Fitted up to this interval.
     """
@@ -177,18 +177,18 @@ class Observation:
     cost: Growth | None = None
 
     def value(self, name: str) -> float:
-        """Give a number by name: an attribute such as "load", else what the engine measures; NaN if it is neither."""
+        """Return a number by name: an attribute such as "load", else a measure of the engine; NaN if it is neither."""
         found = getattr(self, name, self.measured.get(name))
         return float(found) if isinstance(found, (int, float)) else math.nan
 
     @property
     def coming(self) -> float:
-        """Tuples per second to reckon with: of the rate schedule, or those that arrived."""
+        """Expected tuples per second: by the rate schedule, else those that arrived."""
         return self.arrived if self.offered is None else self.offered
 
     @property
     def waits(self) -> float:
-        """Share of the interval the active threads waited for each other, their mean."""
+        """Mean share of the interval that active threads waited for each other."""
         return self.spent.get(_WAITS, 0.0)
 
     @property
@@ -197,24 +197,24 @@ class Observation:
         return min(1.0, self.utilisation + self.waits)
 
     def at_once(self, threads: int) -> float:
-        """How many of so many threads can be at tuples at a time: all that the cores suffice for."""
+        """How many of so many threads can process tuples at the same time: as many as there are cores for."""
         return min(threads, self.cores / max(self.core_share, 1e-9))
 
     @property
     def is_source_limited(self) -> bool:
-        """Whether tuples that are due wait although the threads have time: what feeds them is too slow."""
+        """Whether due tuples wait although the threads have time: whatever feeds the threads is too slow."""
         return max(self.busiest, self.occupied) < SATURATED and self.pending > _MUCH_S * self.processed
 
     @property
     def overload(self) -> float:
-        """Arrived over processed tuples where the threads are what holds the others up; else 1."""
+        """Arrived over processed tuples if the threads hold up the others; else 1."""
         if max(self.busiest, self.occupied) < SATURATED or self.processed <= 0:
             return 1.0
         return max(1.0, self.arrived / self.processed)
 
     @property
     def load(self) -> float:
-        """What the active threads would have to do over what they can: above 1 they fall behind."""
+        """Work of the active threads relative to their capacity: above 1 they fall behind."""
         return self.occupied * self.overload
 
     def load_with(self, threads: int, factor: float = 1.0) -> float:
@@ -224,14 +224,14 @@ class Observation:
         ----------
         threads : int
         factor : float
-            How much more work than now.
+            Work relative to now.
 
         Notes
         -----
-        Measured load, spread over the other number: all of it while the cost model cannot tell;
-        else every thread has the cost of reading each tuple for itself. More threads than the cores
-        suffice for (`at_once`) share them. What threads wait for each other grows with the others
-        there are to wait for, the contention of Gunther's Universal Scalability Law.
+        The measured load is spread over the other number of threads: all of it while the cost model
+        cannot tell; else all but the cost of reading each tuple, which every thread bears in full. More threads
+        than there are cores for (`at_once`) share them. The time that threads wait for each other grows with the
+        number of other threads, the contention of Gunther's Universal Scalability Law.
         """
         growth = None if self.cost is None else self.cost.growth(self, threads)
         waits = self.occupied - min(self.utilisation, self.occupied)
@@ -240,7 +240,7 @@ class Observation:
         return each * self.overload * self.at_once(self.threads) * factor / self.at_once(threads)
 
     def fewest_threads(self, target: float, factor: float = 1.0) -> int:
-        """The smallest number of threads whose predicted load is at most `target`; else the smallest that does best."""
+        """The smallest number of threads whose predicted load is at most `target`; else the smallest of the best ones."""
         loads = [self.load_with(n, factor) for n in range(1, self.max_threads + 1)]
         for n, load in enumerate(loads, start=1):
             if load <= target * (1 + 1e-9):

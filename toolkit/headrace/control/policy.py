@@ -1,4 +1,4 @@
-"""Policies that remember what they saw: of one operator, in one run."""
+"""Policies that remember what they have observed of one operator in one run."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ LEAST_S = 1e-3
 
 
 class Policy:
-    """A controller of this package, or a part of one: a dataclass, whose fields that are no parameters are what it has seen."""
+    """A controller of this package, or a part of one: a dataclass, whose fields beside the parameters hold what it observed."""
 
     needs: ClassVar[str] = ""
     """The control without which it has nothing to change, as `capabilities` of an operator name it; "" if it changes threads."""
 
     def as_new(self) -> Self:
-        """Return one with the same parameters that has seen nothing yet.
+        """Return a copy with the same parameters that has observed nothing yet.
 
         Examples
         --------
@@ -41,9 +41,9 @@ class Policy:
 
 
 def as_new(controller: Any) -> Any:
-    """Return a controller of this package that has seen nothing, so that one object serves several operators and runs.
+    """Return a copy that has observed nothing of a controller of this package, so that one object serves several runs.
 
-    Any other is returned as it is: what that remembers is its author's business.
+    Any other controller is returned as it is: its author decides what it remembers.
     """
     is_ours = isinstance(controller, Policy) and type(controller).__module__.startswith("headrace.")
     return controller.as_new() if is_ours else controller

@@ -6,8 +6,8 @@
           |  ^   ^                  settling time: from the disturbance to the band, for good
           +--|---|----------> s     overshoot: threads beyond those it settles with
 
-A disturbance is a lasting change of the demand. Between two of them the controller
-should change its mind in one direction only: each further turn is a reversal.
+A disturbance is a lasting change of the demand. Between two disturbances the controller
+should go in one direction only: each further turn is a reversal.
 
 Source      Hellerstein, Diao, Parekh, Tilbury: Feedback Control of Computing Systems, 2004.
 """
@@ -36,18 +36,18 @@ class Quality:
     disturbances : int
         Lasting changes of the demand.
     reversals : int
-        Turns from more threads to fewer or back, without a disturbance between: 0 is stable.
+        Turns from more threads to fewer or back, without a disturbance in between: 0 is stable.
     in_band : float
         Share of the time the load was within the band.
     accuracy : float
         Mean distance of the load from the target once settled; NaN if it never settled.
     settling_s : float
-        Mean time from a disturbance until the load was in the band for the rest of the stretch
-        before the next; infinity if one never settled.
+        Mean time from a disturbance until the load stayed in the band up to the
+        next disturbance; infinity if it did not settle after one of them.
     overshoot : float
         Largest excess of threads over those it settled with, as a fraction of them.
     thread_seconds : float
-        Threads, added up over the time.
+        Number of threads, summed over time.
     """
 
     disturbances: int
@@ -78,15 +78,15 @@ class Quality:
 def quality(
     observations: Sequence[Observation], target: float = 0.70, band: tuple[float, float] = (0.45, 0.90)
 ) -> Quality:
-    """Judge a controller by what was observed while it was attached.
+    """Judge a controller by the observations made while it was attached.
 
     Parameters
     ----------
     observations : sequence of Observation
         In order, without gaps.
     target, band : float, (float, float)
-        What it aims at, and what it is to stay within. A load below the band counts as within it
-        where there is one thread already, and one above where there cannot be more.
+        The load it aims at, and the band it is to stay within. A load below the band counts as within it
+        if there is only one thread, and a load above if there cannot be more threads.
     """
     if not observations:
         return Quality(0, 0, math.nan, math.nan, math.nan, math.nan, 0.0)

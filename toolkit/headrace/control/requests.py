@@ -1,4 +1,4 @@
-"""What a controller may ask for, and what one is."""
+"""Requests of controllers, and what a controller is."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ class Request:
     Parameters
     ----------
     threads : int, optional
-        Active instances. What is outside 1 to `max_threads` is brought inside, and the log says so.
+        Active instances. A number outside 1 to `max_threads` is clamped, and the log says so.
     mapping : Mapping, optional
         Which instance owns which bucket.
     controls : dict of str to object
-        Whatever else the operator's engine lets be changed: see ``run[operator].controls``.
+        Other controls of the operator's engine: see ``run[operator].controls``.
     reason : str
         One sentence, for the decision log and the record of the change.
     metric, value, threshold : str, float, float
-        What it was decided by.
+        The metric that decided, its value, and the threshold.
     predicted : dict of str to float
-        What is expected of it, as attributes of a later observation or names of what its engine measures:
-        ``{"load": 0.6}``, ``{"imbalance_cv": 0.02}``. The log puts what came of it beside.
+        The expected effect, by attributes of a later observation or names of the engine's measures:
+        ``{"load": 0.6}``, ``{"imbalance_cv": 0.02}``. The log adds the measured values.
     figures : dict of str to float
-        What else was worked out, for the decision log: name -> number.
+        Other computed numbers, for the decision log: name -> number.
 
     Examples
     --------
@@ -66,4 +66,4 @@ class Controller(Protocol):
     """Anything with `decide`; a plain function of an observation will do as well."""
 
     def decide(self, observation: Observation) -> Request | None:
-        """Ask for a change, or return None. Called once an interval, always from one thread."""
+        """Ask for a change, or return None. Called once an interval, always from the same thread."""

@@ -1,10 +1,10 @@
-"""What a run's counters said over time: for reports, dashboards and controllers.
+"""A run's counters over time, for reports, dashboards and controllers.
 
 Counters only grow, so a rate is a difference between two samples. Latency is
 kept as a histogram, and the difference of two histograms is the latency of the
 results between them.
 
-Every run keeps a history, `run.history`, filled by one thread of its own; it
+Every run keeps a history, `run.history`, filled by its own sampling thread; this
 costs less than a thousandth of the run (`headrace bench metrics`).
 """
 
@@ -39,17 +39,17 @@ class Sample:
 
 
 class History:
-    """Samples of a run, oldest first, and never more than a limit.
+    """Samples of a run, oldest first, up to a limit.
 
     Parameters
     ----------
     take : callable
-        Gives the run's metrics.
+        Returns the run's metrics.
     every_s : float
         Time between samples.
     limit : int
-        The most that are kept, some 20 kB for each operator: when there are more, every second one of the older
-        half is dropped, so that a long run has a coarse beginning and its last minute is always fine.
+        Most samples kept, of some 20 kB for each operator. When there are more, every second one of the older
+        half is dropped, so a long run has a coarse beginning, while its last minute is always fine.
 
     Examples
     --------
@@ -71,7 +71,7 @@ class History:
         self._take = take
         self.every_s, self.limit = every_s, max(2, limit)
         self.failure: Exception | None = None
-        """Why sampling came to an end before the run did; it never ends the run."""
+        """Why sampling ended before the run did; this never ends the run."""
         self._samples: list[Sample] = []
         self._is_complete = False
         self._lock = threading.Lock()
@@ -84,25 +84,25 @@ class History:
 
     @property
     def samples(self) -> list[Sample]:
-        """All samples kept, a copy of the list."""
+        """A copy of the list of samples."""
         with self._lock:
             return list(self._samples)
 
     @property
     def origin_ns(self) -> int:
-        """Monotonic time at which the first tuple was added, where times in `to_pandas` begin."""
+        """Monotonic time at which the first tuple was added, which is time 0 in `to_pandas`."""
         with self._lock:
             last = self._samples[-1] if self._samples else None
         return last.at_ns - round(last.metrics.seconds * 1e9) if last else 0
 
     def since(self, at_ns: int) -> list[Sample]:
-        """Give the samples taken after a monotonic time: after the last one seen, those that are new."""
+        """Return the samples taken after a monotonic time, such as that of the last sample seen."""
         with self._lock:
             first = bisect.bisect_right(self._samples, at_ns, key=lambda sample: sample.at_ns)
             return self._samples[first:]
 
     def seconds_of(self, at_ns: int) -> float:
-        """A monotonic time, such as a change's `completed_ns`, in seconds since the first tuple."""
+        """Convert a monotonic time, such as a change's `completed_ns`, to seconds since the first tuple."""
         return (at_ns - self.origin_ns) / 1e9
 
     # -- taking samples
@@ -122,7 +122,7 @@ class History:
         return metrics
 
     def follow(self, over: threading.Event) -> None:
-        """Take samples until the event is set, and a last one then. Body of the run's thread."""
+        """Take samples until the event is set, and then a last one. Body of the run's sampling thread."""
         try:
             while not over.wait(self.every_s):
                 self.sample()
@@ -131,7 +131,7 @@ class History:
             self.failure = error
 
     def complete(self) -> None:
-        """Take the last sample of a run that is over, unless it was taken."""
+        """Take the last sample of a run that is over, unless it was taken already."""
         with self._lock:
             if not self._is_complete:
                 self._is_complete = True
@@ -140,19 +140,19 @@ class History:
     # -- what they say
 
     def to_pandas(self, operator: str | None = None) -> pd.DataFrame:
-        """Give the history of one operator, by default the first: one row for each sample.
+        """Return the history of one operator, by default the first: one row for each sample.
 
         Returns
         -------
         DataFrame
-            Of every operator: seconds since the first tuple; so far: tuples_in, tuples_out, added, processed, dropped,
-            set_aside; at the time: depth_tuples, threads, rate (NaN: full speed), behind and lag_s (tuples that are due
+            For every operator: seconds since the first tuple; totals: tuples_in, tuples_out, added, processed, dropped,
+            set_aside; present values: depth_tuples, threads, rate (NaN: full speed), behind and lag_s (tuples that are due
             and were not taken, and how long the oldest has been due, in seconds), balance_holds. The other columns are
-            what its engine measures (`OperatorMetrics.measures`): of a counter what it grew by per second, or its
-            total where it has no rate; of a histogram p50, p99 and max of what came since the row before, in
-            milliseconds (NaN where nothing came); by worker a column for each.
+            the measures of its engine (`OperatorMetrics.measures`): the growth per second of a counter, or its
+            total if it has no rate; p50, p99 and max of what a histogram gained since the row before, in
+            milliseconds (NaN if nothing came); by worker a column for each.
 
-            Of windows and joins: so far: filtered, null_keys, lost_wakeups; at the time: depth_ms, live_keys,
+            For windows and joins: totals: filtered, null_keys, lost_wakeups; present values: depth_ms, live_keys,
             live_windows, state_bytes, holds_back, gap_<source> (watermark gap); since the row before: tuples_per_s
             (processed), input_per_s (added), output_per_s, updates_per_s, comparisons_per_s, latency_p50_ms, _p99_ms,
             _max_ms, imbalance_cv (a fraction) and imbalance_max_mean of the active workers, and for each worker i
@@ -191,13 +191,13 @@ class History:
         return list(Columns(measured.measures if measured is not None else ()).names)
 
     def bucket_loads(self, operator: str | None = None) -> pd.DataFrame:
-        """Give the load of each of the 1,024 buckets between a sample and the one before.
+        """Return the load of each of the 1,024 buckets between each sample and the one before.
 
         Returns
         -------
         DataFrame
-            int64; the index is seconds since the first tuple, a column is a bucket; none of an operator without
-            buckets.
+            int64; the index is seconds since the first tuple, and there is a column for each bucket; none for an operator
+            without buckets.
         """
         import pandas as pd
 

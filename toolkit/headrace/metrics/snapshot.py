@@ -1,8 +1,8 @@
 """Snapshots: what a run and its operators had counted at one moment.
 
 Each number is written by one thread and may be read by any: a reader sees a value
-that was true a moment ago. What belongs together (`Balance`) is read in an order
-that makes the numbers comparable all the same.
+that was true a moment ago. Numbers that belong together (`Balance`) are read in an order
+that makes them comparable all the same.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ _NEEDED = {measure.name for measure in NEEDED}
 
 @dataclass(frozen=True, repr=False)
 class StageMetrics:
-    """A snapshot of one stage of an operator: each measure of its operator that is by stage is an attribute.
+    """A snapshot of one stage of an operator: each measure that its operator has by stage is an attribute.
 
     Parameters
     ----------
     name : str
     operator : str
-        Whose stage it is.
+        Name of its operator.
     measures : tuple of Measure
-        What is measured of it.
+        What is measured.
     values : dict
         Measure -> number.
 
@@ -77,13 +77,14 @@ class StageMetrics:
 class OperatorMetrics:
     """A snapshot of one operator, of any engine.
 
-    Each measure is an attribute, such as ``metrics.added``; ``metrics.measures`` says what there is, and the `title`
-    of each what it means. Counts are since the start of the run; `headrace.metrics.history` has them by interval.
+    Each measure is an attribute, such as ``metrics.added``; ``metrics.measures`` lists them, and the `title`
+    of each says what it means. Counts are since the start of the run; `headrace.metrics.history` has them by interval.
     Lists by worker have one entry for each of `max_threads`, whether it is active or not.
 
-    Worked out from the measures: of a histogram NAME ``NAME_ms`` (a dict of p50, p99 and max in milliseconds, empty
-    where nothing can be counted); of a counter with a rate the rate, such as ``input_per_s``, since the first tuple; of
-    parts of a whole their shares, such as ``busy_share`` (they sum to 1, or are 0 where there is nothing yet).
+    Some attributes are computed from the measures. A histogram NAME gives ``NAME_ms``, a dict of p50, p99 and max in
+    milliseconds, which is empty if nothing can be counted. A counter with a rate gives the rate since the first tuple, such
+    as ``input_per_s``. Parts of a whole give shares, such as ``busy_share``, which sum to 1 (or are 0 as long as there is
+    nothing).
 
     Parameters
     ----------
@@ -91,26 +92,26 @@ class OperatorMetrics:
     threads, max_threads : int
         Active workers, and how many there may be.
     members : list of int
-        Which are active.
+        Which workers are active.
     seconds : float
-        Since the first tuple of the run.
+        Time since the first tuple of the run.
     balance : Balance or None
-        Whether arrived = processed + in flight + read ahead + dropped + set aside, and all its numbers; None where
-        nobody counts what arrives.
+        Whether arrived = processed + in flight + read ahead + dropped + set aside, with all these numbers; None if
+        nobody counts arriving tuples.
     measures : tuple of Measure
         What is measured; `added`, `processed` and `results` are among them.
     values : mapping of str to object
-        The value of each: a number, a text or None; by worker, bucket, stage or node a list, by source a dict by
-        name; of a histogram its counts, int64[1024], or None.
+        The value of each measure: a number, a text or None; a list by worker, bucket, stage or node; a dict by name of
+        the source; for a histogram its counts, int64[1024], or None.
     largest_ns : mapping of str to int
         The largest duration of histograms for which it is known exactly.
 
     Raises
     ------
     ParameterError
-        If there is not one value for each measure.
+        There is not one value for each measure.
     MissingAttributeError
-        For a measure that the operator does not have; it says which there are. Also an AttributeError.
+        The operator does not have a measure; the text lists those it has. Also an AttributeError.
 
     Examples
     --------
@@ -140,17 +141,17 @@ class OperatorMetrics:
 
     @property
     def in_flight(self) -> int:
-        """Tuples added that the slowest active worker has yet to pass."""
+        """Added tuples that the slowest active worker has not passed yet."""
         return self.values["added"] - self.values["processed"]
 
     @property
     def depth_tuples(self) -> int:
-        """Tuples added that the slowest active worker has yet to pass; another name of `in_flight`."""
+        """Added tuples that the slowest active worker has not passed yet; another name for `in_flight`."""
         return self.in_flight
 
     @property
     def stages(self) -> dict[str, StageMetrics]:
-        """Of an operator that has stages what each of them measures, by name, in the order in which tuples pass them."""
+        """Snapshots of the operator's stages, if it has any, by name, in the order in which tuples pass them."""
         measures = tuple(each for each in self.measures if each.by == "stage" and isinstance(self.values[each.name], dict))
         names = self.values[measures[0].name] if measures else ()
         return {
@@ -159,15 +160,15 @@ class OperatorMetrics:
         }
 
     def counts(self, name: str) -> np.ndarray | None:
-        """Give the counts of a histogram, int64[1024]; None where it has none, or where there is no such histogram."""
+        """Return the counts of a histogram, int64[1024]; None if it has none, or if there is no such histogram."""
         return self.values.get(name)
 
     def histogram(self, name: str) -> LatencyHistogram:
-        """Give a histogram as it was."""
+        """Return a histogram as it was."""
         return LatencyHistogram(self.counts(name), self.largest_ns.get(name, 0))
 
     def measure(self, name: str) -> Measure | None:
-        """Give the declaration of a measure; None if the operator does not have it."""
+        """Return the declaration of a measure; None if the operator does not have it."""
         return next((measure for measure in self.measures if measure.name == name), None)
 
     def __getattr__(self, name: str) -> Any:
@@ -215,7 +216,7 @@ class OperatorMetrics:
         return _rate(self.values[measure.name], self.seconds)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain numbers and lists, for JSON; of histograms p50, p99 and max."""
+        """Plain numbers and lists, for JSON; p50, p99 and max of histograms."""
         plain: dict[str, Any] = {part: _plain(getattr(self, part)) for part in _HEAD}
         for measure in self.measures:
             if measure.kind != "histogram":
@@ -225,7 +226,7 @@ class OperatorMetrics:
         return plain | {"balance": None if self.balance is None else self.balance.to_dict()}
 
     def to_row(self) -> dict[str, Any]:
-        """What it has once, or for each source, stage or node, by column: a row of `Metrics.to_pandas`."""
+        """A row of `Metrics.to_pandas`: the values it has once, or for each source, stage or node, by column."""
         row: dict[str, Any] = {"operator": self.name} | {part: getattr(self, part) for part in _HEAD[1:]}
         row.pop("members")
         for measure in self.measures:
@@ -251,8 +252,8 @@ _HEAD = ("name", "threads", "max_threads", "members", "seconds", "depth_tuples")
 class Metrics:
     """A snapshot of a run.
 
-    `tuples_in` rows came from the sources, each once, whatever operators take it; `dropped` and `set_aside` of them
-    were late; the others were filtered or entered an operator.
+    `tuples_in` counts rows from the sources, each once, however many operators take it. Of these, `dropped` and
+    `set_aside` were late; the others were filtered or entered an operator.
 
     Examples
     --------
@@ -275,13 +276,13 @@ class Metrics:
     set_aside: int = 0
     operators: dict[str, OperatorMetrics] = field(default_factory=dict)
     rate: float | None = None
-    """Tuples per second and source that are played now; None at full speed."""
+    """Present tuples per second and source; None at full speed."""
     at_ns: int = 0
     """Monotonic time of the snapshot."""
     waiting: int = 0
-    """Of `tuples_in`: read, and not yet taken by an operator, filtered, or late."""
+    """Tuples of `tuples_in` that were read, and not yet taken by an operator, filtered, or found late."""
     sources: list[SourceMetrics] = field(default_factory=list)
-    """Of each source; those of the first operator first."""
+    """Metrics of each source; those of the first operator first."""
     cpu_ns: dict[str, int] = field(default_factory=dict)
     """Nanoseconds of processor time that each thread of the run has used, by its name without ``headrace-``: of workers
     (``count-0``), collectors (``count-collector``), readers and feeders of sources (``count-source0-feeder``), ..."""
@@ -295,23 +296,23 @@ class Metrics:
 
     @property
     def behind(self) -> int:
-        """Tuples that are due by the rate schedule and were not taken, of all sources: the backlog outside."""
+        """Tuples of all sources that are due by the rate schedule and were not taken: the backlog outside the run."""
         return sum(source.behind for source in self.sources)
 
     @property
     def counts_due(self) -> bool:
-        """Whether `behind` can be counted: not where recorded event times are played."""
+        """Whether `behind` can be counted: not if recorded event times are played."""
         return all(source.counts_due for source in self.sources)
 
     @property
     def lag_s(self) -> float:
-        """How long the oldest of them has been due, in seconds; NaN at full speed: then nothing is ever due."""
+        """How long the oldest tuple of `behind` has been due, in seconds; NaN at full speed, as then nothing is ever due."""
         known = [source.lag_s for source in self.sources if not math.isnan(source.lag_s)]
         return max(known, default=math.nan)
 
     @property
     def input_per_s(self) -> float:
-        """Rows from the sources that were taken per second, since the first."""
+        """Rows taken from the sources per second, since the first."""
         return _rate(self.tuples_in - self.waiting, self.seconds)
 
     @property
@@ -321,7 +322,7 @@ class Metrics:
 
     @property
     def discarded(self) -> Discarded:
-        """What a stop, or a failure, discarded of all operators; zeros while the run goes on, and once it has finished."""
+        """What a stop or a failure discarded at all operators; zeros while the run goes on, and once it has finished."""
         each = [operator.balance.discarded for operator in self.operators.values() if operator.balance is not None]
         return Discarded(*map(sum, zip(*each, strict=True)))
 
@@ -344,8 +345,8 @@ class Metrics:
     def to_pandas(self) -> pd.DataFrame:
         """One row for each operator.
 
-        What it has once, or for each source, stage or node, as columns (not what it has for each worker or bucket);
-        the balance in words.
+        Columns are the values that an operator has once, or for each source, stage or node (not for each worker or
+        bucket), and the balance in words.
         """
         import pandas as pd
 

@@ -1,8 +1,8 @@
-"""What a user holds of a running query.
+"""The user's handle on a running query.
 
-The run goes on for as long as somebody can reach this: by a name, in a `with`,
+The run goes on for as long as this handle is reachable: by a name, in a `with`,
 in a call that waits for it, in a dashboard or a page of metrics, in a controller
-or sink that refers to it. Its own threads refer to the `Execution` only.
+or sink that refers to it. The run's own threads refer to the `Execution` only.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ _MEANT = {
     **dict.fromkeys(("latency", "throughput", "lag", "lag_s"), ".metrics(), or .history.to_pandas() over time"),
     **dict.fromkeys(("stats", "statistics", "status"), ".metrics(), or .state"),
 }
-"""What a run has under another name."""
+"""What other libraries call a method or attribute of a run -> what to write here."""
 
 
 class QueryRun(SteeredRun, RunResults):
     """A running query: watch it, reconfigure it, wait for it, take its results.
 
-    It is stopped, with a warning, when nothing refers to it any more.
+    It is stopped, with a warning, once nothing refers to it.
 
     Examples
     --------
@@ -96,12 +96,12 @@ class QueryRun(SteeredRun, RunResults):
         return self._execution.metrics()
 
     def bottleneck(self, seconds: float = 1.0) -> Bottleneck:
-        """Say what holds the run up: a source, a thread, an operator, the cores, the consumer of the results, or nothing.
+        """Find what holds the run up: a source, a thread, an operator, the cores, the consumer of the results, or nothing.
 
         Parameters
         ----------
         seconds : float
-            Looked at: the last so many, as far as `history` has them; else all of the run.
+            Look at this many last seconds, as far as `history` has them; else at the whole run.
 
         Returns
         -------
@@ -123,13 +123,13 @@ class QueryRun(SteeredRun, RunResults):
 
     @property
     def step_threads(self) -> int:
-        """Threads that now apply the steps of sources; 0: the thread that reads a source does. See `start(step_threads=)`."""
+        """Threads that now apply the steps of sources; 0: each source's reader does. See `start(step_threads=)`."""
         step_threads = self._execution.step_threads
         return 0 if step_threads is None else step_threads.count
 
     @property
     def passed_time(self) -> list[tuple[str, int, int, int]]:
-        """What the wall clock decided (`idle_after`): (operator, source, its rows before, time passed to).
+        """What the wall clock decided (`idle_after`): (operator, source, its rows before, event time it was advanced to).
 
         `start(passed_time=...)` replays it.
         """
@@ -144,9 +144,9 @@ class QueryRun(SteeredRun, RunResults):
 def start(query: Query, **options: Any) -> QueryRun:
     """Start a planned query.
 
-    Keep what it returns for as long as the run is to go on: one that nothing refers to is stopped, with a
+    Keep a reference to the run for as long as it is to go on: a run that nothing refers to is stopped, with a
     warning, even if its results go to a file. ``with query.start(...) as run:``, a call that waits
-    (``run.wait()``) and a dashboard keep it too.
+    (``run.wait()``) and a dashboard hold a reference, too.
 
     Parameters
     ----------
@@ -158,7 +158,7 @@ def start(query: Query, **options: Any) -> QueryRun:
     Raises
     ------
     ParameterError
-        A wrong value; an `ArgumentError` for an option that there is none of.
+        An option has a wrong value; an `ArgumentError` if there is no such option.
     """
     engines = {node.name: node.spec.options for node in query.operators}
     checked, by_engine = checked_options(list(dict.fromkeys(engines.values())), options)

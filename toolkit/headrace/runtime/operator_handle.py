@@ -1,4 +1,4 @@
-"""What a user holds of one operator of a run, or of one of its stages."""
+"""The user's handle on one operator of a run, or on one of its stages."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _OF_METRICS = {name: f".metrics().{name}" for name in ("added", "processed", "re
 
 
 class OperatorHandle(Summarised):
-    """Steer one operator of a query: `run["name"]`. What its engine gives beside results are further attributes."""
+    """Steer one operator of a query: `run["name"]`. What its engine provides beside results are further attributes."""
 
     def __init__(self, run: RunLife, operator: OperatorSteering):
         self._run, self._operator = run, operator
@@ -35,17 +35,17 @@ class OperatorHandle(Summarised):
 
     @property
     def name(self) -> str:
-        """What the query calls the operator."""
+        """Name of the operator in the query."""
         return self._operator.name
 
     @property
     def controls(self) -> Capabilities:
-        """What can be changed, by the name `reconfigure` takes."""
+        """What can be changed, by the names that `reconfigure` takes."""
         return self._operator.capabilities
 
     @property
     def configuration(self) -> dict[str, Any]:
-        """What is in force: control -> value."""
+        """The configuration in force: control -> value."""
         return self._operator.configuration
 
     @property
@@ -66,7 +66,7 @@ class OperatorHandle(Summarised):
 
     @property
     def control_loop(self) -> ControlLoop | None:
-        """What a controller that is attached to it, or was at the end of the run, saw and did; None without one."""
+        """What the controller attached to it, now or at the end of the run, has seen and done; None without one."""
         return self._run._execution.controls.loop_of(self._operator.name)
 
     def reconfigure(
@@ -74,7 +74,7 @@ class OperatorHandle(Summarised):
     ) -> Change:
         """Change this operator while the stream runs.
 
-        What to give, what comes back and what is raised are those of `QueryRun.reconfigure`.
+        Arguments, result and errors are those of `QueryRun.reconfigure`.
         """
         self._run._check_goes_on("reconfigure()")
         wish = {"threads": threads, "mapping": mapping, **controls}
@@ -86,25 +86,25 @@ class OperatorHandle(Summarised):
 
     @property
     def stages(self) -> dict[str, StageHandle]:
-        """Its stages by name, in the order in which tuples pass them; empty of an operator that has none."""
+        """Its stages by name, in the order in which tuples pass them; empty if it has none."""
         names = self._run._execution.metrics().operators[self._operator.name].stages
         return {name: StageHandle(self._run, self._operator, name) for name in names}
 
     def spans(self, seconds: float = 1.0) -> pd.DataFrame:
-        """Give what each thread did lately: a timeline.
+        """Return what each thread did lately: a timeline.
 
         Parameters
         ----------
         seconds : float
-            How far back, at most. The last 1,024 spans of each thread are known; of threads that process and wait in
-            turns of 0.2 ms that is a fifth of a second.
+            How far back, at most. The last 1,024 spans of each thread are kept; for threads that alternately process and
+            wait for 0.2 ms that is a fifth of a second.
 
         Returns
         -------
         DataFrame
             ``thread``; ``state``: "parked" (not active), "process", "wait" (for input), "room" (for room for its
             results), "barrier" (for the other threads, at a reconfiguration); ``begin_s`` and ``end_s``, seconds since
-            the first tuple. What took less than 20 us is left out. Empty of an engine that keeps no timeline.
+            the first tuple. Spans of less than 20 us are left out. Empty for an engine that keeps no timeline.
         """
         import pandas as pd
 
@@ -131,7 +131,7 @@ class OperatorHandle(Summarised):
 class StageHandle(OperatorHandle):
     """A stage of an operator: ``run["stage"]``, or ``run["operator"].stages["stage"]``.
 
-    Its metrics are its own. What is in force, and what can be changed, is its operator's, whose workers take whatever
+    Its metrics are its own. Its configuration and controls are those of its operator, whose workers go to whichever
     stage needs them.
     """
 
@@ -144,12 +144,12 @@ class StageHandle(OperatorHandle):
 
     @property
     def name(self) -> str:
-        """What the query calls the stage."""
+        """Name of the stage in the query."""
         return self._stage
 
     @property
     def operator(self) -> str:
-        """Name of the operator whose stage it is."""
+        """Name of its operator."""
         return self._operator.name
 
     def metrics(self) -> StageMetrics:  # type: ignore[override]  # what it has is another thing to measure
@@ -158,7 +158,7 @@ class StageHandle(OperatorHandle):
 
 
 def mapping_of(operator: OperatorSteering) -> Mapping:
-    """Return the key mapping in force, or say why there is none."""
+    """Return the key mapping in force, or raise an error that says why there is none."""
     found = operator.configuration.get("mapping")
     if found is None:
         why = operator.capabilities.absent.get("mapping", "its engine has no key mapping")

@@ -18,7 +18,7 @@ _by_key: dict[object, weakref.ref[Any]] = {}
 
 
 def make_way(key: object) -> None:
-    """Stop the live run of a key (a name, a notebook cell) whose place another one takes: so what it writes to is free."""
+    """Stop the live run of a key (a name, a notebook cell) that another run replaces, which frees what it writes to."""
     with _lock:
         reference = _by_key.pop(key, None)
     previous = None if reference is None else reference()
@@ -37,7 +37,7 @@ def register(run: Any, key: object = None) -> None:
 
 
 def runs() -> list[Any]:
-    """Give the runs of this process that have not ended, oldest first.
+    """Return the runs of this process that have not ended, oldest first.
 
     Examples
     --------
@@ -55,7 +55,7 @@ def stop_all() -> None:
     Raises
     ------
     RunStoppedError
-        Threads of a run did not stop; all other runs have been stopped even so.
+        Threads of a run did not stop; all other runs have been stopped.
     """
     with ExitStack() as stopping:  # the first one last
         for run in runs():

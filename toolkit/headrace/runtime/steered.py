@@ -1,4 +1,4 @@
-"""Steering a run: its operators, what can be changed while it goes on, and checkpoints, controllers and pace."""
+"""Steering a run: its operators, the changes possible while it goes on, checkpoints, controllers and pace."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class SteeredRun(RunLife):
 
     @property
     def edges(self) -> list[tuple[str, str | None]]:
-        """Which operator gives its results to which; to None: they are the results of the query.
+        """Pairs of operators of which the first gives its results to the second; None stands for the query's results.
 
         Examples
         --------
@@ -80,7 +80,7 @@ class SteeredRun(RunLife):
 
     @property
     def capabilities(self) -> Capabilities:
-        """What `reconfigure` and the dashboard may ask for, of any operator; ``.absent`` says why of what they may not."""
+        """What `reconfigure` and the dashboard may ask of any operator; ``.absent`` has the reasons for what they may not."""
         each = [operator.capabilities for operator in self._operators.values()]
         there = {name: control for can in reversed(each) for name, control in can.items()}
         absent = {name: why for can in reversed(each) for name, why in can.absent.items() if name not in there}
@@ -90,18 +90,18 @@ class SteeredRun(RunLife):
 
     @property
     def threads(self) -> int:
-        """Active threads of the only, or the costliest, operator."""
+        """Active threads of the only operator, or of the costliest."""
         return costliest(self._operators).configuration["threads"]
 
     @property
     def mapping(self) -> Mapping:
-        """Key mapping in force, of the only, or the costliest, operator."""
+        """Key mapping in force at the only operator, or at the costliest."""
         return mapping_of(costliest(self._operators))
 
     def reconfigure(
         self, threads: Any = None, mapping: Mapping | None = None, reason: str = "", **controls: Any
     ) -> Change:
-        """Change the only, or the costliest, operator while the stream runs: ``run[name].reconfigure`` changes another one.
+        """Change the only operator, or the costliest, while the stream runs; ``run[name].reconfigure`` changes another one.
 
         Parameters
         ----------
@@ -112,12 +112,12 @@ class SteeredRun(RunLife):
         reason : str
             For the record.
         **controls
-            What else the operator's engine lets be changed: see `capabilities`, and `controls` of an operator.
+            Other controls of the operator's engine: see `capabilities`, and `controls` of an operator.
 
         Returns
         -------
         Change
-            At once; `change.wait()` waits for the outcome.
+            Returned at once; `change.wait()` waits for the outcome.
 
         Raises
         ------
@@ -127,15 +127,16 @@ class SteeredRun(RunLife):
         NotSupportedError
             The operator has no such control.
         RunStoppedError
-            The run is over; of a failed one, what made it fail.
+            The run is over. If it has failed, the error that made it fail is raised instead.
         """
         return OperatorHandle(self, costliest(self._operators)).reconfigure(threads, mapping, reason, **controls)
 
     def checkpoint(self, timeout: float | None = None) -> Checkpoint | None:
         """Take a checkpoint now, and wait until it is on disk.
 
-        Everything is joined for it, for a moment; the run goes on while it is written. ``start(checkpoint=folder)`` says where
-        checkpoints are kept, ``resume=`` of another `start` goes on from one. `capabilities` says why where there are none.
+        All state is joined for a moment; the run goes on while the checkpoint is written. ``start(checkpoint=folder)`` says
+        where checkpoints are kept; ``resume=`` of another `start` goes on from one. If a query takes none, `capabilities`
+        says why.
 
         Parameters
         ----------
@@ -145,7 +146,7 @@ class SteeredRun(RunLife):
         Returns
         -------
         Checkpoint
-            None if `timeout` seconds passed first; it is taken all the same.
+            None if `timeout` seconds passed first; the checkpoint is taken all the same.
 
         Raises
         ------
@@ -154,7 +155,8 @@ class SteeredRun(RunLife):
         ParameterError
             The run was not told where to keep them.
         RunStoppedError
-            The run is over, or ended before the checkpoint was taken; of a failed one, what made it fail.
+            The run is over, or ended before the checkpoint was taken. If it has failed, the error that made it fail is
+            raised instead.
         """
         self._check_goes_on("checkpoint()")
         execution = self._execution
@@ -173,7 +175,7 @@ class SteeredRun(RunLife):
 
     @property
     def checkpoints(self) -> list[Checkpoint]:
-        """Those that this run has taken, oldest first; the two newest are on disk."""
+        """Checkpoints that this run has taken, oldest first; the two newest are on disk."""
         checkpointing = self._execution.checkpointing
         if checkpointing is None:
             return []
@@ -189,46 +191,46 @@ class SteeredRun(RunLife):
         interval_s: float = DEFAULT_INTERVAL_S,
         hold_s: float = DEFAULT_HOLD_S,
     ) -> ControlLoop:
-        """Let a controller steer an operator from now on; from its first tuple: ``start(controller=...)``.
+        """Let a controller steer an operator from now on; ``start(controller=...)`` does from the first tuple on.
 
         Parameters
         ----------
         controller : Controller, function, list of them, or None
-            Of `headrace.controllers`, or your own: a function of an `Observation`, or an object
-            with ``decide(observation)``, that returns a `Request` or None. Of a list the first
+            One of `headrace.controllers`, or your own: a function of an `Observation`, or an object
+            with ``decide(observation)``, that returns a `Request` or None. In a list the first controller
             that asks for something is followed. None only watches and fits the cost model.
         operator : str, optional
-            By default the only, or the costliest up to now. A controller it had before is released.
+            By default the only operator, or the costliest so far. Its present controller is released.
         interval_s : float
-            Time between two looks, 0.2 s by default.
+            Time between two observations, 0.2 s by default.
         hold_s : float
             How long a manual `reconfigure` keeps the controller off, 30 s by default.
 
         Returns
         -------
         ControlLoop
-            What it saw, its cost model, its quality. What it decided is in `decisions`.
+            Its observations, cost model and quality. Its decisions are in `decisions`.
 
         Raises
         ------
         ParameterError
-            No such operator, or nothing that could decide.
+            There is no such operator, or the controller cannot decide anything.
         NotSupportedError
-            A controller of `headrace.controllers` that changes what the operator does not have, such as its plan.
+            A controller of `headrace.controllers` changes something that the operator does not have, such as its plan.
         RunStoppedError
-            The run is over; of a failed one, what made it fail.
+            The run is over. If it has failed, the error that made it fail is raised instead.
         """
         self._check_goes_on("control()")
         chosen = costliest(self._operators) if operator is None else self._operator(operator)
         return self._controls.attach(chosen, controller, interval_s=interval_s, hold_s=hold_s)
 
     def release(self, operator: str | None = None) -> None:
-        """Detach the controller of an operator, by default all of them; what they did stays."""
+        """Detach the controller of an operator, by default all controllers; what they changed stays."""
         self._controls.release(None if operator is None else self._operator(operator).name)
 
     @property
     def decisions(self) -> DecisionLog:
-        """What controllers decided, why, and what came of it; ``print(run.decisions)``, ``.to_pandas()``."""
+        """What controllers decided, with reasons and outcomes; ``print(run.decisions)``, ``.to_pandas()``."""
         return self._controls.decisions
 
     @property
@@ -238,11 +240,11 @@ class SteeredRun(RunLife):
 
     @property
     def rate(self) -> float | None:
-        """Tuples per second and source that are played now; None at full speed, and where event times are played.
+        """Present tuples per second and source; None at full speed, and if event times are played.
 
-        Set it to a number, a schedule of `headrace.rates` or None: it holds from now on, and what is due is counted anew.
-        So the lag begins at 0; a burst within one schedule keeps its lag. Of a run that is over it cannot be set: that is
-        a `RunStoppedError`, and of a failed one what made it fail.
+        Set it to a number, a schedule of `headrace.rates` or None: it holds from now on, and due tuples are counted anew.
+        So the lag begins at 0, whereas a burst within one schedule keeps its lag. Setting it once the run is over raises
+        `RunStoppedError` or, if the run has failed, the error that made it fail.
         """
         return self._sources[0].rate if self._sources else None
 

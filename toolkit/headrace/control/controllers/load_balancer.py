@@ -1,4 +1,4 @@
-"""The key mapping by what the buckets cost: threads stay as many as they are."""
+"""The key mapping by the load of the buckets; the number of threads stays."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ class LoadBalancer(Policy):
     limit_cv : float
         Coefficient of variation of the threads' loads, a fraction, above which it acts.
     gain : float
-        Least part of the imbalance that the new mapping must be predicted to take away. Where one
-        key is too heavy for its share nothing helps, and nothing is moved.
+        Least part of the imbalance that the new mapping must be predicted to remove. If one
+        key exceeds a thread's share, nothing helps, and nothing is moved.
     window_s : float
-        Loads that old count for half. They are sampled, and what is moved for a sample's noise is moved in
-        vain: the less there is to do, the longer this should be. Nothing is asked for before it has passed.
+        Half-life of the measured loads. Loads are sampled, and a move that follows the noise of a sample is
+        wasted: the lower the load, the longer this should be. There is no request before it has passed.
     cooldown_s : float
         Rest after a change.
 
     Raises
     ------
     NotSupportedError
-        By `start`, `run.control` and `decide`, of an operator without key mapping.
+        By `start`, `run.control` and `decide`: the operator has no key mapping.
     """
 
     needs: ClassVar[str] = "mapping"
@@ -61,7 +61,7 @@ class LoadBalancer(Policy):
         self._damping = Damping(cooldown_s=self.cooldown_s)
 
     def decide(self, observation: Observation) -> Request | None:
-        """Ask for another key mapping where the loads are uneven; None where nothing is to be done."""
+        """Ask for another key mapping if the loads are uneven; None if nothing is to be done."""
         if observation.mapping is None:
             raise NotSupportedError("LoadBalancer moves key buckets, and this operator has no key mapping")
         resting = self._damping.is_resting(observation)

@@ -1,4 +1,4 @@
-"""Threads by what operations cost: how many it takes to do what comes and what waits."""
+"""Threads by the cost of operations: as many as it takes for the tuples that come and those that wait."""
 
 from __future__ import annotations
 
@@ -47,36 +47,36 @@ class _Learned:
 
 @dataclass
 class ProactiveOperations(Policy):
-    """Keep the time that operations will take within a narrow band of the threads' capacity.
+    """Keep the predicted time of operations within a narrow band of the threads' capacity.
 
-    What an operation costs is learned while the run goes on: the time that threads are busy, and the
-    time they wait for each other, by number of threads. The load of any number of threads follows
-    from it, from the operations of a tuple, and from the tuples that come (of the rate schedule,
-    where there is one) or wait. So a rate that rises is answered before threads were busy at that
-    rate, and threads that would mostly wait for each other are not asked for.
+    It learns the cost of an operation during the run: the time that threads are busy, and the
+    time they wait for each other, by number of threads. From this, the operations of a tuple, and the
+    tuples that come (by the rate schedule, if there is one) or wait, it derives the load of any number
+    of threads. So it answers a rising rate before threads are busy at that
+    rate, and does not ask for threads that would mostly wait for each other.
 
-    It works on any operator, and is made for transactions. Where an engine counts no operations, or none
+    It works on any operator, but is made for transactions. If an engine counts no operations, or none
     while one thread runs alone, the cost is that of a tuple.
 
     Parameters
     ----------
     upper, lower : float
-        Fractions of the threads' capacity: above more threads, below fewer. A change aims at the
-        middle, so fewer threads are asked for only if they would still stay below `upper`.
+        Fractions of the threads' capacity: more threads above `upper`, fewer below `lower`. A change aims at
+        the middle, so fewer threads are asked for only if they would still stay below `upper`.
     drain_s : float
         Time given to the tuples that wait.
     memory_s : float
-        After so long what was learned counts half; what was learned of a number of threads that was not
-        there for ten times as long is forgotten.
+        Half-life of what it has learned; what it learned about a number of threads is forgotten when that number
+        has not occurred for ten times as long.
     damping : Damping
         Keeps it from flapping.
 
     Notes
     -----
-    The band is that of STRETCH (Gulisano et al.), section 8.5; TStream has no controller. The parts are
-    after its Figure 9. Waiting grows with the threads one has to wait for: w(n) = w(m) (n - 1) / (m - 1) from the
-    nearest number m that was seen, the contention of Gunther's Universal Scalability Law. Of one thread alone
-    nothing can be said about waiting, and it is taken to be nothing until there were two.
+    The band is that of STRETCH (Gulisano et al.), section 8.5; TStream has no controller. The parts follow
+    TStream's Figure 9. Waiting grows with the number of other threads: w(n) = w(m) (n - 1) / (m - 1) from the
+    nearest number m that was observed, the contention of Gunther's Universal Scalability Law. One thread alone
+    shows nothing about waiting, which is taken to be zero until there have been two.
 
     Examples
     --------
@@ -104,7 +104,7 @@ class ProactiveOperations(Policy):
         check_seconds("memory_s", self.memory_s, LEAST_S)
 
     def decide(self, observation: Observation) -> Request | None:
-        """Ask for the threads that what comes and what waits call for; None where the present ones will do."""
+        """Ask for the threads that the coming and waiting tuples need; None if the present ones will do."""
         threads = observation.threads
         self._learn(observation)
         if not self._learned:

@@ -1,4 +1,4 @@
-"""Threads by the work that is coming: what waits, and what the windows will hold."""
+"""Threads by the predicted work: the tuples that wait, and those that windows will hold."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ _LATELY = 6
 class ProactiveJoin(Policy):
     """Keep predicted work within a narrow band of the threads' capacity.
 
-    Predicted is the larger of the work now and the work `horizon_s` from now, at the rate the
-    tuples come (of the rate schedule, where there is one), and what waits is to be worked off
+    The predicted work is the larger of the work now and the work `horizon_s` from now, at the rate at which
+    tuples come (by the rate schedule, if there is one), plus what it takes to process the waiting tuples
     within `drain_s`. A join compares each tuple with a window of others: after a change of rate
-    of a live stream the comparisons follow over the next WS, and they are reckoned with beforehand.
+    in a live stream the comparisons follow over the next WS, and the prediction includes them.
 
     Parameters
     ----------
     upper, lower : float
-        Fractions of the threads' capacity: above more threads, below fewer. A change aims at the
-        middle, so fewer threads are asked for only if they would still stay below `upper`.
+        Fractions of the threads' capacity: more threads above `upper`, fewer below `lower`. A change aims at
+        the middle, so fewer threads are asked for only if they would still stay below `upper`.
     horizon_s : float
         How far ahead.
     drain_s : float
@@ -64,7 +64,7 @@ class ProactiveJoin(Policy):
         check_seconds("drain_s", self.drain_s, LEAST_S)
 
     def decide(self, observation: Observation) -> Request | None:
-        """Ask for the threads that the work to come calls for; None where the present ones will do."""
+        """Ask for the threads that the predicted work needs; None if the present ones will do."""
         self._note(observation)
         if observation.processed <= 0:
             self.damping.settled(observation, observation.threads)

@@ -1,4 +1,4 @@
-"""Given sizes at given times: a plan made by hand, or taken from another run."""
+"""Given configurations at given times: a plan made by hand, or taken from another run."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ class Schedule(Policy):
     Parameters
     ----------
     steps : sequence of (seconds, threads or Mapping)
-        Seconds count from the moment the controller is attached and must rise. Of several whose time
-        has passed only the last is asked for; while a manual reconfiguration keeps the controller off, afterwards.
+        Seconds count from the moment the controller is attached and must rise. Of several steps whose time
+        has passed only the last is asked for; if a manual reconfiguration keeps the controller off, afterwards.
 
     Examples
     --------

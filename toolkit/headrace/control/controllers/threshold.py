@@ -1,4 +1,4 @@
-"""Threads by the load there is: above one bound more, below another fewer."""
+"""Threads by the present load: more above one bound, fewer below another."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from headrace.summary import counted
 class Threshold(Policy):
     """Keep the load of the active threads between two bounds.
 
-    Above `upper` the smallest number of threads is added that brings the load to `target` or
-    below; below `lower` as many are taken away as leave it there. Load is the share of their time in
-    which the threads can take no other tuple, since they are at one (computing or asleep) or wait for
-    each other; it is above 1 where tuples come faster than they are processed.
+    Above `upper`, the smallest number of threads is added that brings the load to `target` or
+    below; below `lower`, as many are removed as leave it there. The load is the share of their time in
+    which the threads can take no other tuple, since they process one (computing or asleep) or wait for
+    each other; it is above 1 if tuples come faster than they are processed.
 
     Parameters
     ----------
@@ -29,8 +29,8 @@ class Threshold(Policy):
 
     Notes
     -----
-    STRETCH (Gulisano et al.), section 8.4: 90, 70 and 45 %. Its Table IV decommissions one thread
-    more in most rows than leaves the load below the target; the text's rule is what holds here.
+    STRETCH (Gulisano et al.), section 8.4: 90, 70 and 45 %. In most rows its Table IV decommissions one thread
+    more than leaves the load below the target; this controller follows the rule of the text.
 
     Examples
     --------
