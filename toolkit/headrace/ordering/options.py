@@ -1,4 +1,4 @@
-"""What `start` may be told about ordered pipelines, checked."""
+"""Options of `start` for ordered pipelines, checked."""
 
 from __future__ import annotations
 
@@ -31,44 +31,45 @@ _PLANNED = ("threads", "schedule", "batch")
 
 
 class OrderedOptions:
-    """Checked options of `start` for ordered pipelines; `run` are those of every engine.
+    """Checked options of `start` for ordered pipelines; `run` has those of every engine.
 
     Parameters
     ----------
     threads : int
-        Workers that are active; more than there are cores is allowed.
+        Active workers; there may be more than cores.
     max_threads : int
-        Workers there are.
+        All workers.
     schedule : {"qst", "lp", "et", "ct"}, dict or function
-        Which stage a worker takes next, sections 6.1 to 6.4 of the paper; or stage -> workers that only it has; or a
-        function of a stage that says how urgent it is, a number: the most urgent one that can have a worker is taken. It
-        reads ``stage.backlog``, what waits there, ``stage.behind``, what waits behind it (0 of the last), ``stage.cost``
-        (ns), ``stage.selectivity``, ``stage.workers`` now and ``stage.most``, ``stage.position`` and ``stage.count``.
+        Which stage a worker takes next: one of sections 6.1 to 6.4 of the paper; stage -> number of workers dedicated to it;
+        or a function that returns a stage's urgency, a number: the most urgent stage that can have a worker is taken. It
+        reads ``stage.backlog``, the tuples that wait there, ``stage.behind``, those that wait behind it (0 for the last stage),
+        ``stage.cost`` (ns), ``stage.selectivity``, ``stage.workers`` at present and ``stage.most``, ``stage.position`` and
+        ``stage.count``.
     queues : {"auto", "hybrid", "partitioned", "shared"}
-        How workers share a partitioned stage (section 4 of the paper). "auto" is "hybrid", but for one thing: where the
-        stage's tuples cost so little, or so small a part of the whole, that to share it takes longer than to leave it to
+        How workers share a partitioned stage (section 4 of the paper). "auto" is "hybrid" with one exception: if the
+        stage's tuples cost so little, or so small a part of the whole, that sharing the stage takes longer than leaving it to
         one worker at a time, a worker takes all its buckets at once, while the others work at other stages.
     reorder : {"nonblocking", "lock"}
-        How outputs come into order.
+        How outputs are put in order.
     batch : int
-        Tuples that a worker claims at a time, 1 to 256; fewer where they would take longer than a time slice, one where it is
-        not known yet how long.
+        Tuples that a worker claims at a time, 1 to 256: fewer if they would take longer than a time slice, and one until their
+        cost is known.
     capacity : int
-        Tuples that may wait before each stage: a power of two, 2 or more.
+        Most tuples that wait before each stage: a power of two, 2 or more.
     time_slice : duration
         How long a worker stays with a stage that has enough to do.
     window : duration
         For "ct": throughput is that of the current window.
     most_behind : int
-        For "qst": tuples that shall wait behind all stages. A stage is taken while fewer wait behind it than its share of
-        them, by how many outputs it has for each tuple of the input (equation 1 of the paper). By default half of what
-        all rings hold.
+        For "qst": target number of tuples waiting behind all stages. A stage is taken while fewer wait behind it than its
+        share of them, which follows from its outputs per input tuple (equation 1 of the paper). By default half the
+        capacity of all rings.
     least_before : int
-        For "lp": a stage is taken if so many tuples wait before it.
+        For "lp": a stage is taken if this many tuples wait before it.
     reconfigure : sequence of (row, threads or dict)
         Changes before rows: ``(1000, 4)``, ``(2000, {"schedule": "lp"})``.
     max_state : int
-        Bytes that states may take.
+        Most bytes for states.
     """
 
     lacks: ClassVar[Mapping[str, str]] = {
@@ -124,7 +125,7 @@ class OrderedOptions:
             self.checked({"threads": 1, "schedule": schedule, "batch": batch, **wish})
 
     def checked(self, wish: Mapping[str, Any]) -> Configuration:
-        """Return a full configuration; `ParameterError` naming what cannot be had."""
+        """Return a full configuration, or raise a `ParameterError` that names what is impossible."""
         schedule = wish["schedule"]
         known = known_schedules(self.policy)
         if not isinstance(schedule, Mapping) and schedule not in known:
@@ -138,21 +139,21 @@ class OrderedOptions:
         return Configuration(threads, schedule, whole("batch", wish["batch"], 1, MOST_BATCH))
 
     def tuning(self, stages: int) -> tuple[int, ...]:
-        """Parameters of the schedules, as `schedule_kernel` has them, of a pipeline with so many stages."""
+        """Parameters of the schedules for a pipeline with so many stages, as `schedule_kernel` takes them."""
         most_behind = self._most_behind
         if most_behind is None:
             most_behind = stages * self.capacity // 2
         return self._time_slice, self._window, most_behind, self._least_before, self._time_slice
 
     def look_at(self, query: Query) -> None:
-        """Note which stages there are, so that one which is named for an operator is known."""
+        """Note the stages of the query, so that a stage named in place of an operator is recognised."""
         for node in query.operators:
             if node.spec.options is OrderedOptions:
                 spec: Any = node.spec
                 self._operator_of |= dict.fromkeys((stage.name for stage in spec.stages), node.name)
 
     def check_operators(self, operators: Sequence[str]) -> None:
-        """Raise `ParameterError` if an option names an operator that is not there."""
+        """Raise `ParameterError` if an option names an operator that does not exist."""
         for name, count in self._threads.items():
             if name not in operators and name in self._operator_of:
                 raise ParameterError(
@@ -163,7 +164,7 @@ class OrderedOptions:
         check_named("threads", self._threads, operators)
 
     def check_stages(self, names: Sequence[str]) -> None:
-        """Raise `ParameterError` if a schedule names a stage that is not there, or allots more workers than there are."""
+        """Raise `ParameterError` if a schedule names a stage that does not exist, or allots more workers than there are."""
         for configuration in [self._first, *(each for _, each in self.planned(""))]:
             check_schedule(configuration.schedule, names, self.max_threads)
 
@@ -173,7 +174,7 @@ class OrderedOptions:
         return Configuration(threads, self._first.schedule, self._first.batch)
 
     def planned(self, operator: str) -> list[tuple[int, Configuration]]:
-        """(row, configuration), rising."""
+        """Planned changes: (row, configuration), by rising row."""
         found, present = [], self.initial(operator)
         for at, wish in self._planned:
             present = self.checked({name: getattr(present, name) for name in _PLANNED} | wish)
@@ -182,12 +183,12 @@ class OrderedOptions:
 
 
 def known_schedules(policy: Any) -> tuple[str, ...]:
-    """The names of schedules; the user's own one is among them if there is one."""
+    """The names of schedules, including the user's own if there is one."""
     return (*SCHEDULES, *([] if policy is None else [OWN_POLICY]))
 
 
 def check_schedule(schedule: Any, names: Sequence[str], max_threads: int) -> None:
-    """Raise `ParameterError` for an allotment to stages that cannot be had."""
+    """Raise `ParameterError` for an impossible allotment of workers to stages."""
     if not isinstance(schedule, Mapping):
         return
     for name in schedule:

@@ -1,4 +1,4 @@
-"""Ranges of keys, for a partitioned stage whose buckets are not hashed: boundaries, given or taken from a sample."""
+"""Ranges of keys, for a partitioned stage without hashed buckets: boundaries, given or taken from a sample."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ _LEAST, _MOST = -(2**63), 2**63 - 1
 
 
 def ranges_of(sample: Any, ranges: int) -> list[int]:
-    """Boundaries of ranges that have about as many keys of a sample each, for ``partitioned(ranges=)``.
+    """Find boundaries of ranges with about equally many keys of a sample, for ``partitioned(ranges=)``.
 
     Parameters
     ----------
     sample : Arrow array, pandas Series, NumPy array or list
         Integers, in any order; nulls are left out.
     ranges : int
-        How many; fewer come where a key alone has more than its share.
+        How many ranges; there are fewer if one key has more than a range's share.
 
     Returns
     -------
     list of int
-        Rising: each begins a range, and the first one begins where integers do.
+        Rising boundaries: each is the first key of a range; the range before the first boundary has all lower keys.
 
     Raises
     ------
     ParameterError
-        A number of ranges that cannot be, or a sample that is not of integers, is empty, or has one key alone.
+        The number of ranges is impossible, or the sample is not of integers, is empty, or has only one key.
 
     Examples
     --------
@@ -60,7 +60,7 @@ def ranges_of(sample: Any, ranges: int) -> list[int]:
 
 
 def check_ranges(boundaries: Any) -> tuple[int, ...]:
-    """Return boundaries that rise; `ParameterError` for anything else."""
+    """Return rising boundaries; raise `ParameterError` for anything else."""
     advice = "give integers that rise, such as [10, 20, 30], or hr.ranges_of(sample, 100)"
     try:
         given = list(boundaries)

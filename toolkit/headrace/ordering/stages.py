@@ -1,4 +1,4 @@
-"""The operators of an ordered pipeline: what a user says of each, checked, and what its results look like."""
+"""The stages of an ordered pipeline: the user's arguments for each, checked, and the schema of its results."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ DEFAULT_BUCKETS = 100
 MOST_BUCKETS = 1 << 16
 
 OWN_TIME = "ts"
-"""What ``emit(ts=...)`` calls the event time of an output."""
+"""Name of an output's event time in ``emit(ts=...)``."""
 
 
 @dataclass(frozen=True, eq=False)
 class Stage:
-    """One operator of a pipeline.
+    """One stage of a pipeline.
 
     Parameters
     ----------
@@ -38,13 +38,13 @@ class Stage:
         Columns of its results beside the event time; empty for a filter.
     state : dict
     by : str
-        Key of a partitioned one.
+        Key column of a partitioned stage.
     buckets : int
     ranges : tuple of int
-        Where the buckets begin, but for the first one; empty where keys are hashed.
+        First keys of all buckets but the first one; empty if keys are hashed.
     end : callable, optional
     forget : duration, optional
-        A key of a partitioned stage that was not seen for longer is as new.
+        A key of a partitioned stage that was not seen for longer starts anew.
     """
 
     kind: str
@@ -71,7 +71,7 @@ class Stage:
         return self.kind in ("partitioned", "stateful")
 
     def result_schema(self, schema: pa.Schema, event_time: str) -> pa.Schema:
-        """Check the stage against what comes in, and say what comes out."""
+        """Check the stage against the schema of its input, and return that of its results."""
         if self.kind == "partitioned":
             check_columns(schema, [self.by], f"partitioned(by={self.by!r})")
             kind = plain_type(schema.field(self.by).type)
@@ -88,7 +88,7 @@ class Stage:
         return pa.schema([*fields, *(pa.field(name, arrow_of(kind)) for name, kind in self.emits.items())])
 
     def describe(self) -> str:
-        """Kind, and what it has."""
+        """Describe the stage: its kind and its parts."""
         by = f" by {self.by}" if self.by else ""
         given = f": {', '.join(self.emits)}" if self.emits else ""
         return f"{self.name} ({self.kind}{by}{given})"
@@ -101,11 +101,11 @@ _FUNCTIONS = {
     "partitioned": "(state, t, emit)",
     "stateful": "(state, t, emit)",
 }
-"""What a stage of each kind is, where something else is given."""
+"""What a stage of each kind takes, for errors about other arguments."""
 
 
 def make_stage(kind: str, function: Any, taken: Sequence[str], **given: Any) -> Stage:
-    """Read the arguments of an operator of a pipeline.
+    """Read the arguments of a stage of a pipeline.
 
     Parameters
     ----------
@@ -119,7 +119,7 @@ def make_stage(kind: str, function: Any, taken: Sequence[str], **given: Any) -> 
     Raises
     ------
     ParameterError
-        Naming what cannot be meant.
+        An argument is invalid; the text names it.
     """
     if isinstance(function, Expression):
         raise ParameterError(f"{kind}({function!r}): a stage is a function of a tuple; use expressions before ordered()")

@@ -1,4 +1,4 @@
-"""A better plan when rates change: what the optimizer makes of measured rates and costs, where it is enough of a gain."""
+"""A better plan when rates change: the optimizer's for measured rates and costs, if it gains enough."""
 
 from __future__ import annotations
 
@@ -27,18 +27,19 @@ WAYS = ("rates", "latency")
 
 @dataclass
 class AdaptivePlan(Policy):
-    """Move a program to another plan where that is predicted to take more events, at the rates and costs measured lately.
+    """Move a program to another plan if that is predicted to take more events, at the rates and costs measured lately.
 
-    At each look the plan in force and the optimizer's are compared by one model (`Program.plan`), with the events per
-    second of each implementation tag and the nanoseconds that updates, joins and forks took. The other plan is asked for
-    if it has been better by `gain` at every look for `after_s`; after a change nothing is asked for during `cooldown_s`.
+    At each observation the plan in force and the optimizer's plan are compared by one model (`Program.plan`), with the
+    events per second of each implementation tag and the nanoseconds that updates, joins and forks took. The other plan is
+    requested if it has been better by `gain` at every observation for `after_s`; after a change there is no request for
+    `cooldown_s`.
 
     Parameters
     ----------
     by : {"rates", "latency"}
-        Whether more events per second are wanted, or less delay at the rates there are.
+        Aim at more events per second, or at less delay at the present rates.
     leaves : int, optional
-        The most that a plan may have; as many as the run may have threads, if not given.
+        Most leaves of a plan; by default `max_threads` of the run.
     gain : float
         Fraction by which the other plan must be better.
     span_s : float
@@ -51,7 +52,7 @@ class AdaptivePlan(Policy):
     Raises
     ------
     NotSupportedError
-        By `start`, `run.control` and `decide`, of an operator without a plan.
+        By `start`, `run.control` and `decide`: the operator has no plan.
 
     Examples
     --------

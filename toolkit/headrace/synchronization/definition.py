@@ -1,4 +1,4 @@
-"""What a program says, once it is read: tags, state, functions, and which tags depend on each other."""
+"""The definition of a program, once it is read: tags, state, functions, and which tags depend on each other."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ class Definition:
     tags : mapping of str to Tag
         In the order given.
     state : mapping of str to StateField
-        Of a root: the first type of state, and mostly the only one.
+        State of a root: the first type of state, and mostly the only one.
     emits : mapping of str to kind
     update : mapping of str to function (state, e, emit)
-        Of each tag; where there are several types of state, by type: those that may process it.
+        Update function of each tag; with several types of state, by the types that may process the tag.
     fork : function (state, left, right, tags_left, tags_right), or None
         Writes two new states; without it there is one leaf.
     join : function (into, other), or None
         Adds one state to another.
     completed : tuple of (str, str)
-        What `depends` did not say and holds, since dependence is symmetric.
+        Pairs that `depends` did not name and that hold, since dependence is symmetric.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""What `start` may be told about programs, checked."""
+"""Options of `start` for programs, checked."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MOST_HEARTBEAT = 1 << 16
 
 
 def given_plan(given: Any, ways: Sequence[str]) -> Plan | str:
-    """Read what a user gives for a plan: one, its JSON, or the name of a way to make one."""
+    """Read what a user gives as a plan: a plan, its JSON, or the name of a way to make one."""
     if isinstance(given, str) and given.lstrip().startswith("{"):
         return Plan.from_json(given)
     if not isinstance(given, Plan) and given not in ways:
@@ -36,29 +36,29 @@ def given_plan(given: Any, ways: Sequence[str]) -> Plan | str:
 
 
 class ProgramOptions:
-    """Checked options of `start` for programs; `run` are those of every engine.
+    """Checked options of `start` for programs; `run` has those of every engine.
 
     Parameters
     ----------
     threads : int
-        Workers that run leaves; more than there are cores is allowed.
+        Workers that run leaves; there may be more than cores.
     max_threads : int
-        Workers there are.
+        All workers.
     plan : Plan, its JSON, or {"auto", "chain", "flat"}
-        Who processes which tags: a plan of `Program.plan`, or one made for the inputs: by Appendix B's optimizer, with one
-        leaf at each inner node, or a balanced tree whose inner nodes but the root have no tags.
+        Which node processes which tags: a plan of `Program.plan`, or one made for the inputs: by Appendix B's optimizer, with
+        one leaf at each inner node, or a balanced tree whose inner nodes but the root have no tags.
     leaves : int
-        The most that a plan which is made here may have; `max_threads` by default.
+        Most leaves of a plan that is made here; by default `max_threads`.
     heartbeat : int
-        Events of an input between two moments at which the others hear how far it is.
+        Events of an input between two reports of its progress to the others.
     reconfigure : sequence of (row, threads or dict)
         Changes before rows of the merged input, all inputs in the order of events: ``(1000, 4)``, ``(1000, {"plan": plan})``.
         A change comes when it is certain which row that is: once no input can bring an earlier one.
     order : {"events", "none"}
         Outputs come in the order of their events, each once no earlier one can come; or each at once, in any order, so
-        that a silent input holds back what depends on it and nothing else.
+        that a silent input holds back only what depends on it.
     max_state : int
-        Bytes that states may take.
+        Most bytes for states.
     """
 
     lacks: ClassVar[Mapping[str, str]] = {
@@ -101,7 +101,7 @@ class ProgramOptions:
         self.max_state = whole("max_state", max_state, 1 << 12, 1 << 44)
 
     def check_operators(self, operators: Sequence[str]) -> None:
-        """Raise `ParameterError` if an option names an operator that is not there."""
+        """Raise `ParameterError` if an option names an operator that does not exist."""
         check_named("threads", self._threads, operators)
 
     def initial(self, operator: str, plan: Plan) -> Configuration:

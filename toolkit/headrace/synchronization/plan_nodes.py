@@ -1,4 +1,4 @@
-"""Nodes of a synchronization plan, and where each stands in it."""
+"""Nodes of a synchronization plan, and their places in it."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ class PlanNode:
     Parameters
     ----------
     tags : iterable of ImplementationTag, or of (name of the tag, part, stream)
-        What it owns; kept in order.
+        The implementation tags it owns; kept in order.
     children : iterable of PlanNode
-        None, or two: a leaf, or a node that joins and forks.
+        None for a leaf, or two for a node that joins and forks.
     state : str, optional
-        The type of its state, of a program that has several; found out where it is not said.
+        The type of its state, if the program has several; by default it is inferred.
 
     Examples
     --------
@@ -69,11 +69,11 @@ class Placed:
     index : int
         In preorder, left before right.
     parent : int
-        Index of its parent, -1 of a root.
+        Index of its parent, -1 for a root.
     depth : int
-        0 of a root.
+        0 for a root.
     leaf : int
-        Which leaf it is, from the left; -1 of an inner node.
+        Number of the leaf, from the left; -1 for an inner node.
     node : PlanNode
     """
 
@@ -85,12 +85,12 @@ class Placed:
 
     @property
     def name(self) -> str:
-        """What drawings and messages call it."""
+        """Its name in drawings and messages."""
         return f"node {self.index}" if self.leaf < 0 else f"leaf {self.leaf}"
 
 
 def one_tree(roots: Sequence[PlanNode]) -> PlanNode:
-    """Make one tree of several, by nodes that own nothing."""
+    """Make one tree of several, by adding nodes that own nothing."""
     roots = list(roots)
     while len(roots) > 1:
         roots = [*roots[2:], PlanNode((), roots[:2])]

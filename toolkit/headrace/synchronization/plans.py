@@ -1,7 +1,8 @@
-"""Synchronization plans: who processes which implementation tags, and who joins whom (the paper's section 3.2).
+"""Synchronization plans: which node processes which implementation tags, and which nodes it joins (the paper's section 3.2).
 
-A leaf processes its events without waiting for anybody. A node with children processes an event on the joined state of
-all leaves below it, and forks it again. So events that depend on each other belong into one node, or one above another.
+A leaf processes its events without waiting. A node with children processes an event on the joined state of
+all leaves below it, and then forks it again. So events that depend on each other must be in one node, or in nodes of which
+one is above the other.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ MOST_STREAMS = plan_json.MOST_STREAMS
 
 
 def implementation_tags(program: Definition, streams: Mapping[str, int]) -> list[ImplementationTag]:
-    """List all there are: each part of each tag in each of its streams.
+    """List all implementation tags: each part of each tag in each of its streams.
 
     Parameters
     ----------
@@ -60,25 +61,25 @@ def implementation_tags(program: Definition, streams: Mapping[str, int]) -> list
 
 @dataclass(frozen=True, repr=False)
 class Plan:
-    """A tree of workers, or several side by side. Draws itself.
+    """A tree of workers, or several trees side by side. Its `repr` is a drawing.
 
     Parameters
     ----------
     roots : iterable of PlanNode
         Trees whose events are independent of each other's; mostly one.
     rates : mapping of ImplementationTag to float, optional
-        What it was made for, to be drawn.
+        Rates it was made for, shown in the drawing.
     predicted : float, optional
         Events per second, of all tags, at which it is busy all the time.
     by : str, optional
-        What made it, as `Program.plan` calls its ways; None: it was written by hand.
+        What made it, as named by `Program.plan`; None: it was written by hand.
     program : Program, optional
-        For which it was made, or is in force.
+        The program for which it was made, or is in force.
 
     Raises
     ------
     ParameterError
-        Without a root, and with more than 64 leaves.
+        There is no root, or there are more than 64 leaves.
 
     Examples
     --------
@@ -115,23 +116,23 @@ class Plan:
 
     @property
     def leaves(self) -> tuple[Placed, ...]:
-        """Those without children, from the left."""
+        """Nodes without children, from the left."""
         return tuple(one for one in self.nodes if one.leaf >= 0)
 
     @property
     def tags(self) -> list[ImplementationTag]:
-        """All that its nodes own."""
+        """All implementation tags that its nodes own."""
         return [tag for one in self.nodes for tag in one.node.tags]
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """What each node owns, in words, in the order of `nodes`; "" where it is nothing."""
+        """What each node owns, in words, in the order of `nodes`; "" if it owns nothing."""
         there = self.tags
         return tuple(tags_text(one.node.tags, there) if one.node.tags else "" for one in self.nodes)
 
     @property
     def word(self) -> str:
-        """What records of changes call it."""
+        """Its name in records of changes."""
         leaves = len(self.leaves)
         said = "1 leaf" if leaves == 1 else f"{leaves} leaves"
         return said if self.by is None else f"{said} ({self.by})"
@@ -141,23 +142,23 @@ class Plan:
         return format(self.word, spec)
 
     def to_json(self) -> str:
-        """Write it: the tree, not what it was made for."""
+        """Write the tree as JSON, without the rates it was made for."""
         return plan_json.to_json(self.roots)
 
     @classmethod
     def from_json(cls, text: str | Mapping[str, Any]) -> Plan:
-        """Read what `to_json` wrote, or somebody by hand.
+        """Read a plan that `to_json` wrote, or that was written by hand.
 
         Parameters
         ----------
         text : str or mapping
-            JSON, or what it is once read: an object with ``roots``. A node has ``tags`` and ``children`` (none or two);
-            a tag has ``tag``, and ``parts`` and ``streams`` as a number or as ranges, ``"0-31, 40"``, 0 where left out.
+            JSON, as text or parsed: an object with ``roots``. A node has ``tags`` and ``children`` (none or two);
+            a tag has ``tag``, and ``parts`` and ``streams`` as a number or as ranges, ``"0-31, 40"``, by default 0.
 
         Raises
         ------
         ParameterError
-            Naming the place and what should be there.
+            Something is wrong; the text names the place and what should be there.
 
         Examples
         --------
@@ -173,19 +174,19 @@ class Plan:
         ----------
         program : Program
         tags : iterable of ImplementationTag, or mapping of str to int
-            All there are, or the number of streams of each tag.
+            All implementation tags, or the number of streams of each tag.
 
         Returns
         -------
         Plan
-            This one.
+            This plan.
 
         Raises
         ------
         ParameterError
-            An implementation tag that nobody owns, that two own, or that is not there; dependent ones in nodes of which
-            none is above the other; several nodes of a program that does not say how to fork; types of state that may not
-            process what is theirs. Tags and nodes are named.
+            An implementation tag is owned by no node or by two, or does not exist; dependent ones are in nodes of which
+            neither is above the other; a program without a fork has several nodes; or a type of state may not
+            process the tags of its node. The text names tags and nodes.
 
         Notes
         -----

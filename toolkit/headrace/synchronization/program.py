@@ -1,4 +1,4 @@
-"""Programs: what a user writes of one, read and checked."""
+"""Programs: what a user writes, read and checked."""
 
 from __future__ import annotations
 
@@ -39,35 +39,35 @@ class Program(Definition):
         costs: Any = None,
         threads: int | None = None,
     ) -> Plan:
-        """Make a plan: who processes which tags of which streams, and who joins whom. It draws itself.
+        """Make a plan: which node processes which tags of which streams, and which nodes it joins. Its `repr` is a drawing.
 
         Parameters
         ----------
         inputs : dict
-            Name of each tag -> its inputs as for a run (one, or a list of them), or how many streams it has. Periodic tags
+            Name of each tag -> its inputs as for a run (one, or a list of them), or its number of streams. Periodic tags
             may be left out.
         leaves : int
-            How many at most, from 1 to 64. A program without fork and join has one.
+            Most leaves, from 1 to 64. A program without fork and join has one.
         rates : dict, optional
             Events per second: name of a tag -> a number, shared evenly by its parts and streams, or a list of one number
-            a stream; or (tag, part, stream) -> a number. Without them all come equally often, and of tags that are
-            equally rare the one goes up on which the most others depend.
+            for each stream; or (tag, part, stream) -> a number. By default all are equally frequent, and among equally rare
+            tags the one on which the most others depend goes up.
         by : {"rates", "latency", "appendix", "chain", "flat", "best"}
-            "appendix": the rarest tags go up until the others fall apart (the paper's Appendix B). Its leaves on a chain
-            of inner nodes, one at each: "chain". On a balanced tree of which only the root owns tags: "flat". These two
-            have exactly as many leaves as asked for, some of them empty where there is less to share out. "rates" weighs
-            rates and costs, and has fewer leaves where more would not pay; without rates it is "appendix". "latency"
-            weighs them too, and takes the plan in which an event waits the least at these rates, while it can keep up:
-            rates are per second then, not ratios. "best" tries all plans there are, for at most 10 implementation tags.
+            "appendix" moves the rarest tags up until the others fall apart (the paper's Appendix B). "chain" puts its leaves
+            on a chain of inner nodes, one at each; "flat" on a balanced tree of which only the root owns tags. These two
+            have exactly as many leaves as requested, some of them empty if there is less to share out. "rates" weighs
+            rates and costs, and has fewer leaves if more would not pay; without rates it is "appendix". "latency"
+            weighs them, too, and takes the plan in which an event waits the least at these rates, while it can keep up;
+            rates are then per second, not ratios. "best" tries all plans, for at most 10 implementation tags.
         costs : dict, optional
             Nanoseconds that the functions take: "update" (a number, or tag -> number), "fork", "join".
         threads : int, optional
-            That will run the leaves; as many as leaves if not given.
+            Threads that will run the leaves; by default one for each leaf.
 
         Returns
         -------
         Plan
-            A valid one; another can be written by hand, or read from JSON. With rates, ``plan.predicted`` is how many
+            A valid plan; others can be written by hand, or read from JSON. With rates, ``plan.predicted`` is the number of
             events per second it can take, by the model of `headrace.synchronization.prediction`.
 
         Examples
@@ -95,30 +95,30 @@ class Program(Definition):
     def check(
         self, seed: int = 0, examples: int = EXAMPLES, values: Mapping[str, Iterable[Any]] | None = None
     ) -> Checked:
-        """Try to show that results would depend on the plan: the consistency laws on random states, in plain Python.
+        """Test whether results could depend on the plan: check the consistency laws on random states, in plain Python.
 
-        States are those that plans can reach, through updates, forks and joins from the first one. C1: updating and then
-        joining is joining and then updating, on either side. C2: joining what was forked gives it back. C3: events that
-        do not depend on each other may change places. C4, of a state by key: an event's own entry is all that it needs.
+        The states are those that plans can reach, through updates, forks and joins from the first one. C1: updating and then
+        joining equals joining and then updating, on either side. C2: joining what was forked gives it back. C3: events that
+        do not depend on each other commute. C4, for a state by key: an event needs only its own entry.
 
         Parameters
         ----------
         seed : int
-            Of what is drawn; the same seed draws the same.
+            Seed of the random cases; the same seed gives the same cases.
         examples : int
-            Cases of each law.
+            Cases for each law.
         values : dict, optional
-            Column -> values that it may hold, where the functions do not take just any.
+            Column -> values that it may hold, if the functions do not take all values.
 
         Returns
         -------
         Checked
-            How many cases there were. That no law failed is no proof.
+            The number of cases. That no law failed is no proof.
 
         Raises
         ------
         InconsistentProgramError
-            With the smallest counterexample that was found: print ``error.counterexample``, run it again by
+            A law failed; print ``error.counterexample``, the smallest counterexample found, or run it again by
             ``error.counterexample.run()``.
 
         Examples
@@ -184,50 +184,50 @@ def program(
     join: Callable | Mapping[tuple[str, str, str], Callable] | None = None,
     name: str = "program",
 ) -> Program:
-    """Say what a sequential computation is, which of its events depend on each other, and how its state splits.
+    """Define a sequential computation, which of its events depend on each other, and how its state is forked and joined.
 
-    The result is that of one event after another, in the order of events (event time, input, position), whatever the
+    The result is as if events were processed one after another, in the order (event time, input, position), whatever the
     plan that runs it.
 
     Parameters
     ----------
     tags : dict
-        What kinds of events there are: name -> columns and their kinds ("int64", "float64", "bool", "string",
-        "timestamp[us]"). `hr.tag` in place of a name gives it a key; `hr.every` in place of columns has event time make
+        Kinds of events: name -> columns and their kinds ("int64", "float64", "bool", "string",
+        "timestamp[us]"). `hr.tag` in place of a name gives it a key; with `hr.every` in place of columns, event time makes
         its events.
     update : dict
-        Name of each tag -> ``f(state, e, emit)``: e has the columns and ``e.ts``; ``emit(name=value, ...)`` makes an
-        output at the event's time, as often as it is called; what it leaves out is null. Functions are compiled, as those of
-        `hr.operator`, but for integers that leave the range of int64: these end the run.
+        Name of each tag -> ``f(state, e, emit)``: e has the columns and ``e.ts``; each call of ``emit(name=value, ...)``
+        makes an output at the event's time, in which columns left out are null. Functions are compiled as for
+        `hr.operator`, except that an overflow of int64 ends the run.
     emits : dict
         Columns of the outputs beside the event time: name -> kind.
     depends : list of pairs of names, or function of two tags
-        Events that depend on each other are processed in their order; those that do not, at the same time. Dependence
-        is symmetric: what is said of (a, b) holds of (b, a), and `Program.completed` tells what was added. A pair of
-        two tags with keys means: of one part. A function is given tags with ``name`` and ``part``, may compare parts, and
-        returns a bool; a tag equals the string that is its name, as in ``"barrier" in (a, b)``.
+        Events that depend on each other are processed in their order; others may be processed at the same time. Dependence
+        is symmetric: a pair (a, b) stands for (b, a), too, and `Program.completed` has the pairs added. A pair of
+        two tags with keys holds within one part. A function takes two tags with ``name`` and ``part``, may compare parts, and
+        returns a bool; a tag equals its name as a string, as in ``"barrier" in (a, b)``.
     state : dict, optional
-        Fields of the state: name -> kind or first value, as of `hr.operator`. Where all of them are
-        ``hr.map_of(..., by="key")``, and "key" is the key of tags, an event of such a tag joins, at a node above others, the
-        entries of its own key alone, by `join` where both sides have one, and gives them back, by `fork` where both sides
-        may process that key; all other entries stay where they are. Updates of these tags then touch no other entry,
-        which `check` tries (C4). Not with `states`.
+        Fields of the state: name -> kind or first value, as for `hr.operator`. If all of them are
+        ``hr.map_of(..., by="key")``, and "key" is the key of tags, then an event of such a tag, at an inner node, joins only
+        the entries of its own key: by `join` where both sides have one. Afterwards it gives them back: by `fork` where both
+        sides may process that key. All other entries stay where they are. Updates of these tags must then touch no other
+        entry, which `check` tests (C4). Not with `states`.
     states : dict, optional
-        In place of `state`, several types of it: name -> fields. The first is what everything is joined to: the sequential
-        program is that of its functions, and it may process every tag.
+        In place of `state`, several types of state: name -> fields. Everything is joined to the first type, which may process
+        every tag; its functions define the sequential program.
     processes : dict, optional
-        Type of state -> names of the tags that it may process; all, where it is left out. A tag's update may then be a
+        Type of state -> names of the tags that it may process; all tags for types left out. A tag's update may then be a
         dict, type -> function.
     fork, join : functions, optional
         ``fork(state, left, right, tags_left, tags_right)`` reads a state and writes two new ones, which then process
-        independent events: ``"barrier" in tags_left`` says whether events of this tag will come left,
-        ``("inc", key) in tags_left`` of a tag with keys. ``join(into, other)`` adds the second to the first. Without
-        them the program runs on one leaf. With several types of state they are dicts, from the types of a state and of
-        the left and the right one it is forked into to ``fork(state, left, right, tags_left, tags_right)`` and
-        ``join(into, left, right)``, whose `into` is new. Which type each node of a plan has is found out (the second phase
-        of Appendix B), the forks that are given first are preferred, or said by ``hr.PlanNode(tags, children, state=)``.
-        A list, set or map of a state that ends here, assigned as a whole and not used besides, as in
-        ``left.counts = state.counts``, is handed over without a copy.
+        independent events: ``"barrier" in tags_left``, or ``("inc", key) in tags_left`` for a tag with keys, says whether such
+        events go to the left. ``join(into, other)`` adds the second state to the first. Without
+        them the program runs on one leaf. With several types of state they are dicts: the types of a state and of
+        the left and right state it is forked into -> ``fork(state, left, right, tags_left, tags_right)`` or
+        ``join(into, left, right)``, whose `into` is new. The type of each node of a plan is inferred (the second phase
+        of Appendix B), preferring the forks given first, or set by ``hr.PlanNode(tags, children, state=)``.
+        A list, set or map of a state that ends here is handed over without a copy if it is assigned as a whole and not used
+        otherwise, as in ``left.counts = state.counts``.
     name : str, optional
 
     Returns
@@ -237,12 +237,12 @@ def program(
     Raises
     ------
     ParameterError
-        Naming what cannot be meant.
+        An argument is invalid; the text names it.
 
     Notes
     -----
-    Any plan gives the sequential result if the program is consistent (Theorem 2.4): joining after an update is updating
-    what was joined (C1), joining what was forked changes nothing (C2), independent updates may change places (C3).
+    Any plan gives the sequential result if the program is consistent (Theorem 2.4): joining after an update equals updating
+    the joined state (C1), joining what was forked changes nothing (C2), and independent updates commute (C3).
 
     Examples
     --------
@@ -269,14 +269,14 @@ def program(
     >>> window.depends("value", "value"), window.depends("value", "barrier"), window.completed
     (False, True, (('value', 'barrier'),))
 
-    As plain Python, one event after another, where a debugger's breakpoints hold and everything can be printed; of an Arrow
-    table, rows are ``[(row["ts"], row) for row in table.to_pylist()]``:
+    As plain Python, one event after another, where a debugger's breakpoints work and everything can be printed; the rows of
+    an Arrow table are ``[(row["ts"], row) for row in table.to_pylist()]``:
 
     >>> from headrace.reference import synchronization
     >>> synchronization.run(window, [("value", [(1, {"x": 5}), (2, {"x": 6})]), ("barrier", [(3, {})])])
     [{'ts': 3, 'sum': 11}]
 
-    With a type of state for what only sums up, which knows nothing of barriers:
+    With a second type of state, which only adds and knows nothing of barriers:
 
     >>> def halve(state, left, right, tags_left, tags_right):
     ...     left.sum = state.sum

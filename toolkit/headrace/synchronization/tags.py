@@ -1,9 +1,9 @@
 """Tags of events: by name, by key, by stream; and the sets of them that a fork sees.
 
-A *tag* says what an event is to a program, ``value`` or ``barrier``. A keyed tag is one for each part of its keys, so
-that events of different keys can be independent. The streams of one tag are told apart too: an *implementation tag*
-(the paper's section 3.1) is a tag, a part and a stream, and is what nodes of a plan own. Events of a *periodic* tag come
-from no input: event time makes them (`every`).
+A *tag* says what an event is to a program, ``value`` or ``barrier``. A keyed tag stands for one tag for each part of its
+keys, so that events of different keys can be independent. The streams of one tag are distinguished, too: an
+*implementation tag* (the paper's section 3.1) is a tag, a part and a stream, and is what nodes of a plan own. Events of a
+*periodic* tag come from no input: event time makes them (`every`).
 """
 
 from __future__ import annotations
@@ -22,25 +22,25 @@ from headrace.synchronization import parts_kernel
 from headrace.windows import Duration, parse_duration
 
 PARTS = 64
-"""Of a keyed tag, if not said otherwise."""
+"""Default number of parts of a keyed tag."""
 MOST_PARTS = 1 << 16
 
 
 @dataclass(frozen=True)
 class Tag:
-    """What events of one kind are called, and what they carry.
+    """The name of events of one kind, and what they carry.
 
     Attributes
     ----------
     name : str
     by : str or None
-        The column that is its key.
+        Its key column.
     parts : int
-        Into which its keys are hashed; 1 if it has no key.
+        Number of parts its keys are hashed into; 1 if it has no key.
     columns : mapping of str to kind
-        Of its payload; empty until a program says them.
+        Columns of its payload; empty until a program sets them.
     every : duration or None
-        Of a periodic tag, between two of its events at least.
+        For a periodic tag, the least time between two of its events.
     """
 
     name: str
@@ -62,18 +62,18 @@ class Tag:
 
 @explains_arguments(key="by", buckets="parts", partitions="parts")
 def tag(name: str, *, by: str | None = None, parts: int | None = None) -> Tag:
-    """A tag of a program, by key: for `hr.program`.
+    """Make a keyed tag for `hr.program`.
 
-    Events of different parts are independent where `depends` names two tags with keys: an event's part is a stable hash
+    If `depends` names two tags with keys, their events in different parts are independent. An event's part is a stable hash
     of its key, modulo `parts`.
 
     Parameters
     ----------
     name : str
     by : str, optional
-        The column of its payload that is its key; without it, the name alone would do.
+        The column of its payload that is its key; without a key, the name alone would do.
     parts : int, optional
-        How many parts there are, from 1 to 65,536; 64 if not given. Tags that depend on each other within a part have
+        Number of parts, from 1 to 65,536; by default 64. Tags that depend on each other within a part have
         the same number.
 
     Returns
@@ -83,7 +83,7 @@ def tag(name: str, *, by: str | None = None, parts: int | None = None) -> Tag:
     Raises
     ------
     ParameterError
-        A name that Python does not have, `parts` without `by`, or out of its range.
+        The name is not a Python name, `parts` is given without `by`, or it is out of its range.
 
     Examples
     --------
@@ -113,18 +113,18 @@ class Every:
 
 @explains_arguments(period="duration", interval="duration", size="duration")
 def every(duration: Duration) -> Every:
-    """Say that event time makes a tag's events, in place of its columns in `hr.program`.
+    """Let event time make a tag's events; given in place of the tag's columns in `hr.program`.
 
     Time is cut into slices ``[k * duration, (k + 1) * duration)``, k any integer. A slice in which any input has an event
     ends with one event of the tag, a *tick*, whose ``ts`` is the slice's right boundary and whose ``every`` is the duration,
-    in the inputs' time unit. It comes after all events of the slice, and before all others of that ts; the last one when
-    the inputs have ended. An empty slice has none, so a gap of years costs nothing: what a program would do at each
+    in the inputs' time unit. It comes after all events of the slice, and before all others of that ts; the last tick comes
+    when the inputs have ended. An empty slice has no tick, so a gap of years costs nothing: what a program would do at each
     boundary it can do at the next tick, which knows its time.
 
     Parameters
     ----------
     duration : str, timedelta or int
-        As ``"1h"``; an integer is in the inputs' time unit.
+        Such as ``"1h"``; an integer is in the inputs' time unit.
 
     Returns
     -------
@@ -133,7 +133,7 @@ def every(duration: Duration) -> Every:
     Raises
     ------
     ParameterError
-        A duration that is not above 0, or none. In `Program.start`: one that is not whole in the inputs' time unit.
+        The duration is invalid or not above 0; or, in `Program.start`, it is not whole in the inputs' time unit.
 
     Examples
     --------
@@ -163,7 +163,7 @@ PERIODIC = {"every": "int64"}
 
 
 class ImplementationTag(NamedTuple):
-    """A tag as one stream has it.
+    """A part of a tag, in one of its streams.
 
     Attributes
     ----------
@@ -185,7 +185,7 @@ def part_of(keys: Any, parts: int) -> Any:
     Parameters
     ----------
     keys : int, bool, str, or numpy array of them
-        A time is the integer it is in its unit.
+        A time is given as an integer in its unit.
     parts : int
 
     Returns
@@ -217,14 +217,14 @@ def part_of(keys: Any, parts: int) -> Any:
 
 
 class TagSet:
-    """Which events a wire may process, as `fork` asks: ``"barrier" in tags``, ``("inc", key) in tags``.
+    """Which events a wire may process, as `fork` tests: ``"barrier" in tags``, ``("inc", key) in tags``.
 
     Parameters
     ----------
     tags : mapping of str to Tag
-        Of the program.
+        Tags of the program.
     held : iterable of ImplementationTag
-        Those in the set.
+        Members of the set.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""The scheme of transactions, their punctuation, how chains are shared, by trying: what does most is kept for a while."""
+"""The scheme of transactions, their punctuation and the sharing of chains, by trial: the fastest is kept for a while."""
 
 from __future__ import annotations
 
@@ -83,39 +83,39 @@ class _Trial:
 
 @dataclass
 class AdaptiveScheme(Policy):
-    """Try the schemes of a transactional operator, then shorter and longer batches and ways to share; keep what does most.
+    """Try the schemes of a transactional operator, then shorter and longer batches and ways to share; keep the fastest.
 
-    A scheme's speed is the number of events it executes in a second in which there is input, so that it can be told while
-    input comes slowly. It is tried again when the speed has changed, when the threads have, and every `again_s` seconds.
+    A scheme's speed is the number of events it executes per second in which there is input, so that it can be measured even
+    when input comes slowly. Schemes are tried again when the speed or the threads have changed, and every `again_s` seconds.
     A trial goes on until two successive measures agree, since the first batches after a change cost more than later ones.
-    What the trials cost, in events that the best would have executed meanwhile, beyond those that were, is the decision's
-    ``figures["regret"]``, in ``run.decisions.to_pandas()`` the column ``figure_regret``.
+    The decision's ``figures["regret"]``, the column ``figure_regret`` of ``run.decisions.to_pandas()``, is the cost of the
+    trials: how many more events the best choice would have executed meanwhile.
     With one thread there is nothing to choose: one executor runs events in their order, whatever the scheme.
-    ``start(scheme="adaptive")`` attaches one that knows which schemes can run the functions: where keys depend on what is read,
-    it tries "speculative" and "serial".
+    ``start(scheme="adaptive")`` attaches a controller that knows which schemes can run the functions: if keys depend on what
+    is read, it tries "speculative" and "serial".
 
     Parameters
     ----------
     schemes : sequence of str
-        What to try, ``none`` excepted. One that the operator does not have is passed over.
+        Schemes to try, except ``none``. Those that the operator does not have are skipped.
     punctuations : bool
         Try batches of a quarter and of four times the length, too, as long as that is better.
     sharings : bool
-        Where chains do most, try the other ways in which threads may share them, too; "socket" with four threads or more.
+        If chains are fastest, try the other ways in which threads may share them, too; "socket" with four threads or more.
     trial_s : float
-        Seconds that each is tried at least, of time in which there is input: two halves that must agree. What does not get
-        steady is tried four times as long, and no longer.
+        Least seconds of a trial, counting time in which there is input: two halves that must agree. A trial that does not
+        become steady takes four times as long, and no longer.
     again_s : float
         Seconds after which all are tried again.
     changed : float
         Fraction by which the speed must have changed, in two trials' time, for all to be tried at once.
     gain : float
-        Fraction by which another must be faster than what was in force before.
+        Fraction by which a choice must be faster than the one in force before.
 
     Raises
     ------
     NotSupportedError
-        By `start`, `run.control` and `decide`, of an operator that is none of transactions.
+        By `start`, `run.control` and `decide`: the operator does not run transactions.
 
     Examples
     --------
@@ -151,7 +151,7 @@ class AdaptiveScheme(Policy):
                 raise ParameterError(f"{name}={getattr(self, name)!r}: give a fraction, above 0 and below 1")
 
     def decide(self, observation: Observation) -> Request | None:
-        """Ask for the next trial, or for what did most; None while it is measured."""
+        """Ask for the next trial, or for the fastest choice; None while a trial is measured."""
         if "scheme" not in observation.configuration:
             raise NotSupportedError("AdaptiveScheme chooses a scheme of transactions, and this operator has none")
         self._seen = observation

@@ -1,4 +1,4 @@
-"""What `start` may be told about the transactions engine, checked."""
+"""Options of `start` for the transactions engine, checked."""
 
 from __future__ import annotations
 
@@ -38,25 +38,25 @@ _PLANNED = ("threads", "scheme", "sharing", "punctuation")
 
 
 class TransactionOptions:
-    """Checked options of `start` for the transactions engine; `run` are those of every engine.
+    """Checked options of `start` for the transactions engine; `run` has those of every engine.
 
     Parameters
     ----------
     threads : int
-        Executors that are active.
+        Active executors.
     max_threads : int
-        Executors there are.
+        All executors.
     scheme : str
-        One of `SCHEMES`, or "adaptive": they are tried while the run goes on, see
+        One of `SCHEMES`, or "adaptive", which tries them while the run goes on: see
         `headrace.controllers.AdaptiveScheme`.
     sharing : {"nothing", "everything", "socket"}, optional
-        What executors take each other's work from. By default nothing where operations are run in chains, and everything
-        where transactions run whole: an executor that counts others down has more to do than one that does not. Of operations
+        Whose work an executor may take. By default nothing where operations are run in chains, and everything
+        where transactions run whole: an executor that counts others down has more to do than one that does not. With operations
         in chains the fuller of two executors has, in batches of 500, 1.04 times its share of Toll Processing's 100 segments at
         Zipf 0.2, 1.13 times at 0.6 and 1.27 at 1.0, and 1.03 to 1.07 times of 10,000 records: sharing has to be worth more
         than it costs, which is not known before a run. ``scheme="adaptive"`` tries it.
     punctuation : int
-        Events of a batch.
+        Events in a batch.
     max_delay : duration
         How long an event may wait for its batch to fill.
     mapping : Mapping, optional
@@ -66,14 +66,14 @@ class TransactionOptions:
     reconfigure : sequence of (row, threads or dict)
         Changes before rows: ``(1000, 4)``, ``(2000, {"scheme": "lock"})``.
     max_operations : int
-        Keys that a batch, and so a transaction, may name; by default 16 for each event.
+        Most keys that a batch, and so a transaction, may name; by default 16 for each event.
     max_state : int
-        Bytes that lists, sets and maps of the tables may take.
+        Most bytes for lists, sets and maps of the tables.
     chains : {"radix", "skiplist"}
         How operation chains are made: by sorting slices of a batch by parts of the records, or, for comparison, by
         inserting into concurrent skip lists.
     snapshot_every : int or duration, optional
-        Copy all tables after so many events, each time, or so often.
+        Copy all tables every so many events, or at such intervals.
     """
 
     lacks: ClassVar[Dict[str, str]] = {

@@ -1,8 +1,8 @@
-"""Snapshots that are taken by themselves: every so many events, or every so often.
+"""Snapshots that a run takes regularly: every so many events, or at intervals of time.
 
-Those by count are as of exact positions: a punctuation is placed there, and the leader rests (`phases_kernel.hold`) until
-the copy is made. So they are the same ones for any threads, scheme and punctuation. Those by the clock are as of whichever
-punctuation comes next, and there is none where no event was executed since the last one.
+Snapshots by count are as of exact positions: a punctuation is placed there, and the leader rests (`phases_kernel.hold`)
+until the copy is made. So they are the same for any threads, scheme and punctuation. Snapshots by the clock are as of the
+next punctuation, and are skipped if no event was executed since the last one.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a transactional operator is asked for: its functions, what they emit, what its rows keep of the events."""
+"""The specification of a transactional operator: its functions, the columns they emit, and those carried from events."""
 
 from __future__ import annotations
 
@@ -25,31 +25,31 @@ REJECTED = "rejected"
 
 @dataclass(frozen=True, eq=False, repr=False)
 class TransactSpec:
-    """Functions of events over tables; `specify` makes one."""
+    """Functions of events over tables; made by `specify`."""
 
     functions: tuple[Callable, ...]
     emits: Mapping[str, Kind]
     carry: tuple[str, ...]
     bound: dict[Any, Bound] = field(default_factory=dict)
-    """The functions as rewritten so far, by what they are applied to."""
+    """The functions rewritten so far, by what they are applied to."""
 
     has_sides: ClassVar[bool] = False
 
     @property
     def name(self) -> str:
-        """The function's, or of several "transact"."""
+        """The name of the function; "transact" if there are several."""
         name = self.functions[0].__name__ if len(self.functions) == 1 else ""
         return name if name.isidentifier() else "transact"
 
     @property
     def options(self) -> type[TransactionOptions]:
-        """What checks this engine's options of `start`."""
+        """The class that checks this engine's options of `start`."""
         from headrace.transactions.options import TransactionOptions
 
         return TransactionOptions
 
     def result_type(self, inputs: Sequence[StreamType]) -> StreamType:
-        """Event time, what is carried, what is emitted, whether the event was rejected."""
+        """Event time, carried columns, emitted columns, whether the event was rejected."""
         (given,) = inputs
         for name in self.carry:
             if name == given.event_time:
@@ -74,7 +74,7 @@ class TransactSpec:
         return self.bound[place]
 
     def explain(self, node: OperatorNode) -> str:
-        """Say how its functions are run."""
+        """Explain how its functions are run."""
         from headrace.transactions.explained import explain
 
         (bound,) = self.bound.values()
@@ -90,7 +90,7 @@ class TransactSpec:
         return TransactionSection(node, branches, options)
 
     def describe(self, unit: str = "") -> str:
-        """Functions, and what they emit."""
+        """Describe its functions, and what they emit."""
         names = ", ".join(function.__name__ for function in self.functions)
         given = ", ".join(f"{name}: {kind}" for name, kind in self.emits.items())
         return f"{names}; emits {given}" if given else names
@@ -105,7 +105,7 @@ def specify(functions: Sequence[Any], emits: Any, carry: Any) -> TransactSpec:
     Raises
     ------
     ParameterError
-        Naming what cannot be meant.
+        An argument is invalid; the text names it.
     """
     if not functions:
         raise ParameterError("transact(): give a function of an event and its transaction, as in transact(transfer)")

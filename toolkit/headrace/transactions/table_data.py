@@ -1,4 +1,4 @@
-"""The rows that a table has at first, read from data and checked, in the order of their keys."""
+"""The first rows of a table, read from data and checked, in key order."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _RANGES = {"int64": range(-(2**63), 2**63), "int32": range(-(2**31), 2**31)}
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """Rows in the order of their keys.
+    """Rows in key order.
 
     Attributes
     ----------
@@ -37,7 +37,7 @@ class Rows:
         None: 0, 1, 2 and so on.
     words : mapping of str to int64[count], strings, int or str
         Column -> its values as words (a float as the bits of a float64), or one word for all rows; a column that
-        is left out is zero. Strings are as they are: which ids they have is a run's own.
+        is left out is zero. Strings stay strings, as each run assigns its own ids.
     """
 
     count: int
@@ -46,7 +46,7 @@ class Rows:
 
 
 def word_of(label: str, kind: str, value: Any) -> int | str:
-    """Return one value as a word, a string as it is; `ParameterError` if it is not of the kind.
+    """Return one value as a word, but a string as it is; raise `ParameterError` if it is not of the kind.
 
     Examples
     --------
@@ -89,13 +89,13 @@ def value_of(kind: str, words: np.ndarray) -> np.ndarray:
 
 
 def check_name(where: str, name: Any) -> None:
-    """Raise `ParameterError` if a function could not write it, as in ``row.name``."""
+    """Raise `ParameterError` for a name that a function could not write, as in ``row.name``."""
     if not isinstance(name, str) or not name.isidentifier() or keyword.iskeyword(name):
         raise ParameterError(f"{where}: column {name!r} is not a Python name: a function cannot use it; rename it")
 
 
 def check_least(where: str, rows: Rows, kinds: Mapping[str, Any], least: Mapping[str, int | float]) -> None:
-    """Raise `ParameterError` if a row is below a constraint at first."""
+    """Raise `ParameterError` if the first value of a row is below a constraint."""
     for name, bound in least.items():
         words = rows.words.get(name, 0)
         values = value_of(kinds[name], words if isinstance(words, np.ndarray) else np.array([words][: rows.count], np.int64))
@@ -128,13 +128,13 @@ def read(
     Parameters
     ----------
     where : str
-        The table, for error texts.
+        Name of the table, for error texts.
     data : whatever `open_input` reads
     key : str
     kinds : mapping, optional
-        Of the columns to read; without it those of the data.
+        Kinds of the columns to read; by default those of the data.
     first : callable
-        Of the kinds: (name, kind, value) of what the user says that columns are at first.
+        Takes the kinds, and returns (name, kind, value) for the first values of columns that the user gives.
 
     Returns
     -------

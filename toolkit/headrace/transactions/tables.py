@@ -1,6 +1,6 @@
-"""Tables that functions of transactions read and write: what they are, before any run.
+"""Declarations of tables that functions of transactions read and write.
 
-A `Table` never changes. Each run begins from it, in a memory of its own (`memory`).
+A `Table` never changes. Each run begins from it, in its own memory (`memory`).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from headrace.transactions.table_data import Rows, word_of
 
 MOST_ROWS = 2**31 - 1
 MAX_ROWS = 1 << 20
-"""Rows that a table may have whose unknown keys are inserted, if not said otherwise."""
+"""Default of the most rows of a table whose unknown keys are inserted."""
 KINDS_TEXT = f"{', '.join(SCALAR_NAMES)}, hr.list_of(...), hr.set_of(...), hr.map_of(...), hr.array(...)"
 
 Given = MutableMapping[Any, MutableMapping[str, Any]]
@@ -45,14 +45,14 @@ class Column:
 
 
 def column(kind: Any, *, least: float | None = None) -> Column:
-    """A column of a table, with a constraint.
+    """Declare a column of a table, with a constraint.
 
     Parameters
     ----------
     kind : str or container
         "int64", "int32", "float64", "float32", "bool", "string"; `hr.list_of`, `hr.set_of`, `hr.map_of`, `hr.array`.
     least : number, optional
-        The least value it may have: a transaction that gives it less is rejected.
+        The least value it may have: a transaction that sets a lower one is rejected.
 
     Examples
     --------
@@ -88,19 +88,19 @@ class Table:
     Attributes
     ----------
     name, key : str
-        Of the table, and of its key's column.
+        Names of the table, and of its key column.
     is_text : bool
         Keys are strings; else they are int64.
     columns : mapping of str to kind
     least : mapping of str to number
-        Of columns with that constraint.
+        The least values of columns with that constraint.
     unknown : {"reject", "error", "insert"}
     conserve : str or None
         A column whose sum never changes.
     rows : Rows
-        What it has at first.
+        The rows at first.
     capacity : int
-        Rows it may have.
+        Most rows.
     """
 
     name: str
@@ -160,15 +160,15 @@ class Table:
 
 @contextmanager
 def reading(rows: Mapping[Table, Given]) -> Iterator[None]:
-    """Let plain Python read and write tables: within it ``table[key]`` is a row of what is given.
+    """Let plain Python read and write tables: inside this context ``table[key]`` is a row of `rows`.
 
-    A key that is not there does what the table's policy says: it raises `Rejected` or `KeyError`, or is put in.
-    A value below a column's least one raises `Rejected`. The caller undoes what was done before that.
+    An unknown key follows the table's policy: it raises `Rejected` or `KeyError`, or is inserted.
+    A value below a column's least one raises `Rejected`. The caller undoes the changes made before that.
 
     Parameters
     ----------
     rows : mapping of Table to mapping
-        Key -> column -> value; containers as `headrace.reference.containers` has them.
+        Key -> column -> value; containers are those of `headrace.reference.containers`.
 
     Examples
     --------
@@ -199,41 +199,41 @@ def table(
     conserve: str | None = None,
     max_rows: int | None = None,
 ) -> Table:
-    """A table that functions of ``.transact(...)`` read and write, as in ``accounts[e.source].balance``.
+    """Declare a table that functions of ``.transact(...)`` read and write, as in ``accounts[e.source].balance``.
 
     Parameters
     ----------
     name : str
-        Of the table in ``run.tables``: a Python name.
+        Name of the table in ``run.tables``: a Python name.
     key : str
-        Name of the key's column: int64 (any whole number is widened) or string.
+        Name of the key column: int64 (any whole number is widened) or string.
     columns : dict, optional
-        Name -> kind: "int64", "int32", "float64", "float32", "bool", "string", a container (`hr.list_of`, `hr.set_of`,
-        `hr.map_of`, `hr.array`), empty at first, or `hr.column` with a constraint. Of `data` only these columns
-        are read; without it, all that there are.
+        Name -> kind: "int64", "int32", "float64", "float32", "bool", "string"; a container (`hr.list_of`, `hr.set_of`,
+        `hr.map_of`, `hr.array`), empty at first; or `hr.column` with a constraint. Only these columns are read from `data`;
+        by default, all.
     rows : int, optional
-        So many rows, with the keys 0, 1, 2 and so on. Give either this or `data`.
+        Number of rows, with the keys 0, 1, 2 and so on. Give either this or `data`.
     data : Spark DataFrame, Arrow table, pandas frame, path of a Parquet file, ..., optional
-        The rows, in any order; read here, once. Keys must be there and different, values must not be null.
+        The rows, in any order; read here, once. Keys must be distinct and not null, and values must not be null.
     first : dict, optional
-        Column -> its value in each row at first; zero, or the empty string, if it is left out.
+        Column -> its value in each row at first; by default zero or the empty string.
     unknown : {"reject", "error", "insert"}
-        What a key does that is not there: reject the transaction, end the run, or come to be, with zeros and empty
-        strings. A null always rejects.
+        What an unknown key does: reject the transaction, end the run, or insert a row of zeros and empty
+        strings. A null key always rejects.
     conserve : str, optional
-        An int64 column whose sum never changes, unless something is lost: it is watched.
+        An int64 column whose sum never changes unless something is lost; the run watches it.
     max_rows : int, optional
-        With ``unknown="insert"``, rows that there may be: by default 1,048,576, or twice those at first.
+        With ``unknown="insert"``, the most rows: by default 1,048,576, or twice those at first.
 
     Returns
     -------
     Table
-        A name for functions to use. Each run begins from these rows again.
+        For functions to use by a variable. Each run begins from these rows again.
 
     Raises
     ------
     ParameterError, SchemaError, KeyNullError
-        What cannot be meant; the text names parameter or column, value and remedy.
+        Something is invalid; the text names the parameter or column, the value and the remedy.
 
     Examples
     --------
