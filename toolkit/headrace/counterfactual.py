@@ -1,4 +1,4 @@
-"""What if another controller had been at work? The same stream once more, under each plan, side by side."""
+"""What if another controller had steered? The same stream is run again under each plan, for comparison."""
 
 from __future__ import annotations
 
@@ -41,17 +41,17 @@ class Replay:
     seconds : float
         From the first tuple to the end.
     thread_seconds : float
-        Active threads, added up over that time.
+        Number of active threads, summed over that time.
     changes : list of Change
-        Reconfigurations, of the operator that was steered.
+        Reconfigurations of the steered operator.
     decisions : DecisionLog
     observations : list of Observation
-        Of each interval.
+        One for each interval.
     delay_ms : float64[intervals]
-        Of each interval: the 99th percentile of latency, and the time that tuples which were due
+        For each interval, the 99th percentile of latency plus the time that due tuples
         waited before they were added, which latency does not count.
     latency_ms : dict
-        p50, p99 and max of all results.
+        p50, p99 and max over all results.
     results : int
     """
 
@@ -70,13 +70,13 @@ class Replay:
         return quality(self.observations)
 
     def in_target(self, target_ms: float) -> float:
-        """Share of the time in which the delay was at most so long."""
+        """Share of the time in which the delay was at most this long."""
         lengths = np.array([o.interval_s for o in self.observations])
         return float(lengths[self.delay_ms <= target_ms].sum() / lengths.sum()) if len(lengths) else math.nan
 
     @property
     def delay_p99_ms(self) -> float:
-        """Delay that 99 % of the tuples came with, or less."""
+        """The delay that 99 % of the tuples did not exceed."""
         weights = np.array([o.processed * o.interval_s for o in self.observations])
         if not weights.sum() > 0:
             return math.nan
@@ -87,7 +87,7 @@ class Replay:
 
 @dataclass(frozen=True)
 class Comparison:
-    """The same stream under several plans; `table` has them side by side, `replays` the details.
+    """The same stream under several plans: `table` compares them, `replays` has the details.
 
     Parameters
     ----------
@@ -95,7 +95,7 @@ class Comparison:
     target_ms : float
         Delay that is good enough.
     penalty : float
-        Threads that the time outside the target is taken to be worth.
+        Cost of a second outside the target, in thread-seconds.
     """
 
     replays: dict[str, Replay]
@@ -110,11 +110,11 @@ class Comparison:
         -------
         DataFrame
             seconds; thread_seconds and mean_threads; changes, and turns from more threads to fewer or
-            back; latency_p50_ms and latency_p99_ms of the results; delay_p99_ms, which counts what
-            waited outside as well;
+            back; latency_p50_ms and latency_p99_ms of the results; delay_p99_ms, which includes the time
+            that tuples waited outside;
             in_target, the share of the time with a delay of at most `target_ms`; cost =
-            thread_seconds + penalty x seconds outside the target; regret, what the plan cost more
-            than the best of them; results, rows.
+            thread_seconds + penalty x seconds outside the target; regret, how much more the plan cost
+            than the best plan; results, rows.
         """
         import pandas as pd
 
@@ -159,29 +159,29 @@ def compare_controllers(
     interval_s: float = 0.1,
     **options: Any,
 ) -> Comparison:
-    """Run the same recorded stream under several controllers or hand-made schedules, one after the other.
+    """Run the same recorded stream under several controllers or hand-made schedules, one after another.
 
     Parameters
     ----------
     query : Stream
-        Its inputs must be such that can be read again: tables, frames, files.
+        Its inputs must be repeatable: tables, frames, files.
     plans : dict of str to plan
-        By name: None (the threads stay as they are), a number of threads, a schedule
+        Name -> None (the threads stay as they are), a number of threads, a schedule
         ``[(seconds, threads), ...]``, or what `run.control` takes. Each controller is copied first,
         so what it learned in one replay is not known in another.
     rate : float or schedule of `headrace.rates`
         How the stream is played; the same for all.
     threads, max_threads : int
-        To start with, and at most.
+        Threads at the start, and the most.
     operator : str, optional
-        The one that is steered; by default the only one, or the first.
+        The operator to steer; by default the only one, or the first.
     target_ms : float
         Delay that is good enough.
     penalty : float, optional
-        What a second outside the target costs, in thread-seconds; by default `max_threads`: as much as
+        Cost of a second outside the target, in thread-seconds; by default `max_threads`, as much as
         all threads for that second.
     interval_s : float
-        Between two looks of the controllers.
+        Time between two observations by the controllers.
     **options
         For `start`.
 
@@ -192,9 +192,9 @@ def compare_controllers(
     Raises
     ------
     ParameterError
-        No plan, or no rate: at full speed every plan has as much to do as it can.
+        There is no plan, or no rate: at full speed every plan has as much to do as it can.
     RunFailedError
-        Two plans gave different numbers of results, which must not be.
+        Two plans gave different numbers of results, which must not happen.
 
     Examples
     --------

@@ -1,8 +1,8 @@
 """A run's metrics for Prometheus: a text page on the loopback interface, off until it is asked for.
 
-Nothing is counted twice: the page is made of `run.metrics()` when it is fetched. It can be read and nothing else, by
-every user and program of this machine, for it has no token; a request under another name than those of loopback, as a
-foreign page in a browser would send it, is refused.
+Nothing is counted twice: the page is made from `run.metrics()` when it is fetched. It is read-only, and every user and
+program of this machine can read it, as it has no token. A request for a host name other than those of loopback, which a
+foreign page in a browser could send, is refused.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Endpoint:
     Attributes
     ----------
     port : int
-        Of the loopback interface.
+        Port on the loopback interface.
     url : str
     """
 
@@ -62,16 +62,16 @@ def serve(run: Any, port: int = 0) -> Endpoint:
     Parameters
     ----------
     run : Run
-        It is served until `close`, also when it is over; a run that is dropped is no longer there.
+        It is served until `close`, even when it is over; a run that is dropped is no longer served.
     port : int
-        0: any that is free.
+        0 for any free port.
 
     Raises
     ------
     NotSupportedError
-        If `prometheus_client` is not installed.
+        `prometheus_client` is not installed.
     OutputError
-        If the port is taken.
+        The port is taken.
 
     Examples
     --------

@@ -1,6 +1,6 @@
-"""Kinds of values that a user function may keep beside numbers: strings, lists, sets, maps, arrays, records.
+"""Kinds of values that a user function may keep: numbers, strings, lists, sets, maps, arrays, records.
 
-A scalar kind is a name, such as ``"int64"`` or ``"string"``. A container says what it holds:
+A scalar kind is a name, such as ``"int64"`` or ``"string"``. A container names the kinds of its contents:
 
 >>> list_of("string"), map_of("string", "int64")
 (list_of('string'), map_of('string', 'int64'))
@@ -31,11 +31,11 @@ class Scalar:
     Parameters
     ----------
     dtype : str
-        Of the arrays that kernels keep such values in.
+        Type of the arrays in which kernels keep such values.
     arrow : pa.DataType
-        Of a column of them.
+        Type of a column of them.
     zero : int, float, bool or str
-        What a field of a state is at first, if nothing else is said.
+        Default first value of a field of a state.
     in_functions : str
         What a function sees: a kind of number, or "string".
     """
@@ -59,7 +59,7 @@ _TIME = re.compile(r"(timestamp|duration)\[(s|ms|us|ns)(?:, tz=([\w/+:-]+))?\]$"
 
 
 def scalar(kind: object) -> Scalar | None:
-    """Return what is known of a scalar kind; None if it is no such kind.
+    """Return the description of a scalar kind; None if there is no such kind.
 
     Beside `SCALAR_NAMES` there are timestamps and durations, by their Arrow names: integers of their unit in functions.
 
@@ -83,7 +83,7 @@ def scalar(kind: object) -> Scalar | None:
 
 @dataclass(frozen=True, repr=False)
 class Array:
-    """As many values as said, zeros at first; see `array`."""
+    """A fixed number of values, zeros at first; see `array`."""
 
     kind: str
     size: int
@@ -103,7 +103,7 @@ class Array:
 
 @dataclass(frozen=True, repr=False)
 class Record:
-    """Fields with names; see `record`."""
+    """Named fields; see `record`."""
 
     fields: tuple[tuple[str, str], ...]
 
@@ -137,7 +137,7 @@ def is_exact(kind: Kind) -> bool:
 
 @dataclass(frozen=True, repr=False)
 class ListOf:
-    """A list that grows; see `list_of`."""
+    """A growing list; see `list_of`."""
 
     kind: str
 
@@ -177,7 +177,7 @@ class MapOf:
 
     @property
     def width(self) -> int:
-        """Words of a value."""
+        """Words that a value takes."""
         return 1 if isinstance(self.value, str) else self.value.width
 
     @property
@@ -199,33 +199,33 @@ def arrow_of(kind: Kind) -> pa.DataType:
 
 
 def cells_of(kind: Kind) -> int:
-    """Words of a field of a state: one, a container's head, or those of an array."""
+    """Words that a field of a state takes: one, a container's head, or those of an array."""
     if isinstance(kind, Array):
         return kind.size
     return 1 if isinstance(kind, str) else HEAD
 
 
 def width_of(kind: Kind) -> int:
-    """Return how many words an element of a container takes: a set's none beside its key."""
+    """Return how many words an element of a container takes; in a set none beside its key."""
     if isinstance(kind, MapOf):
         return kind.width
     return 0 if isinstance(kind, SetOf) else 1
 
 
 def array(kind: str, size: int) -> Array:
-    """An array of a fixed size as a field of a state, or as the values of a map: zeros at first.
+    """Declare an array of a fixed size, zeros at first, as a field of a state or as the values of a map.
 
     Parameters
     ----------
     kind : str
-        Of its elements: "int64", "int32", "float64", "float32", "bool" or "string".
+        Kind of its elements: "int64", "int32", "float64", "float32", "bool" or "string".
     size : int
         From 1 to 65,536.
 
     Raises
     ------
     ParameterError
-        Another kind or size.
+        It is another kind or size.
 
     Examples
     --------
@@ -238,7 +238,7 @@ def array(kind: str, size: int) -> Array:
 
 
 def record(**fields: str) -> Record:
-    """A few values with names, as the values of a map: zeros at first.
+    """Declare a record of a few named values, zeros at first, as the values of a map.
 
     Parameters
     ----------
@@ -248,7 +248,7 @@ def record(**fields: str) -> Record:
     Raises
     ------
     ParameterError
-        No field, or a kind that is no scalar.
+        There is no field, or a kind is not scalar.
 
     Examples
     --------
@@ -261,17 +261,17 @@ def record(**fields: str) -> Record:
 
 
 def list_of(kind: str) -> ListOf:
-    """A list that grows as a field of a state, empty at first.
+    """Declare a growing list as a field of a state, empty at first.
 
     Parameters
     ----------
     kind : str
-        Of its elements: a scalar kind, such as "int64" or "string".
+        Kind of its elements: a scalar kind, such as "int64" or "string".
 
     Raises
     ------
     ParameterError
-        Another kind.
+        It is another kind.
 
     Examples
     --------
@@ -282,17 +282,17 @@ def list_of(kind: str) -> ListOf:
 
 
 def set_of(kind: str) -> SetOf:
-    """A set as a field of a state, empty at first; a loop over it goes in the order of its elements.
+    """Declare a set as a field of a state, empty at first; a loop over it follows the order of its elements.
 
     Parameters
     ----------
     kind : str
-        Of its elements: a scalar kind, such as "int64" or "string".
+        Kind of its elements: a scalar kind, such as "int64" or "string".
 
     Raises
     ------
     ParameterError
-        Another kind.
+        It is another kind.
 
     Examples
     --------
@@ -303,23 +303,23 @@ def set_of(kind: str) -> SetOf:
 
 
 def map_of(key: str, value: str | Array | Record, by: str | None = None) -> MapOf:
-    """A map as a field of a state, empty at first; a loop over it goes in the order of its keys.
+    """Declare a map as a field of a state, empty at first; a loop over it follows the order of its keys.
 
     Parameters
     ----------
     key : str
-        Of its keys: a scalar kind, such as "int64" or "string".
+        Kind of its keys: a scalar kind, such as "int64" or "string".
     value : str, Array or Record
-        Of its values. With a scalar kind a key that is not there raises KeyError, as in a dict; an array or a record
-        comes to be, of zeros, where ``state.m[key]`` first reads it, as in a defaultdict.
+        Kind of its values. With a scalar kind a missing key raises KeyError, as in a dict; an array or a record
+        of zeros is created when ``state.m[key]`` first reads it, as in a defaultdict.
     by : str, optional
-        Of a program (`hr.program`): the column that is the key of its tags. An event of such a tag needs the entry of
-        its own key alone, so that entries are handed over one by one, and those of other keys stay where they are.
+        In a program (`hr.program`): the key column of its tags. An event of such a tag needs only the entry of
+        its own key, so that entries are handed over one by one, and those of other keys stay where they are.
 
     Raises
     ------
     ParameterError
-        Another kind, or a `by` that is no name.
+        It is another kind, or `by` is no name.
 
     Examples
     --------
@@ -354,7 +354,7 @@ def read_kind(label: str, given: Any) -> Kind | None:
     Raises
     ------
     ParameterError
-        If it is a record, which only maps hold.
+        It is a record, which only maps hold.
     """
     if isinstance(given, pa.DataType):
         given = "string" if pa.types.is_string(given) or pa.types.is_large_string(given) else str(given)

@@ -1,10 +1,10 @@
 """Results as a growing directory of Parquet files, which others may follow while the run writes it.
 
 A file appears under its name complete or not at all, and never changes after
-that. Names are numbered in the order of the results, so the files read in the
-order of their names are the result. ``_SUCCESS`` appears when there will be no
-more and the run has come to its end. ``spark.readStream`` follows such a directory (it leaves out names that
-begin with a dot), and so does anything else that lists it.
+that. Names are numbered in the order of the results, so reading the files in the
+order of their names gives the result. ``_SUCCESS`` appears when the run has come to its
+end and there will be no more files. ``spark.readStream`` can follow such a directory (it skips names that
+begin with a dot), and so can anything else that lists it.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class DirectorySink:
     every_s : float
         Results wait no longer than this for their file.
     rows_per_file : int
-        A file is written when it has so many rows, however early.
+        A file is written as soon as it has this many rows.
     """
 
     def __init__(self, path: str | os.PathLike[str], every_s: float = 1.0, rows_per_file: int = ROWS_PER_FILE):
@@ -82,7 +82,7 @@ class DirectorySink:
         self.publish()
 
     def complete(self) -> None:
-        """Write what is held as the last file."""
+        """Write the remaining rows as the last file."""
         self._end()
         with self._lock:
             if self._error is not None:
@@ -90,12 +90,12 @@ class DirectorySink:
             self._write()
 
     def publish(self) -> None:
-        """Say that there will be no more files."""
+        """Write `_SUCCESS`: there will be no more files."""
         with self._lock, open(temporary := self._temporary(SUCCESS), "xb"):
             os.replace(temporary, self.path / SUCCESS)
 
     def abort(self) -> None:
-        """What was published stays: it is final. There will be no `_SUCCESS`."""
+        """Leave the published files, which are final. There will be no `_SUCCESS`."""
         self._end()
 
     def _end(self) -> None:
@@ -141,16 +141,16 @@ def parquet_directory(
 ) -> DirectorySink:
     """Write results to a directory of Parquet files that grows while the run goes on, for ``start(sink=...)``.
 
-    A file appears under its name when it is complete, so the directory can be followed by a streaming query.
+    A file appears under its name when it is complete, so a streaming query can follow the directory.
 
     Parameters
     ----------
     path : str
         A directory that is empty or does not exist yet.
     every_s : float
-        A file is closed at least so often, in seconds.
+        A file is closed after at most this many seconds.
     rows_per_file : int
-        A file is closed when it has so many rows.
+        A file is closed when it has this many rows.
 
     Examples
     --------

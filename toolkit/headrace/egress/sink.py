@@ -1,4 +1,4 @@
-"""What takes a query's results."""
+"""Sinks, which take a query's results."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pyarrow as pa
 
 
 class Sink(Protocol):
-    """Takes results in order, from one thread."""
+    """Takes results in order, called by one thread."""
 
     def open(self, schema: pa.Schema) -> None:
         """Called once, before the first batch."""
@@ -17,21 +17,21 @@ class Sink(Protocol):
         """Take the next rows. May block: that is back-pressure."""
 
     def close(self) -> None:
-        """All rows were written: make them final. Other results of the run may go on, and fail."""
+        """Make the rows final: all were written. Other results of the run may go on, and fail."""
 
     def abort(self) -> None:
-        """The run failed or was stopped: leave nothing that looks complete."""
+        """Leave nothing that looks complete: the run failed or was stopped."""
 
 
 @runtime_checkable
 class PublishedSink(Sink, Protocol):
     """A sink that makes its rows final in two steps, so that several results of a run appear together or not at all.
 
-    A run calls these instead of `close`; a sink of the user's own may have them, too.
+    A run calls `complete` and `publish` instead of `close`; a user's own sink may have them, too.
     """
 
     def complete(self) -> None:
-        """All rows were written: do what may fail. `abort` may follow."""
+        """Do what may fail: all rows were written. `abort` may follow."""
 
     def publish(self) -> None:
-        """All results of the run are complete: let them be seen."""
+        """Make the rows visible: all results of the run are complete."""

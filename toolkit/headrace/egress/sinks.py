@@ -28,8 +28,8 @@ _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 class CollectSink:
     """Keep all results; beyond `spill_bytes` in a temporary Arrow file.
 
-    They can be read while more are written: a batch is never changed. The file has no name from its first byte on, so
-    that nobody else can open it, and its space is free again when the process ends, in whatever way.
+    They can be read while more are written, as a batch never changes. The file is unnamed from its first byte on, so
+    that nobody else can open it, and its space is freed when the process ends, in whatever way.
     """
 
     def __init__(self, spill_bytes: int = DEFAULT_SPILL_BYTES):
@@ -85,13 +85,13 @@ class CollectSink:
                 self._out.close()
 
     def abort(self) -> None:
-        """What came stays where it is, in memory or in the file: to write more may be what failed."""
+        """Leave the results where they are, in memory or in the file: writing more may be what failed."""
         with self._lock:
             if self._out is not None:
                 self._out.close()
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """Give what has been written so far, in order."""
+        """Yield what has been written so far, in order."""
         with self._lock:
             spilled, rest, file = self._spilled, list(self._batches), self._file
         if spilled:
@@ -111,7 +111,7 @@ class CollectSink:
 
 
 def reason_of(error: OSError) -> str:
-    """What the system says of a file that cannot be written, without what Arrow puts around it.
+    """Return the system's reason why a file cannot be written, without the text that Arrow puts around it.
 
     Examples
     --------
@@ -122,7 +122,7 @@ def reason_of(error: OSError) -> str:
 
 
 def part_of(path: str | os.PathLike[str]) -> tuple[Path, Path]:
-    """Return the file that a path leads to, through links, and a hidden one beside it to write first."""
+    """Return the file that a path leads to, following links, and a hidden file beside it to write first."""
     target = Path(os.path.realpath(path))
     return target, target.with_name(f".{target.name}.{uuid.uuid4().hex}.part")
 
@@ -132,15 +132,15 @@ _unfinished: set[Path] = set()
 
 
 def remove_unfinished() -> None:
-    """Remove the files that have not become complete: for a process that is about to end, whatever its threads do."""
+    """Remove incomplete files: for a process that is about to end, whatever its threads do."""
     for path in list(_unfinished):
         path.unlink(missing_ok=True)
 
 
 class ParquetSink:
-    """Write one Parquet file; it appears under its name only when complete.
+    """Write one Parquet file, which appears under its name only when complete.
 
-    A link is followed. The bytes depend on the rows alone, not on how they were
+    A link is followed. The bytes depend only on the rows, not on how they were
     batched: row groups have a fixed number of rows.
     """
 
@@ -209,7 +209,7 @@ class ParquetSink:
         self.publish()
 
     def complete(self) -> None:
-        """Write what is held; the file has no name yet."""
+        """Write the remaining rows; the file has no name yet."""
         if self._rows:
             self._write(pa.Table.from_batches(self._held, self._schema))
         with self._writing():
@@ -232,7 +232,7 @@ class ParquetSink:
 
 
 def check_parquet_types(schema: pa.Schema) -> None:
-    """Raise `OutputError` for a column that Arrow cannot write, which it is asked: some it refuses only with values."""
+    """Raise `OutputError` for a column that Arrow cannot write. Arrow is asked with values, as it refuses some only then."""
     for field in schema:
         if pa.types.is_primitive(field.type) and not pa.types.is_interval(field.type):
             continue
@@ -286,13 +286,13 @@ class FunctionSink:
 def parquet(path: str | os.PathLike[str]) -> ParquetSink:
     """Write results to one Parquet file, for ``start(sink=hr.parquet(path))``.
 
-    The file appears under its name at the end of the run, and those of several results (`together`) then, all of them;
-    a run that fails or is stopped leaves none, and a file of that name as it was.
+    The file appears under its name at the end of the run; files of several results (`together`) all appear then. A run
+    that fails or is stopped leaves no new file, and an existing file of that name as it was.
 
     Parameters
     ----------
     path : path
-        The folder is there already. `OutputError`, of `start`, where it is not or cannot be written.
+        Its folder must exist: `start` raises `OutputError` if it does not, or cannot be written.
 
     Examples
     --------
@@ -308,5 +308,5 @@ def parquet(path: str | os.PathLike[str]) -> ParquetSink:
 
 
 def discard() -> DiscardSink:
-    """Throw results away, for ``start(sink=hr.discard())``: benchmarks and dashboards."""
+    """Discard results, for ``start(sink=hr.discard())`` in benchmarks and dashboards."""
     return DiscardSink()

@@ -1,12 +1,12 @@
-"""The tuple buffer all instances of an operator share: merge-sorted once, read by everybody.
+"""The tuple buffer that all instances of an operator share: merge-sorted once, read by all.
 
 `MergedLog` (the default) and `ScaleGate` (the papers' lock-free skip list) have
 one API, that of STRETCH's Table II, and pass one test suite. Both deliver every
-record of every source to every reader exactly once, to all readers in the one
-order (ts, source, position), as soon as no earlier record can still come.
+record of every source to every reader exactly once, in the same
+order (ts, source, position) for all readers, as soon as no earlier record can come.
 
-For readers that depend on how far time has come and not on the order, a
-`MergedLog` with a lead gives records as they come (`arrival_kernel`).
+For readers that depend on the watermark but not on the order, a
+`MergedLog` with a lead delivers records as they arrive (`arrival_kernel`).
 
 `ReaderChannels` is the other way to share work in one order, Viper's: a channel
 for each reader, into which senders route what that reader owns.
@@ -17,14 +17,14 @@ the kernels beside it on its `arrays`.
 ======================  =========================================================
 ``tuple_buffer``        the handle that both gates share: Table II's six methods
 ``merged_log``          the merged log, ``merged_log_kernel`` and its cells, ``log_words``
-``merging_kernel``      several rings into one, in order: in the merged log, and in channels
-``arrival_kernel``      records into it as they come, where nobody asks for the order
+``merging_kernel``      merges several rings into one: in the merged log, and in channels
+``arrival_kernel``      puts records into the log as they arrive, if no reader needs the order
 ``scalegate``           the ScaleGate, and ``scalegate_kernel``
-``skip_list_kernel``    its skip list: nodes, and when one may be used again
-``membership_kernel``   cells that both have, and which threads read, while that changes
+``skip_list_kernel``    its skip list: nodes, and when one may be reused
+``membership_kernel``   cells that both gates have, and which threads read, while that changes
 ``source_kernel``       what sources do on either gate, and how they wait
 ``reader_kernel``       how readers wait on either gate
-``variants``            these two, and other such files, for a gate by its name
+``variants``            these two, and other such files, by the name of the gate
 ``allocation``          the arrays that both gates have
 ``channels``            `ReaderChannels`, and ``channels_kernel``
 ``reader_queues``       channels between the operators of a query: the readers, and what each owns,

@@ -36,23 +36,23 @@ def allocate(queues: int, threads: int, capacity: int) -> Queues:
 
 
 def merged(q: Queues, first: int, inputs: int, to: int) -> Merged:
-    """Queues `first`, `first` + 1, ... and the queue `to` into which they are merged, as kernels have them."""
+    """Queues `first`, `first` + 1, ... and the queue `to` into which they are merged, as kernels take them."""
     rings = [column[first : first + inputs] for column in (q.ts, q.ref, q.at)]
     outs = [column[to : to + 1] for column in (q.ts, q.ref, q.at)]
     return Merged(*rings, *outs, aligned(SCRATCH_ROWS * inputs, np.int64).reshape(SCRATCH_ROWS, inputs))
 
 
 class ReaderChannels:
-    """A channel for each reader: senders route tuples, each reader gets its own in the order of all.
+    """A channel for each reader: senders route tuples, and each reader gets its own tuples in the common order.
 
-    Where a gate (`MergedLog`, `ScaleGate`) lets every reader see every tuple, a sender here says which reader gets one. From one
-    source a channel is a queue; from two on the reader merges what was sent to it. A reader that is slow holds up its senders.
+    In a gate (`MergedLog`, `ScaleGate`) every reader sees every tuple; here a sender decides which reader gets a tuple. With one
+    source a channel is a queue; with more the reader merges what was sent to it. A slow reader holds up its senders.
 
     Parameters
     ----------
     sources, readers : int
     capacity : int
-        Tuples that a source may have sent to a reader which has not taken them: at least 2, rounded up to a power of two.
+        Most tuples that a source has sent to a reader and the reader has not taken: at least 2, rounded up to a power of two.
 
     Notes
     -----
@@ -76,7 +76,7 @@ class ReaderChannels:
         capacity = power_of_two_at_least(whole_number("capacity", capacity, 2, 1 << 30))
         sent = self.sources * self.readers
         self.queues = allocate(sent + self.readers, self.sources + self.readers, capacity)
-        """Queue ``reader * sources + source`` leads from a source to a reader; then one for each reader, of what is merged."""
+        """Queue ``reader * sources + source`` leads from a source to a reader; then follows a merged queue for each reader."""
         q = self.queues
         for reader in range(self.readers):
             own = slice(reader * self.sources, (reader + 1) * self.sources)
@@ -90,22 +90,22 @@ class ReaderChannels:
         ]
 
     def add(self, ts: Sequence[int], owners: Sequence[int], source: int = 0) -> int:
-        """Send tuples to those that own them; returns how many were taken, the first ones.
+        """Send tuples to their owners; returns how many were taken, which are the first ones.
 
         Parameters
         ----------
         ts : sequence of int
             Event times, non-decreasing, over all calls for the source.
         owners : sequence of int
-            Number of the reader that gets each.
+            For each tuple, the number of the reader that gets it.
         source : int
 
         Raises
         ------
         DisorderError
-            A time is before the one before it, or below a promise of the source.
+            A time is below its predecessor, or below a promise of the source.
         ParameterError
-            An owner or source that is not there, a source that is closed, or not as many owners as times.
+            An owner or source does not exist, the source is closed, or there are not as many owners as times.
         """
         source = self._check(source, "source", self.sources)
         times, to = np.array(ts, np.int64), np.array(owners, np.int64)
@@ -127,17 +127,17 @@ class ReaderChannels:
         return taken
 
     def heartbeat(self, ts: int, source: int = 0) -> None:
-        """No later tuple of the source is before `ts`."""
+        """Promise that no later tuple of the source is before `ts`."""
         source = self._check(source, "source", self.sources)
         self._last[source] = max(self._last[source], int(ts))
         channels_kernel.publish(self.queues, source, self.sources, self._heads[source], self._last[source])
 
     def close(self, source: int = 0) -> None:
-        """Nothing follows from the source."""
+        """End the input of a source."""
         self.heartbeat(NOTHING, source)
 
     def get_ready(self, reader: int = 0, most: int = _CHUNK) -> list[Record]:
-        """Take what is ready for a reader: at most so many tuples, before which nothing can come any more."""
+        """Take what is ready for a reader: at most so many tuples, which no earlier tuple can precede any more."""
         reader = self._check(reader, "reader", self.readers)
         most = whole_number("most", most, 1, 1 << 30)
         q, own, ready = self.queues, self._queue_of(reader), self._merged[reader]

@@ -30,19 +30,19 @@ def allocate(
     sources, readers : int
         Slots, at least 1.
     capacity : int
-        Tuples the log may hold; the slots of control records come on top.
+        Most tuples in the log; the slots of control records are added to this.
     bound : int, optional
         A smaller limit than the capacity.
     bound_ns : int
         Limit in nanoseconds of the slowest reader's work; 0 = none.
     lead : int
-        Not 0: records come as they come, at most so far ahead of the last watermark (`arrival_kernel`).
+        If not 0, records are delivered as they arrive, at most this far ahead of the last watermark (`arrival_kernel`).
 
     Raises
     ------
     ParameterError
-        If a size is below 1, or there is a lead and one source: its records are in order, and nothing else says how far
-        time has come.
+        A size is below 1; or there is a lead but only one source, whose records are in order and themselves
+        advance time.
     """
     if lead and sources == 1:
         raise ParameterError(f"lead = {lead}: one source is in order by itself; leave it out, or give sources >= 2")
@@ -73,11 +73,11 @@ class MergedLog(TupleBuffer):
     Parameters
     ----------
     lead : int
-        0, or by how much of event time a tuple may be ahead of the last watermark that readers got. Then tuples of several
-        sources come as they come, those of each in its order; heartbeats between them, which are nobody's own, say what no
-        later tuple is earlier than.
+        If not 0, the event time by which a tuple may be ahead of the last watermark that readers got. Tuples of several
+        sources are then delivered as they arrive, in order only within each source; heartbeats between them, which belong
+        to no source, are the watermarks.
     sources, **options
-        As of `TupleBuffer`.
+        As for `TupleBuffer`.
 
     Examples
     --------

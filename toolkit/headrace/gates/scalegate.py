@@ -13,7 +13,7 @@ from headrace.memory.cells import aligned, padded_cells
 from headrace.progress import MIN_TIME
 
 BUFFER = 2048
-"""Records a reader copies out of the list ahead of what it has consumed, at most."""
+"""Most records that a reader copies out of the list ahead of what it has consumed."""
 
 _LEAST_POOL = 64  # so that the tallest slots are one in 64
 

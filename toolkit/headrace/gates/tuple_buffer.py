@@ -1,8 +1,8 @@
-"""The handle both gates share: Table II's six methods, heartbeats, controls, checks.
+"""The handle that both gates share: Table II's six methods, heartbeats, controls, checks.
 
-A handle owns the arrays; what it does is one kernel call between checks. Its
+A handle owns the arrays; each method is one kernel call between checks. Its
 methods may be called from any number of threads, with one restriction that the
-paper makes too: a source is fed by one thread at a time, a reader read by one.
+paper makes, too: only one thread at a time may feed a source or read a reader.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from headrace.references import HEARTBEAT, epoch_of, row_of, source_of
 
 
 class Record(NamedTuple):
-    """What a reader gets: a tuple, a heartbeat, or the control record of an epoch."""
+    """A record that a reader gets: a tuple, a heartbeat, or the control record of an epoch."""
 
     ts: int
-    """Event time; of a heartbeat, the source's new watermark."""
+    """Event time; in a heartbeat, the source's new watermark."""
     ref: int
     """See `headrace.references`."""
 
@@ -41,22 +41,22 @@ class Record(NamedTuple):
 
     @property
     def is_end(self) -> bool:
-        """Every tuple of every source has been delivered before this record."""
+        """Whether every tuple of every source has been delivered before this record."""
         return self.ref == HEARTBEAT and self.ts >= END_OF_TIME
 
     @property
     def source(self) -> int:
-        """Of a tuple: the source that added it."""
+        """The source that added a tuple."""
         return source_of(self.ref)
 
     @property
     def row(self) -> int:
-        """Of a tuple: its number among the tuples of its source, from 0."""
+        """The number of a tuple among those of its source, from 0."""
         return row_of(self.ref)
 
     @property
     def epoch(self) -> int:
-        """Of a control record: the epoch it begins; 0 for the others."""
+        """The epoch that a control record begins; 0 for other records."""
         return max(0, epoch_of(self.ref))
 
 
@@ -91,9 +91,9 @@ class TupleBuffer:
     sources, readers : int
         How many feed and read from the start: indices 0, 1, ...
     capacity : int
-        Bound in tuples; `add` takes no more until the slowest reader moved on.
+        Bound in tuples; a full buffer takes no more until the slowest reader has advanced.
     max_sources, max_readers : int, optional
-        Slots for those that are added later; as many as there are at the start.
+        Slots, including those for later additions; by default as many as at the start.
     bound : int, optional
         A limit below the capacity.
     bound_ns : int
@@ -103,15 +103,15 @@ class TupleBuffer:
     Raises
     ------
     ParameterError
-        Naming the parameter that is out of its range.
+        A parameter is out of its range; the text names it.
 
     Notes
     -----
-    STRETCH (Gulisano et al.), Table II. `get` moves on at once, so joining
-    readers start at the record that the caller gets next, as the table has it.
-    The engine's instances move on when a record has been processed: the one
-    that made an instance add others is theirs too, which the table would lose.
-    Differs: time may also be moved by heartbeats.
+    STRETCH (Gulisano et al.), Table II. `get` advances at once, so joining
+    readers start at the record that the caller gets next, as in the table.
+    The engine's instances advance when a record has been processed, so the record
+    that made an instance add others is theirs, too; the table would lose it.
+    Unlike in the table, heartbeats may also advance time.
     """
 
     _gate: str
@@ -173,13 +173,13 @@ class TupleBuffer:
         Returns
         -------
         int
-            How many were taken: less than were given (0 for one) when the gate
+            How many were taken: fewer than given (0 for one) when the gate
             is full. They are the first ones, and get the next row numbers of `j`.
 
         Raises
         ------
         DisorderError
-            If a time is below its predecessor or below a promise of `j`.
+            A time is below its predecessor or below a promise of `j`.
         """
         j = self._slot("j", j, self._source_locks)
         ts = np.atleast_1d(np.asarray(t))
@@ -198,7 +198,7 @@ class TupleBuffer:
             return taken
 
     def heartbeat(self, j: int, ts: int) -> bool:
-        """Promise that source `j` adds nothing below `ts` any more. False if the gate is full."""
+        """Promise that source `j` will add nothing below `ts`. False if the gate is full."""
         j = self._slot("j", j, self._source_locks)
         ts = whole_number("ts", ts, MIN_TIME, END_OF_TIME - 1)
         with self._source_locks[j]:
@@ -222,7 +222,7 @@ class TupleBuffer:
         return bool(self._kernels.control(self.arrays, epoch))
 
     def add_sources(self, sources: Iterable[int]) -> bool:
-        """Let each of `sources` feed the gate that does not feed it already.
+        """Let each of `sources` that does not feed the gate yet feed it.
 
         Their first records must not be below `floor`, which is above
         everything delivered.
@@ -232,7 +232,7 @@ class TupleBuffer:
         bool
             True if this call added them all. False, and nothing is changed, if
             there was nothing to add, if a slot's earlier records are not all
-            delivered yet, or if another thread changes membership just now.
+            delivered yet, or if another thread is changing membership.
         """
         chosen = self._slots("sources", sources, self._source_locks)
         kernels, g = self._kernels, self.arrays
@@ -258,7 +258,7 @@ class TupleBuffer:
         -------
         bool
             True if this call removed them all. False if none of them feeds, or
-            if another thread changes membership just now.
+            if another thread is changing membership.
         """
         chosen = self._slots("sources", sources, self._source_locks)
         kernels, g = self._kernels, self.arrays
@@ -297,7 +297,7 @@ class TupleBuffer:
             return record
 
     def add_readers(self, readers: Iterable[int], j: int) -> bool:
-        """Let each of `readers` read that does not already, from what `j` gets next, inclusive.
+        """Let each of `readers` that does not read yet start at the record that `j` gets next.
 
         Called by the thread of reader `j`.
 
@@ -305,7 +305,7 @@ class TupleBuffer:
         -------
         bool
             True if this call added them all. False if there was nothing to
-            add, or if another thread changes membership just now.
+            add, or if another thread is changing membership.
         """
         chosen = self._slots("readers", readers, self._reader_locks)
         j = self._slot("j", j, self._reader_locks)
@@ -326,7 +326,7 @@ class TupleBuffer:
             return added > 0
 
     def remove_readers(self, readers: Iterable[int]) -> bool:
-        """Let each of `readers` stop reading; their positions hold nothing back any more.
+        """Let each of `readers` stop reading; their positions no longer hold anything back.
 
         Without readers the gate fills up and then takes nothing.
 
@@ -334,7 +334,7 @@ class TupleBuffer:
         -------
         bool
             True if this call removed them all. False if none of them reads, or
-            if another thread changes membership just now.
+            if another thread is changing membership.
         """
         chosen = self._slots("readers", readers, self._reader_locks)
         kernels, g = self._kernels, self.arrays

@@ -101,7 +101,7 @@ _FUNCTIONS = {
     "partitioned": "(state, t, emit)",
     "stateful": "(state, t, emit)",
 }
-"""What a stage of each kind takes, for errors about other arguments."""
+"""The function of a stage of each kind, for errors about other arguments."""
 
 
 def make_stage(kind: str, function: Any, taken: Sequence[str], **given: Any) -> Stage:

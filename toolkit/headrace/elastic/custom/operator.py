@@ -1,4 +1,4 @@
-"""The custom operator O+: up to three plain functions and what they work on.
+"""The custom operator O+: up to three plain functions, and the state and tuples they work on.
 
 =========  ========================  ==================================================
 the paper  function                  called
@@ -13,13 +13,13 @@ f_S        slide(key, state, left)   with one instance per key (WT=single), when
                                      unless ``purge=False`` leaves that to it
 =========  ========================  ==================================================
 
-``state.name`` are the fields of the window instance, ``t.name`` the columns of
-the tuple (timestamps and durations as integers in the unit of their column,
-strings to be compared, kept and emitted),
-``t.ts`` its event time as an integer in the stream's unit (of a timestamp column
-microseconds), ``t.input`` which input it came from; ``emit(name=value, ...)`` makes a result, at the right boundary of the
-window, to which the engine adds the key columns. The functions are compiled
-(`headrace.codegen.functions` says what that asks of them).
+``state.name`` is a field of the window instance, and ``t.name`` a column of
+the tuple (timestamps and durations are integers in the unit of their column;
+strings can be compared, kept and emitted).
+``t.ts`` is its event time as an integer in the stream's unit (microseconds for a
+timestamp column), and ``t.input`` the number of its input. ``emit(name=value, ...)`` makes a result at the right
+boundary of the window, to which the engine adds the key columns. The functions are compiled
+(`headrace.codegen.functions` says what that requires of them).
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ from headrace.errors import OverflowInputError, ParameterError
 from headrace.names import explains_arguments
 
 MAX_TUPLES = 100_000_000
-"""Tuples that windows without `update` may keep at once, if not said otherwise."""
+"""Default of the most tuples that windows without `update` keep at once."""
 
 
 @dataclass(frozen=True, eq=False)
 class CustomOperator:
-    """What `operator` returns: hand it to ``keyed.window(...).apply(...)``."""
+    """What `operator` returns, for ``keyed.window(...).apply(...)``."""
 
     name: str
     state: Mapping[str, StateField]
@@ -51,16 +51,16 @@ class CustomOperator:
     output: Callable | None
     slide: Callable | None
     keeps_tuples: bool = False
-    """The functions may read the tuples of their window."""
+    """Whether the functions may read the tuples of their window."""
     purges: bool = True
-    """Kept tuples that lie before the window leave it by themselves."""
+    """Whether kept tuples that lie before the window are removed automatically."""
     max_tuples: int = MAX_TUPLES
     bound: dict[Any, Any] = field(default_factory=dict, repr=False)
-    """The functions as rewritten so far, by what they are applied to: rewriting reads their source file."""
+    """The functions rewritten so far, by what they are applied to: rewriting reads their source file."""
 
     @property
     def update_arguments(self) -> tuple[str, ...]:
-        """The roles of its parameters: one with four reads the key of its window, too."""
+        """The roles of the parameters of `update`: with four parameters it reads the key of its window, too."""
         code = getattr(getattr(self.update, "py_func", self.update), "__code__", None)
         reads_key = code is not None and code.co_argcount == 4
         return ("key", "state", "t", "emit") if reads_key else ("state", "t", "emit")
@@ -71,7 +71,7 @@ class CustomOperator:
         return [pa.field(name, arrow_of(kind)) for name, kind in self.emits.items()]
 
     def check_windows(self, instances: str) -> None:
-        """Raise `ParameterError` if it slides where no window does; `instances` is "multi" or "single"."""
+        """Raise `ParameterError` if it has a `slide` but its windows do not slide; `instances` is "multi" or "single"."""
         if self.slide is not None and instances != "single":
             raise ParameterError(
                 'slide=: windows slide only with one instance per key; write .window(..., instances="single")'
@@ -102,45 +102,45 @@ def operator(
     Parameters
     ----------
     state : dict, optional
-        Fields of a window instance: name -> kind ("int64", "int32", "float64",
-        "float32", "bool", "string", a time such as "timestamp[us]"; begins at
-        zero, a string empty; or `hr.list_of`, `hr.set_of`, `hr.map_of`,
-        `hr.array`; empty) or name -> first value (a whole number, a float or a
-        bool, which says the kind too). What lists, sets and maps take at once
-        is limited by ``start(max_state=)``, and given back when the window ends.
+        Fields of a window instance: name -> kind or first value. A kind is "int64", "int32",
+        "float64", "float32", "bool", "string" or a time such as "timestamp[us]", which begin
+        at zero or as an empty string; or `hr.list_of`, `hr.set_of`, `hr.map_of` (empty at
+        first) or `hr.array`. A first value is a whole number, a float or a bool, and
+        determines the kind, too. Memory for lists, sets and maps is limited
+        by ``start(max_state=)``, and freed when the window ends.
     emits : dict, optional
         Columns of the results beside event time and keys: name -> kind. Lists,
-        sets and arrays become Arrow lists, maps become Arrow maps, sets and maps
-        in the order of their keys.
+        sets and arrays become Arrow lists, and maps become Arrow maps; sets and maps
+        are in the order of their keys.
     update : function (state, t, emit) or (key, state, t, emit), optional
-        f_U. Without it a tuple only makes its windows exist; without `state`
+        f_U. Without it a tuple only creates its windows; without `state`,
         too, each window keeps its tuples, the paper's default.
     output : function (key, state, emit), optional
         f_O. Without it nothing is emitted at expiry. A key that is a number, a
-        bool or a string can be read, a tuple of them by ``key[0]``; it need not
-        be emitted: every result has the key columns. Kept tuples are read by
-        ``for t in state.tuples:``, in the order of the input, and counted by
-        ``len(state.tuples)``; t has what it has in `update`.
+        bool or a string can be read, and a tuple of these as ``key[0]``; it need not
+        be emitted, as every result has the key columns. ``for t in state.tuples:`` reads
+        kept tuples in input order, and ``len(state.tuples)`` counts them; t is as
+        in `update`.
     slide : function (key, state, left), optional
-        f_S, for ``instances="single"``: take out of the state what lies before
-        `left`. Without it the state stays as it is. The instance ends when no
-        tuple of its key lies in it any more. Kept tuples that lie before `left`
-        leave by themselves, behind this call, which may read them for the last time.
+        f_S, for ``instances="single"``: remove from the state what lies before
+        `left`. Without it the state stays as it is. The instance ends once no
+        tuple of its key lies in it. Kept tuples that lie before `left`
+        are removed after this call, which may read them for the last time.
     keep_tuples : bool, optional
-        Windows keep their tuples beside `state`, and all three functions read them as
-        ``state.tuples``; in `update` those that came before t, which is kept behind the
-        call. By default they do without `state` and `update`. A function takes tuples
-        out by ``state.tuples = [t for t in state.tuples if ...]``, not inside a loop
-        over them; the condition says which ones stay.
+        Windows keep their tuples in addition to `state`, and all three functions read them as
+        ``state.tuples``; `update` reads those that came before t, which is kept after the
+        call. By default they are kept if there is neither `state` nor `update`. A function
+        removes tuples by ``state.tuples = [t for t in state.tuples if ...]``, whose condition
+        says which ones stay, but not inside a loop over them.
     purge : bool, optional
-        False: kept tuples stay until a function takes them out, or their instance ends,
+        False: kept tuples stay until a function removes them or their instance ends,
         however old they are; for ``instances="single"``.
     max_tuples : int, optional
-        Most tuples kept at once, one for each of its windows and keys; with
-        ``mode="sn"``, in each instance. More stop the run. Memory is taken as
-        they come: 17 bytes and those of the columns that `output` reads.
+        Most tuples kept at once, counting a tuple once for each of its windows and keys; with
+        ``mode="sn"``, in each instance. Exceeding it stops the run. Memory is allocated as
+        tuples come: 17 bytes each and those of the columns that `output` reads.
     name : str, optional
-        Of the operator in the query.
+        Name of the operator in the query.
 
     Returns
     -------
@@ -149,19 +149,19 @@ def operator(
     Raises
     ------
     ParameterError
-        A field, a kind, a number or a function that cannot be.
+        A field, a kind, a number or a function is invalid.
     FunctionError
-        Of `start`, where columns are known: a function takes other parameters, or does what is not compiled; the line,
+        By `start`, when columns are known: a function takes other parameters, or cannot be compiled; the text has the line,
         and what to write.
 
     Notes
     -----
     Functions are compiled: an integer has 64 bits, and ``+ - * -x abs(x) ** <<`` **wrap
-    around** where the result does not fit. ``start(debug=True)`` raises there instead,
+    around** if the result does not fit. ``start(debug=True)`` raises an error there instead,
     with the line and the tuple. What Python refuses, such as ``math.sqrt(-1)``, ``int(nan)``
-    or an index out of bounds, raises as in Python; so does whatever would depend on the
-    machine. What may have no value when it is read, ``is`` between numbers, and constants
-    beyond 64 bits are refused with their line. All that is left to know:
+    or an index out of bounds, raises as in Python; so does anything that would depend on the
+    machine. Names that may have no value when they are read, ``is`` between numbers, and constants
+    beyond 64 bits are refused with their line. The remaining differences:
 
     ==========================  ================================  ====================  ====================
     written                     with                              Python                compiled
@@ -188,7 +188,7 @@ def operator(
     l.f * l.f == l.d            f=float32(0.1), d=0.010000000298023226  True            False
     ==========================  ================================  ====================  ====================
 
-    What strings and containers do in functions, and what not; all else is refused with its line:
+    What functions can do with strings and containers; anything else is refused with its line:
 
     ================  ==========================================================================================
     kind              in functions
@@ -209,25 +209,25 @@ def operator(
                       sorted list``
     ================  ==========================================================================================
 
-    In containers, NaN is one key and the last in order. A loop over a set or map whose keys change raises
-    RuntimeError at its next turn, even if there are as many keys as before. Lists made in passing, such as
-    ``sorted(state.words)[:3]``, can be looped over, emitted, given a name, or given to a list of the state. An empty one,
-    ``[]``, can be emitted or given to a list of the state.
+    In containers, NaN is one key, the last in order. A loop over a set or map whose keys change raises
+    RuntimeError at its next iteration, even if the number of keys is the same. Temporary lists, such as
+    ``sorted(state.words)[:3]``, can be looped over, emitted, given a name, or assigned to a list of the state. An empty list,
+    ``[]``, can be emitted or assigned to a list of the state.
 
-    A list that is given to a field is copied: after ``state.last = state.words`` there are two. In ``old = state.words``, `old`
-    is another name of the field; a function is refused that reads it after the field was given something else, as by
-    ``state.words = []``, where Python's `old` would still have what was there: write ``old = state.words.copy()``. ``sum``
-    adds floats one after the other, as Python does before 3.12, which compensates rounding errors; of no floats it is 0.0,
-    whose negative is -0.0, where Python's is the integer 0.
+    A list assigned to a field is copied: after ``state.last = state.words`` there are two. In ``old = state.words``, `old`
+    is another name for the field. A function that reads it after another assignment to the field, such as
+    ``state.words = []``, is refused, since Python's `old` would still have the former list: write
+    ``old = state.words.copy()``. ``sum`` adds floats one after another, as Python does before 3.12, which compensates
+    rounding errors; the sum of no floats is 0.0, whose negative is -0.0, where Python's is the integer 0.
 
-    Integers and floats that meet are floats, in ``max`` as in a name that is an integer on
+    Integers combined with floats become floats, in ``max`` as in a name that is an integer on
     one path and a float on the other. A null can only be tested with ``is None``. In join
-    functions, where narrow types are faster, float32 columns are computed with as float32.
-    What `math` and NumPy compute, to the last digit, is as the machine's C library has it.
+    functions, where narrow types are faster, float32 columns are computed as float32.
+    The last digits of what `math` and NumPy compute are those of the machine's C library.
 
-    STRETCH, Table I: the default f_U stores the tuple, the default f_S purges
+    STRETCH, Table I: the default f_U stores the tuple, and the default f_S purges
     stale ones; with ``purge=False``, f_S is `slide` alone. Kept tuples cost memory and time for each window they lie in;
-    where a window can be summed up as tuples come, an `update` does so in a few
+    if a window can be summarised as tuples come, an `update` does so in a few
     fields. To join tuples use `Stream.join`.
 
     Examples
