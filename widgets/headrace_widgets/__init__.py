@@ -1,9 +1,9 @@
 """The dashboard: watch a run of any engine and steer it from a notebook.
 
-What is shown follows from what the run says of itself: the measures of its operators, and the controls they have.
+What is shown follows from the measures and controls that the operators of the run declare.
 
     columns  table  heat  feed measures and counters -> columns of numbers, counts of durations over time
-    panels                     one file per plot; `lines` and `quantiles` draw any measure; `hover` for all of them
+    panels                     one file per plot; `lines` and `quantiles` draw any measure; `hover` serves all of them
     figures  markers  plots    all plots of an operator
     text_measures  units       measures that are words; numbers with units
     numbers_row                measures that are read rather than watched, in a row
@@ -11,23 +11,23 @@ What is shown follows from what the run says of itself: the measures of its oper
     graph  graph_widget        the operators of the run as a picture; its widget
     timeline  hot_keys         what each thread did lately; the keys behind hot buckets
     live_plot  palette         Bokeh figures in a widget of their own; colours
-    target  messages           what is steered; what is said about it
+    target  messages           what is steered; messages about it
     controls                   one file per kind of control, and the rate
     bucket_groups  mapping_panel   the heat map; a draft of the key mapping
     controller_panel           policies and their decisions
-    changes_table  replay      what was reconfigured; making it again on another run
+    changes_table  replay      the reconfigurations of a run; repeating them on another run
     history_controls  saved_page   pause, scrub; one HTML file to keep
     status                     state of the run, correctness badge
     layouts                    which plots, and how large: everything, one screen, a lecture hall
-    operator_view              all of this, of one operator
-    turns  watchdog  cells     what is shown seldom; nobody looks; the cell is run again
+    operator_view              all of this, for one operator
+    turns  watchdog  cells     parts that are updated in turns; no page open; the cell is run again
     connection                 whether the kernel listens, and what the page says if not
     live_view                  what keeps a view alive: its thread, its cell, its end
     dashboard                  puts it together
     pair  side_by_side         two runs steered as one; both drawn
-    still                      plots of a notebook itself
+    still                      Bokeh plots of a notebook itself
 
-It reads `headrace.metrics` and the public names of a run, nothing else.
+It reads only `headrace.metrics` and the public names of a run.
 """
 
 from headrace_widgets.dashboard import Dashboard

@@ -1,8 +1,8 @@
 """`Dashboard(run)`: watch a run and steer it from a notebook.
 
-A daemon thread refreshes the view, so it moves while a cell is busy. Widget
+A daemon thread refreshes the view, so it moves even while a cell is busy. Widget
 callbacks run on the kernel's main thread and never wait for the engine: requests
-return at once. One lock keeps the two apart.
+return at once. One lock serialises the two threads.
 """
 
 from __future__ import annotations
@@ -41,41 +41,42 @@ from headrace_widgets.turns import Part, Turns
 from headrace_widgets.watchdog import Watchdog
 
 _MOST_OF_NAME = 60
-"""Characters of an operator's name in that of a file, which may have 255 bytes in all."""
+"""Most characters of an operator's name in a file name, which may have 255 bytes in all."""
 
 
 class Dashboard(LiveView):
-    """Plots and controls of a run, shown where it is made.
+    """Plots and controls of a run, shown in the cell that creates the dashboard.
 
-    Run again, the cell replaces its dashboard and stops the run that one showed. What is done by hand is printed as
-    the line of Python that does the same, with `run`, `dashboard` and `hr` (``import headrace as hr``) for names.
+    When the cell is run again, the new dashboard replaces the old one and stops the run that it showed. Every manual action is
+    printed as the equivalent line of Python, with the names `run`, `dashboard` and `hr` (``import headrace as hr``).
 
     Parameters
     ----------
     run : Run
-        Started; of any engine. What its operators measure is drawn, and what can be changed at them has a control;
-        the last line says of other controls why they are not there.
+        A started run, of any engine. The measures of its operators are drawn, and whatever can be changed has a control;
+        the last line says why other controls are absent.
     operator : str, optional
-        Which operator of a query is shown at first; the first by default.
+        Which operator of a query is shown at first; by default the first.
     layout : {"full", "compact", "present"}
-        How the page is laid out at first: with everything; threads, load and key mapping on one screen; or four large
-        plots (of a program: the tree of its plan and two) and one bar of controls, for a lecture hall.
+        How the page is laid out at first: "full" has everything; "compact" has threads, load and key mapping on one screen;
+        "present" has four large plots (for a program, the tree of its plan and two plots) and one bar of controls, for a
+        lecture hall.
     refresh_s : float
         Time between updates of the view, in seconds.
     imbalance_limit : float
-        Imbalance (coefficient of variation, a fraction) that is marked as too much.
+        Imbalance (coefficient of variation, a fraction) above which it is marked as too high.
     stop_unwatched_after : float or None
-        Seconds after which the run is stopped when no page shows the dashboard any more; None: never.
-        Counts from the last time a page showed it: a notebook without a browser is left alone. Nothing is
-        drawn as soon as no page shows it, and drawing goes on, with all that was missed, when one does again.
+        Seconds without a page that shows the dashboard after which the run is stopped; None: never.
+        They count from the last time a page showed it, so a notebook without a browser is left alone. Drawing
+        stops as soon as no page shows it, and goes on, with everything missed, when a page does again.
     controllers : dict of str to controller, optional
-        Controllers of your own, offered beside those of `headrace.controllers`; the names are those of
+        Controllers of your own, offered in addition to those of `headrace.controllers`; the names are those of
         your variables.
 
     Raises
     ------
     ValueError
-        A parameter outside its range, an operator or a layout that is not there.
+        A parameter is outside its range, or there is no such operator or layout.
 
     Examples
     --------
@@ -110,7 +111,7 @@ class Dashboard(LiveView):
             raise ValueError(f"operator={operator!r}: the operators of this run are {', '.join(names)}")
         self._refresh_s, self._limit, self._own = refresh_s, imbalance_limit, controllers
         self.costs_ms: deque[float] = deque(maxlen=1_000)
-        """Processor time of the last updates, in milliseconds each."""
+        """Processor time of each of the last updates, in milliseconds."""
         self.view = TimeView()
         self.messages = Messages()
         self.connection = Connection(self.called)
@@ -190,17 +191,17 @@ class Dashboard(LiveView):
 
     @property
     def settings(self) -> dict[str, Setting]:
-        """The controls of the operator shown that have a value, by name: "threads", and what else its engine has."""
+        """The controls of the operator shown that have a value, by name: "threads", and others of its engine."""
         return self.operator_view.settings
 
     @property
     def threads(self) -> Setting | None:
-        """The control of the threads; None where they cannot be changed."""
+        """The control of the threads; None if they cannot be changed."""
         return self.settings.get("threads")
 
     @property
     def mapping(self) -> MappingPanel | None:
-        """The heat map of the key mapping; None where it cannot be changed."""
+        """The heat map of the key mapping; None if it cannot be changed."""
         return self.operator_view.mapping
 
     @property
@@ -214,7 +215,7 @@ class Dashboard(LiveView):
     # -- living
 
     def update(self) -> None:
-        """Show what there is now; the dashboard's own thread calls this."""
+        """Show the present state; the dashboard's own thread calls this."""
         start = time.thread_time_ns()
         with self.messages.lock:
             self.feed.poll()
@@ -283,13 +284,13 @@ class Dashboard(LiveView):
         Parameters
         ----------
         layout : {"full", "compact", "present"}
-            Everything; threads, load and key mapping on one screen; four large plots, or the tree of a program's plan
-            and two, and one bar of controls.
+            Everything; threads, load and key mapping on one screen; or four large plots (for a program, the tree of its
+            plan and two plots) and one bar of controls.
 
         Raises
         ------
         ValueError
-            Another layout.
+            There is no such layout.
         """
         _check_layout(layout)
         with self.messages.lock, self._shown.now():
@@ -297,9 +298,9 @@ class Dashboard(LiveView):
             self._arrange(layout)
 
     def present(self) -> None:
-        """Show four large plots that can be read from the last row, and one bar of controls; `arrange` leads back.
+        """Show four large plots that can be read from the last row, and one bar of controls; `arrange` undoes this.
 
-        Of a program there are the tree of its plan and two plots.
+        For a program there are the tree of its plan and two plots.
         """
         self.arrange("present")
 
@@ -314,7 +315,7 @@ class Dashboard(LiveView):
         Raises
         ------
         ValueError
-            A moment before the first tuple.
+            The moment is before the first tuple.
         """
         with self.messages.lock:
             self.history.hold(end_s)
@@ -330,13 +331,13 @@ class Dashboard(LiveView):
         Raises
         ------
         ValueError
-            Not above 0.
+            It is not above 0.
         """
         with self.messages.lock:
             self.history.show_last(seconds)
 
     def fit(self) -> None:
-        """Let the axes begin anew from what is shown."""
+        """Fit the axes to what is shown."""
         with self.messages.lock:
             self.plots.fit()
 
@@ -346,7 +347,7 @@ class Dashboard(LiveView):
         Raises
         ------
         ValueError
-            There is none of this name.
+            There is no operator of this name.
         """
         if name not in self.feed.tables:
             raise ValueError(f"{name!r}: the operators of this run are {', '.join(self.feed.tables)}")
@@ -355,7 +356,7 @@ class Dashboard(LiveView):
             self._show_operator(name)
 
     def show_timeline(self, is_on: bool = True) -> None:
-        """Show what each thread of the operator did in the last second, or take that away again.
+        """Show what each thread of the operator did in the last second, or hide this again.
 
         Raises
         ------
@@ -370,7 +371,7 @@ class Dashboard(LiveView):
 
     @property
     def bucket_loads(self) -> np.ndarray:
-        """int64[1024]: what each key bucket of the operator shown cost in the last seconds; see `Mapping.balanced`."""
+        """int64[1024]: load of each key bucket of the operator shown in the last seconds; see `Mapping.balanced`."""
         if self.mapping is None:
             raise ValueError(f"bucket_loads: the key mapping of {self.operator!r} cannot be changed")
         return self.mapping.bucket_loads
@@ -397,8 +398,8 @@ class Dashboard(LiveView):
         Parameters
         ----------
         path : path, optional
-            By default ``headrace-<operator>-<time>.html`` in the working directory, with hyphens for what of the
-            operator's name is no letter, digit, ``_``, ``.`` or ``-``.
+            By default ``headrace-<operator>-<time>.html`` in the working directory; characters of the operator's name
+            other than letters, digits, ``_``, ``.`` and ``-`` become hyphens.
         """
         if path is None:
             operator = re.sub(r"[^\w.-]+", "-", self.operator)[:_MOST_OF_NAME]

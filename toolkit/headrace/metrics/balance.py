@@ -1,4 +1,4 @@
-"""The books of an operator: whether every row that came is somewhere, once."""
+"""The books of an operator: whether every row that came is accounted for, once."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from typing import Any, NamedTuple
 
 
 class Discarded(NamedTuple):
-    """What was on its way when a run was stopped, and came to nothing."""
+    """What was in flight when a run was stopped, and was discarded."""
 
     in_flight: int = 0
-    """Tuples added that some active instance had yet to pass."""
+    """Added tuples that some active instance had not passed yet."""
     read_ahead: int = 0
-    """Rows that were read, or given by the operator before, and not added."""
+    """Rows that were read, or came from the operator before, and were not added."""
     results: int = 0
-    """Results that were made and not given out."""
+    """Results that were made and not released."""
 
     @property
     def rows(self) -> int:
-        """Rows of the input that left nothing in the results, or not all they would have."""
+        """Input rows whose contribution to the results is missing or incomplete."""
         return self.in_flight + self.read_ahead
 
     def __str__(self) -> str:
@@ -28,7 +28,7 @@ class Discarded(NamedTuple):
 
 
 class Conserved(NamedTuple):
-    """The sum of what an operator keeps and must not change: added up exactly, at one place of its input.
+    """The sum of a conserved quantity of an operator: added up exactly, as of one position in its input.
 
     Examples
     --------
@@ -64,18 +64,18 @@ class Conserved(NamedTuple):
 
 @dataclass(frozen=True)
 class Balance:
-    """The books of one operator: every row that came is somewhere, and in one place only.
+    """The books of one operator: every row that came is in exactly one place.
 
     ``arrived + gained = processed + in flight + read ahead + dropped + set aside + filtered``.
 
-    Each number is counted where it happens, by another thread, so the books can be wrong: a row that is nowhere
-    makes `faults`, while the run goes on (the gate holds fewer tuples than have not been processed) or at its end
-    at the latest (something is still in flight); one that is counted twice makes a number negative.
+    Each number is counted independently, by the thread at that place, so the books can be wrong. A lost row shows up in
+    `faults`, while the run goes on (the gate holds fewer tuples than have not been processed) or at its end
+    at the latest (something is still in flight); a row that is counted twice makes a number negative.
 
     Parameters
     ----------
     arrived : int
-        Rows that its sources, or the operators before it, have given.
+        Rows that came from its sources, or from the operators before it.
     gained : int
         Rows that a flat_map before it made in addition.
     processed : int
@@ -83,18 +83,18 @@ class Balance:
     waiting : int
         Rows on their way to the gate: held for disorder, queued, being encoded, or not yet due. They were read ahead.
     in_gate : int
-        Tuples added that some active instance has yet to pass.
+        Added tuples that some active instance has not passed yet.
     dropped, set_aside : int
         Late rows.
     filtered : int
-        Rows that a filter before it took out.
+        Rows removed by a filter before it.
     faults : tuple of str
         What does not add up, each in a sentence.
     unreleased : int
-        Results that were made and are not given out yet.
+        Results that were made and are not released yet.
     is_stopped : bool
-        The run ended before its input did: what is in flight, what was read ahead, and results that were not given
-        out are discarded.
+        The run ended before its input did: tuples in flight, rows read ahead, and unreleased results
+        are discarded.
     conserved : tuple of Conserved
         Sums that must stay as they were at the start.
 
@@ -125,7 +125,7 @@ class Balance:
 
     @property
     def in_flight(self) -> int:
-        """Tuples added that some active instance has yet to pass."""
+        """Added tuples that some active instance has not passed yet."""
         return self.in_gate
 
     @property
@@ -135,12 +135,12 @@ class Balance:
 
     @property
     def discarded(self) -> Discarded:
-        """What the stop discarded; nothing of a run that goes on, or ended by itself."""
+        """What the stop discarded; nothing if the run goes on, or ended by itself."""
         return Discarded(self.in_gate, self.waiting, self.unreleased) if self.is_stopped else Discarded()
 
     @property
     def holds(self) -> bool:
-        """Whether nothing is lost and nothing is there twice."""
+        """Whether nothing is lost or duplicated."""
         left = self.processed + self.in_flight + self.read_ahead + self.dropped + self.set_aside + self.filtered
         is_conserved = all(each.holds for each in self.conserved)
         return not self.faults and is_conserved and self.arrived + self.gained == left
@@ -161,7 +161,7 @@ class Balance:
         return "; ".join([f"{came} = {' + '.join(parts)}", *said, *map(str, self.conserved), *self.faults])
 
     def to_dict(self) -> dict[str, Any]:
-        """Its numbers, what is in flight, and whether it holds, for JSON."""
+        """Return its numbers, what is in flight, and whether it holds, for JSON."""
         own = {f.name: getattr(self, f.name) for f in fields(self)}
         found: dict[str, Any] = {"in_flight": self.in_flight, "read_ahead": self.read_ahead, "holds": self.holds}
         found["discarded"] = self.discarded._asdict()

@@ -2,8 +2,8 @@
 
 Flink's rule for a pipeline under back-pressure: the bottleneck is the last part
 that is busy all the time, since all before it wait for room and all behind it
-wait for input. What a run counts is enough to follow it from its results back
-to its sources; where nothing waits for room, nobody holds it up but, perhaps,
+wait for input. The run's counters are enough to apply this rule from the results back
+to the sources; if nothing waits for room, nothing holds the run up, except perhaps
 its source.
 """
 
@@ -22,16 +22,16 @@ from headrace.metrics.snapshot import Metrics, OperatorMetrics
 from headrace.metrics.sources import BLOCKED, STARVED, SourceMetrics
 
 SATURATED = 0.85
-"""Share of the time from which on somebody counts as busy all the time."""
+"""Least share of the time that counts as busy all the time."""
 PRESSED = 0.1
-"""Share of the time that a source waits for room from which on that is back-pressure."""
+"""Least share of the time that a source waits for room that counts as back-pressure."""
 LATE_S = 0.1
-"""Seconds that a tuple is overdue from which on the stream is behind."""
+"""Seconds that a tuple must be overdue for the stream to count as behind."""
 
 UNEVEN = 1.2
-"""A worker's load over the mean of all from which on it has more to do than they."""
+"""A worker's load, relative to the mean of all, above which it counts as having more to do."""
 MOST_OF_LOAD = 0.9
-"""Share of a worker's load that comes from one bucket of keys, from which on no other mapping would help."""
+"""Share of a worker's load from one bucket of keys above which no other mapping would help."""
 
 _OVER = {"finished": "The run has finished.", "stopped": "The run was stopped.", "failed": "The run has failed."}
 KINDS = ("none", "source", "order", "worker", "workers", "cores", "results", "over")
@@ -44,14 +44,15 @@ class Bottleneck:
     Parameters
     ----------
     kind : {"none", "source", "order", "worker", "workers", "cores", "results", "over"}
-        Nobody; a source gives too little; tuples wait for a source whose event time is behind; one worker has too
-        much to do, or all of an operator have; all cores are in use; results are not taken; the run is over.
+        In this order: nothing holds it up; a source gives too little; tuples wait for a source whose event time is behind;
+        one worker has too much to do; all workers of an operator have; all cores are in use; results are not taken; the
+        run is over.
     where : str
-        Name of the source or operator; empty where it is none.
+        Name of the source or operator; empty if there is none.
     sentence : str
         What it is, by which number, and what would help.
     worker : int or None
-        Of kind "worker".
+        The worker, for kind "worker".
     is_pressed : bool
         Whether sources wait for room: back-pressure.
     """
@@ -64,14 +65,14 @@ class Bottleneck:
 
 
 def bottleneck(now: Metrics, then: Metrics | None = None, cores: int | None = None) -> Bottleneck:
-    """Say what held a run up between two snapshots.
+    """Find what held a run up between two snapshots.
 
     Parameters
     ----------
     now, then : Metrics
-        Without `then` since the start of the run.
+        Without `then`, since the start of the run.
     cores : int, optional
-        That the run may use; all that this process may run on by default.
+        Cores that the run may use; by default those that this process may use.
 
     Examples
     --------
@@ -100,7 +101,7 @@ def bottleneck(now: Metrics, then: Metrics | None = None, cores: int | None = No
 
 
 def is_pressed(source: SourceMetrics, before: SourceMetrics | None = None) -> bool:
-    """Whether a source waits for room so that it is late; one that waits now and then and is on time is not pressed."""
+    """Whether a source is late because it waits for room; a source that waits at times but is on time is not pressed."""
     return source.share(BLOCKED, before) >= PRESSED and not source.lag_s <= LATE_S
 
 

@@ -2,7 +2,7 @@
 
 Nodes are immutable and know their result's schema, so a wrong column is an
 error where it is written. What a node's operator computes, and on which engine,
-is its `Spec`, of which a plan knows no more than the result.
+is in its `Spec`, of which a plan knows only the result.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class StreamType:
     event_time : str
         The column that orders them.
     unit : str
-        Of the event time as an integer inside an engine: "us" for a timestamp.
+        Unit of the event time as an integer inside an engine: "us" for a timestamp.
     """
 
     schema: pa.Schema
@@ -40,26 +40,26 @@ class StreamType:
 
 
 class Spec(Protocol):
-    """What an operator computes: how an engine, of this package or not, offers it to `Stream.through`.
+    """What an operator computes, as an engine, of this package or another, offers it to `Stream.through`.
 
     A plan asks for the result's type when the query is written, and a run for the
     options and the section when it starts; nothing else is known of the engine.
-    A method ``describe(unit)``, which may be left out, says in a few words what is
-    computed, for the ``repr`` of a stream; `unit` is that of the event time.
+    An optional method ``describe(unit)`` describes the computation in a few words
+    for the ``repr`` of a stream; `unit` is that of the event time.
     """
 
     @property
     def name(self) -> str:
-        """What metrics, plots and errors call the operator, unless the user gives it a name."""
+        """Name of the operator in metrics, plots and errors, unless the user gives another."""
         ...
 
     @property
     def has_sides(self) -> bool:
-        """Whether inputs are told apart, as a join's left and right; else they are merged, of one schema, into one."""
+        """Whether inputs are distinguished, as a join's left and right; else they have one schema and are merged into one."""
         ...
 
     def result_type(self, inputs: Sequence[StreamType]) -> StreamType:
-        """Say what the results look like.
+        """Return the type of the results.
 
         Parameters
         ----------
@@ -69,18 +69,18 @@ class Spec(Protocol):
         Raises
         ------
         HeadraceError
-            What is wrong with the inputs, and how to put it right: a `SchemaError` as a rule.
+            The inputs are wrong; the text says how to correct them. Usually a `SchemaError`.
         """
         ...
 
     @property
     def options(self) -> Callable[..., Any]:
-        """What checks the options of `start` that the engine has beside those of every run.
+        """A callable that checks the engine's own options of `start`, beside those of every run.
 
-        Called with ``run``, the `headrace.runtime.options.RunOptions`, and those of its named parameters that were
-        given; what it returns has ``check_operators(names)``, and is what `section` is given. An engine returns the
-        same for all of its specifications. A method ``look_at(query)``, which may be left out, is called first of all, where
-        it matters what else is in the query.
+        It is called with ``run``, the `headrace.runtime.options.RunOptions`, and those of its named parameters that were
+        given. What it returns has ``check_operators(names)``, and is passed to `section`. An engine returns the
+        same callable for all of its specifications. An optional method ``look_at(query)`` of what it returns is called first
+        of all, for engines to which the rest of the query matters.
         """
         ...
 
@@ -99,7 +99,7 @@ class Spec(Protocol):
 
 
 class Node:
-    """Something that gives a stream: has `schema`, `event_time` (a column), `unit`."""
+    """A node that produces a stream: has `schema`, `event_time` (a column), `unit`."""
 
     schema: pa.Schema
     event_time: str
@@ -112,7 +112,7 @@ class Node:
 
 @dataclass(frozen=True, eq=False)
 class SourceNode(Node):
-    """External input: one source each, all of one schema."""
+    """External input: one or more sources, all of one schema."""
 
     readers: tuple[Callable[[], Any], ...]
     names: tuple[str, ...]
@@ -125,7 +125,7 @@ class SourceNode(Node):
     late: str = "error"
     idle_after: float | None = None
     is_disordered: bool = False
-    """Only watermarks of the sources move time, and rows between two of them come in any order."""
+    """Whether only watermarks of the sources advance time, and rows between two of them may come in any order."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -162,7 +162,7 @@ class OperatorNode(Node):
 
 
 def operator_node(spec: Spec, parents: Sequence[Node], name: str | None = None) -> OperatorNode:
-    """Make the node of a specification, which says what its results look like."""
+    """Make the node of a specification, which determines the type of its results."""
     result = spec.result_type([parent.type for parent in parents])
     if not isinstance(result, StreamType):
         raise ParameterError(f"{spec!r}: result_type() gave a {type(result).__name__}; it has to give a headrace.plan.StreamType")
@@ -170,7 +170,7 @@ def operator_node(spec: Spec, parents: Sequence[Node], name: str | None = None) 
 
 
 def check_spec(spec: Any, use: str) -> None:
-    """Raise `ParameterError` for what is no specification of an operator."""
+    """Raise `ParameterError` for anything that is no specification of an operator."""
     if isinstance(spec, type):
         raise ParameterError(f"{use}: {spec.__name__} is a class; give one of its objects, as in {spec.__name__}()")
     missing = [part for part in ("name", "has_sides", "result_type", "options", "section") if not hasattr(spec, part)]
@@ -191,9 +191,9 @@ def check_result(node: OperatorNode, use: str) -> None:
 
 @dataclass
 class Branch:
-    """One way into an operator: an external source or another operator, then steps.
+    """One input of an operator: an external source or another operator, then steps.
 
-    `source` is the name of the external source, which no other of the query has.
+    `source` is the name of the external source, which is unique in the query.
     """
 
     origin: SourceNode | OperatorNode
@@ -208,12 +208,12 @@ class Branch:
 
 @dataclass
 class Output:
-    """One result of a query: an operator's, after steps.
+    """One result of a query: that of an operator, after steps.
 
     Parameters
     ----------
     name : str
-        What the user calls it; of a query's only result, the operator's.
+        The user's name for it; for a query's only result, the operator's name.
     node : OperatorNode
     steps : tuple of Step
     """
@@ -232,7 +232,7 @@ class Output:
 
 @dataclass
 class Query:
-    """Operators in topological order, each with its branches, and what results there are."""
+    """Operators in topological order, each with its branches, and the results."""
 
     operators: list[OperatorNode]
     branches: dict[str, list[Branch]]
@@ -240,10 +240,10 @@ class Query:
 
     @property
     def output(self) -> OperatorNode:
-        """Whose results the query's first result is."""
+        """The operator whose results are the query's first result."""
         return self.outputs[0].node
 
     @property
     def schema(self) -> pa.Schema:
-        """Of the first result."""
+        """Schema of the first result."""
         return self.outputs[0].schema

@@ -1,4 +1,4 @@
-"""What can be changed at an operator while it runs: the controls there are, and what an engine does to change them."""
+"""What can be changed at an operator while it runs: its controls, and what an engine does to change them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from headrace.arguments import is_number, is_whole_number
 from headrace.errors import ParameterError
 
 C = TypeVar("C")
-"""A configuration: all that is in force at an operator."""
+"""A configuration: the values of all controls in force at an operator."""
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Control:
         Bounds of a count or a number.
     choices : tuple of str
     scale : {"linear", "log"}
-        Of a count or a number: whether what is next is one more, or so many times as much.
+        Scale of a count or a number: whether steps add to it or multiply it.
     only_with : (str, tuple of str), optional
         Another control, and those of its values with which this one has an effect.
     """
@@ -41,7 +41,7 @@ class Control:
     only_with: tuple[str, tuple[str, ...]] | None = None
 
     def unused(self, configuration: Mapping[str, Any]) -> str:
-        """Say why it has no effect in a configuration; nothing where it has one.
+        """Return why it has no effect in a configuration; an empty text if it has one.
 
         Examples
         --------
@@ -56,7 +56,7 @@ class Control:
         return "" if now in values else f"no effect with {name} {now}: only with {' or '.join(values)}"
 
     def check(self, name: str, value: Any) -> Any:
-        """Return the value, if it can be had; else raise `ParameterError`.
+        """Return the value if it is possible; else raise `ParameterError`.
 
         Examples
         --------
@@ -75,7 +75,7 @@ class Control:
 
 
 class Capabilities(Mapping[str, Control]):
-    """The controls there are, by name; and of those there are not, why.
+    """The controls of an operator or a run, by name, and the reasons why others are absent.
 
     Examples
     --------
@@ -87,7 +87,7 @@ class Capabilities(Mapping[str, Control]):
     def __init__(self, controls: Mapping[str, Control], absent: Mapping[str, str] | None = None):
         self._controls = dict(controls)
         self.absent: dict[str, str] = dict(absent or {})
-        """Control -> one sentence why it cannot be had."""
+        """Absent control -> one sentence with the reason."""
 
     def __getitem__(self, name: str) -> Control:
         return self._controls[name]
@@ -106,13 +106,13 @@ class Completion(NamedTuple):
     """A configuration that has come into force."""
 
     token: object
-    """What `place` returned for it; None if it was planned."""
+    """What `place` returned for this configuration; None if it was planned."""
     before: Any
     after: Any
     begun_ns: int
-    """The first worker was at the boundary."""
+    """When the first worker was at the boundary."""
     done_ns: int
-    """The last worker concerned was past it."""
+    """When the last worker concerned was past it."""
     epoch: int
     planned_at: int | None = None
     effects: Mapping[str, int] = {}
@@ -125,39 +125,39 @@ class Steerable(Protocol[C]):
 
     @property
     def current(self) -> C:
-        """What is in force."""
+        """The configuration in force."""
         ...
 
     def resolve(self, wish: Mapping[str, Any], newest: C) -> C:
-        """Complete a wish against the newest configuration known; a `HeadraceError` if it cannot be had."""
+        """Complete a wish against the newest configuration known; raise a `HeadraceError` if it is impossible."""
         ...
 
     def describe(self, configuration: C) -> dict[str, Any]:
-        """Control -> value, with "threads" among them: what a `Change` holds and controllers see."""
+        """Return control -> value, including "threads", which a `Change` holds and controllers see."""
         ...
 
     def effects(self, before: C, after: C) -> dict[str, int]:
-        """What this change will do, in numbers, as far as is known beforehand."""
+        """The effects of this change, in numbers, as far as they are known beforehand."""
         ...
 
     def place(self, target: C) -> object | None:
-        """Try to place a change in the stream; returns a token for it, or None if there is no room just now."""
+        """Try to place a change in the stream; returns a token for it, or None if there is no room at present."""
         ...
 
     def completed(self) -> Completion | None:
-        """The next one that has come into force, each once, in order; None if there is none."""
+        """Return the next configuration that has come into force, each once, in order; None if there is none."""
         ...
 
     @property
     def is_completing(self) -> bool:
-        """Whether one is in force that some worker has yet to acknowledge."""
+        """Whether a configuration is in force that some worker has not acknowledged yet."""
         ...
 
     @property
     def planned_left(self) -> int:
-        """Planned changes that have not come yet."""
+        """Number of planned changes that have not come yet."""
         ...
 
     def await_completion(self, timeout_ns: int) -> None:
-        """Sleep until there may be one, or the run stops."""
+        """Sleep until there may be a completion, or the run stops."""
         ...

@@ -10,7 +10,7 @@ from headrace.runtime.sources import Source
 from headrace.summary import duration_text
 
 _MOST = 4
-"""Sources that are named; of more it is said how many there are."""
+"""Most sources that are named; of the rest only the number is given."""
 
 
 def late_rows_text(sources: Sequence[Source]) -> str:

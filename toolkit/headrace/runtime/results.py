@@ -1,4 +1,4 @@
-"""What a user holds of one result of a run: so far, and in the end, in whatever form."""
+"""The user's handle on one result of a run: the rows so far, and all rows in the end, in any form."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ class Result(Summarised):
     output : Output
     sink : Sink
     check_complete : callable
-        Raises, named the call, unless the run has come to the end of its input.
+        Takes the name of the call, and raises an error unless the run has come to the end of its input.
     look : callable
-        Called before results so far are read.
+        Called before the results so far are read.
     """
 
     def __init__(self, output: Output, sink: Sink, check_complete: Callable[[str], None], look: Callable[[], None]):
@@ -36,7 +36,7 @@ class Result(Summarised):
 
     @property
     def name(self) -> str:
-        """What it is called."""
+        """Name of the result."""
         return self._output.name
 
     @property
@@ -61,7 +61,7 @@ class Result(Summarised):
         return to_dataframe(spark, self.to_arrow())
 
     def snapshot(self) -> pa.Table:
-        """Return the results released so far: a prefix of what `to_arrow` gives in the end."""
+        """Return the results released so far: a prefix of the table that `to_arrow` returns in the end."""
         self._look()
         return self._collected().table()
 

@@ -1,4 +1,4 @@
-"""The results of a run, as its user takes them: those so far, and all of them in the end."""
+"""The results of a run for its user: those so far, and all of them in the end."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ class RunResults(RunLife):
 
     @property
     def late(self) -> pa.Table | None:
-        """Rows set aside as late, in order of arrival, maybe none; None where no source has ``late="side"``."""
+        """Rows set aside as late, in order of arrival; may be empty. None if no source has ``late="side"``."""
         tables = [table for source in with_most_late(self._execution.sources) for table in source.late_tables]
         return pa.concat_tables(tables, promote_options="permissive") if tables else None
 
     def snapshot(self) -> Any:
-        """Return the results released so far: a prefix of what `to_arrow` gives in the end.
+        """Return the results released so far: a prefix of the table that `to_arrow` returns in the end.
 
-        Of a failed or stopped run it gives what had come out before. Of a run of transactions it gives all their
-        tables as of one punctuation instead (`snapshot_to_spark` its results so far); where several operators have
-        tables, ``run[name].snapshot()`` gives those of one. Of several results `results` gives each.
+        If the run has failed or was stopped, these are the results emitted before. A run of transactions returns all its
+        tables as of one punctuation instead (and `snapshot_to_spark` its results so far); if several operators have
+        tables, ``run[name].snapshot()`` returns those of one. For a query of several results use `results`.
         """
         registry.check_process(self._execution.pid)
         extras = [operator.section.extras() for operator in self._execution.operators.values()]
@@ -36,7 +36,7 @@ class RunResults(RunLife):
 
     @property
     def results(self) -> dict[str, Result]:
-        """Each result of the query by its name; a query's only one is called as its last operator.
+        """Each result of the query by its name; a query's only result has the name of its last operator.
 
         Examples
         --------

@@ -1,12 +1,12 @@
-"""The bridge to Spark: a quiet session, DataFrames in and out, and the text work that Spark does well.
+"""The bridge to Spark: a quiet session, DataFrames in and out, and text processing that Spark does well.
 
-`session` starts Spark on this machine; a session of the user's own works everywhere ours does. `hashtags`
+`session` starts Spark on this machine; a user's own session works everywhere, too. `hashtags`
 and `words` are column expressions that turn text into the lists that ``key_by`` takes; `live` makes a
 streaming DataFrame the source of a run.
 
 =============  ==========================================================
 ``session``    a session on loopback, with Arrow
-``java``       finds the Java that Spark needs
+``java``       finds a Java for Spark
 ``functions``  `hashtags`, `words`
 ``source``     a batch DataFrame as a source
 ``streaming``  a streaming DataFrame as a source: `live`
@@ -15,7 +15,7 @@ streaming DataFrame the source of a run.
 =============  ==========================================================
 
 Importing this package imports neither PySpark nor Java: a stream of Parquet files or Arrow tables needs neither.
-It makes DataFrames known to `headrace.ingress.readers`, which lies below and knows nothing of Spark.
+It registers DataFrames with `headrace.ingress.readers`, which lies below and does not depend on Spark.
 """
 
 from headrace.ingress import readers

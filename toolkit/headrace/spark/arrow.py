@@ -1,17 +1,17 @@
-"""Spark's rows as Arrow: the schema, the batches, and what Spark raises.
+"""Spark's rows as Arrow: the schema, the batches, and errors of Spark.
 
-Of the ways from the JVM to Arrow in this process (3 M rows of timestamp, long
+The ways from the JVM to Arrow in this process (3 M rows of timestamp, long
 and string, two cores, M rows/s):
 
-* ``toArrow()`` 2.2, and holds the whole table;
-* ``RecordBatchReader.from_stream(df)`` 1.5, and fails on any TIMESTAMP column
+* ``toArrow()`` 2.2, but it holds the whole table;
+* ``RecordBatchReader.from_stream(df)`` 1.5, but it fails on any TIMESTAMP column
   (it builds the Arrow schema without a time zone, which Spark asserts);
 * the JVM's own Arrow batches, by ``toLocalIterator`` with the next partition
-  computed meanwhile: 6.7. It is a method of the classic DataFrame that is not
+  computed meanwhile: 6.7. This is a method of the classic DataFrame that is not
   part of PySpark's public API, so where it is missing (Spark Connect) the
   batches come through ``mapInArrow``, which is public.
 
-In either way the memory held is that of two partitions, in the JVM.
+Either way, the memory held is that of two partitions, in the JVM.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 def arrow_schema(frame: DataFrame) -> pa.Schema:
-    """Return the schema of what `read_batches` gives."""
+    """Return the schema of the batches that `read_batches` yields."""
     from pyspark.sql.pandas.types import to_arrow_schema
 
     large = frame.sparkSession.conf.get("spark.sql.execution.arrow.useLargeVarTypes", "false") == "true"
@@ -84,7 +84,7 @@ def _python_batches(frame: DataFrame, schema: pa.Schema) -> Iterator[pa.RecordBa
 
 
 def connection_ended(name: str) -> InputError:
-    """Say of an input that its virtual machine is there no more."""
+    """Return the error that an input's virtual machine has ended."""
     return InputError(
         f"{display_name(name)}: the connection to Spark ended (often for lack of memory): start a session again, with more"
         " memory, hr.spark.session(memory=...)"
@@ -92,7 +92,7 @@ def connection_ended(name: str) -> InputError:
 
 
 class translated_spark_errors:
-    """Turn what Spark raises into an `InputError` of one line."""
+    """Turn errors of Spark into an `InputError` of one line."""
 
     def __init__(self, name: str):
         self.name = name

@@ -1,8 +1,8 @@
-"""Text to keys, as Spark column expressions: they run inside the JVM, no row passes through Python.
+"""Text to keys, as Spark column expressions: they run inside the JVM, so no row passes through Python.
 
-A word is what Python's ``str.split()`` gives, so both sides of the bridge, the applications' references
-among them, mean the same by it. Java's ``\\s`` does not: it knows six of the twenty-nine characters
-Python splits at.
+A word is what Python's ``str.split()`` returns, so that both sides of the bridge, including the applications'
+references, mean the same by it. Java's ``\\s`` differs: it has six of the twenty-nine characters at which
+Python splits.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ SPACE = f"{_LATIN_SPACE}[\u1680-\u3000&&[{_OTHER_SPACE}]]"
 expressions.
 
 Its form is for speed: Java looks single characters below 256 up in a bit set, and the range in front of
-the others answers for all the rest at once. Written as plain ranges, the same class is 7 times slower (1
+the others decides all other characters at once. Written as plain ranges, the same class is 7 times slower (1
 M texts of 14 words, two cores: 7.4 s against 1.0 s; hashtags 6.9 s against 0.4 s).
 """
 
@@ -48,7 +48,7 @@ def words(text: Column | str) -> Column:
 
 
 def hashtags(text: Column | str) -> Column:
-    """List the hashtags of a text: words that start with ``#`` and have more, without that first ``#``.
+    """List the hashtags of a text: words that start with ``#`` and are longer, without that first ``#``.
 
     Parameters
     ----------

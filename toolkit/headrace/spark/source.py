@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 SORTED_PARTITION_BYTES = 64 << 20
-"""Size that partitions of a sorted DataFrame aim at, by Spark's own estimate."""
+"""Target size of the partitions of a sorted DataFrame, by Spark's own estimate."""
 
 _MOST_SORTED_PARTITIONS = 1024
 
@@ -36,26 +36,26 @@ def open_dataframe(
     name: str = "source (DataFrame)",
     validate: bool = True,
 ) -> Reader:
-    """Return a reader of a DataFrame; `headrace.ingress.readers.open_input` calls it, as it is registered to.
+    """Return a reader of a DataFrame; registered with `headrace.ingress.readers.open_input`, which calls it.
 
     Parameters
     ----------
     frame : pyspark.sql.DataFrame
         Its rows come in the order of its partitions. Each pass runs its plan.
     columns : sequence of str, optional
-        Only these, in this order; Spark computes no others.
+        Read only these, in this order; Spark computes no others.
     sort_by : str, optional
-        Have Spark sort by this column and, where it is equal, by the others that
-        are asked for, in their order: the result does not depend on how Spark ran.
+        Have Spark sort by this column and, where it is equal, by the other columns read,
+        in their order: the result does not depend on how Spark ran.
     batch_rows, name, validate
         As in `open_input`.
 
     Raises
     ------
     SchemaError
-        If a column does not exist or occurs twice.
+        A column does not exist or occurs twice.
     NotSupportedError
-        If a streaming DataFrame is to be sorted.
+        A streaming DataFrame is to be sorted.
     """
     if not hasattr(type(frame), "schema") or not hasattr(type(frame), "mapInArrow"):
         raise ParameterError(f"{display_name(name)} is of type {type(frame).__name__}: give a Spark DataFrame")

@@ -1,27 +1,27 @@
-"""A streaming DataFrame as the source of a run: Spark's micro-batches, one after the other, for as long as they come.
+"""A streaming DataFrame as the source of a run: Spark's micro-batches, one after another, for as long as they come.
 
 A streaming query of Spark hands each micro-batch to `foreachBatch`; its rows
-cross as Arrow into a short queue, from which the run reads. A full queue keeps
+go as Arrow into a short queue, from which the run reads. A full queue keeps
 `foreachBatch` waiting, so back-pressure reaches Spark: it starts no further
 batch and, with a limit such as ``maxFilesPerTrigger``, holds no more of them.
 
-What a restart gives. A batch is handed over whole or not at all, and batches
-have numbers. A query that fails is started again from its checkpoint
+Restarts. A batch is handed over as a whole or not at all, and batches are
+numbered. A query that fails is started again from its checkpoint
 (`restarts` times), while the run goes on; Spark then repeats the batch it had
-not noted as done, and a number that was handed over already is passed by. So
-within one run nothing is lost and nothing comes twice.
+not noted as done, and a batch whose number was handed over already is skipped. So
+within one run nothing is lost or repeated.
 
-Across runs the same checkpoint goes on after the last noted batch. Spark notes a
-batch when it is handed over, not when its results are out: all that the earlier
-run had taken and not put out yet went with it, be it in open windows, held back
+A later run with the same checkpoint goes on after the last noted batch. Spark notes a
+batch when it is handed over, not when its results are out. Tuples that the earlier
+run had taken, but whose results it had not emitted, are therefore lost: those in open windows, held back
 for `lateness`, or waiting in the queue or the gate (some batches, with a slow
-engine). A run that is stopped between the handing over of a batch and Spark's
-note of it sees that batch again in the next run. Without a checkpoint of your
-own every run begins where Spark's source begins.
+engine). If a run is stopped after a batch was handed over and before Spark
+noted it, the next run sees that batch again. Without your own
+checkpoint every run begins where Spark's source begins.
 
 Memory      two micro-batches, and what the run holds
-Time        rows come as disordered as Spark read them; ``withWatermark`` on the
-            frame says by how much, and becomes the stream's `lateness`
+Time        rows come in the order in which Spark read them; ``withWatermark`` on the
+            frame bounds their disorder, and becomes the stream's `lateness`
 """
 
 from __future__ import annotations
@@ -57,21 +57,21 @@ class LiveInput:
     Parameters
     ----------
     frame : pyspark.sql.DataFrame
-        Streaming, and without an aggregation of its own.
+        A streaming DataFrame without an aggregation of its own.
     checkpoint : str, optional
-        Directory in which Spark notes the batches it has done; a temporary one
-        by default.
+        Directory in which Spark notes the batches it has done; by default a
+        temporary one.
     trigger : dict, optional
-        For ``writeStream.trigger``: ``{"processingTime": "1 second"}``,
-        ``{"availableNow": True}`` (what is there now, then the input ends); by
-        default a batch follows the other as soon as there is data.
+        For ``writeStream.trigger``: ``{"processingTime": "1 second"}``, or
+        ``{"availableNow": True}`` (read the data present, then end the input); by
+        default each batch follows the last as soon as there is data.
     restarts : int
-        How often a query that fails is started again.
+        How often a failed query is started again.
 
     Attributes
     ----------
     query : pyspark.sql.streaming.StreamingQuery or None
-        Spark's side, once the run has started: its ``lastProgress``, its ``status``.
+        Spark's query, once the run has started, with its ``lastProgress`` and ``status``.
     last_batch : int
         Number of the newest batch that was handed over; -1 before the first.
 
@@ -117,7 +117,7 @@ class LiveInput:
         return "source (streaming DataFrame)" if self._reader is None else self._reader.name
 
     def delay_us(self, column: str) -> int | None:
-        """Microseconds of the frame's ``withWatermark`` on this column; None without one."""
+        """Delay of the frame's ``withWatermark`` on this column, in microseconds; None without one."""
         for field in self.frame.schema:
             if field.name == column and field.metadata and _DELAY_KEY in field.metadata:
                 return int(field.metadata[_DELAY_KEY]) * 1000
@@ -139,7 +139,7 @@ class LiveInput:
             self._end()
 
     def stop(self) -> None:
-        """Let the input end, at once for the run; Spark's query ends a moment later. Safe from any thread, and twice."""
+        """End the input at once for the run; Spark's query ends a moment later. May be called repeatedly, by any thread."""
         self._stopped.set()
 
     def open_reader(self, columns: Sequence[str] | None, batch_rows: int, name: str, validate: bool) -> Reader:
@@ -224,8 +224,8 @@ class LiveInput:
 class _HushedLog:
     """From here to `end` Spark's streaming queries write nothing to its log.
 
-    A run that is stopped while Spark waits for it must have the batch fail, or
-    Spark would note it as done; Spark would write that as an error of 70 lines.
+    If a run is stopped while Spark waits for it, the batch must fail, or
+    Spark would note it as done; Spark would log this failure as an error of 70 lines.
     """
 
     _lock = threading.Lock()
@@ -253,7 +253,7 @@ class _HushedLog:
 
 
 class _quietly:
-    """A query may have ended, or its JVM be gone, before it is stopped."""
+    """Suppress the errors of a query that has ended, or whose JVM is gone, before it is stopped."""
 
     def __enter__(self) -> None:
         return
@@ -272,7 +272,7 @@ def live(
     trigger: dict[str, Any] | None = None,
     restarts: int = 0,
 ) -> LiveInput:
-    """Make a streaming DataFrame the source of a run; see `LiveInput` for what a restart gives.
+    """Make a streaming DataFrame the source of a run; see `LiveInput` for the parameters.
 
     ``hr.stream(frame, ...)`` does the same with the defaults.
     """
