@@ -16,7 +16,7 @@ What to call, by what you want to do (``help(headrace.stream)`` and so on have t
     several streams            .union  .join  hr.inputs
     several results            hr.together(...), of one query
     shared tables              .transact(function), with hr.table
-    stages that keep order     .ordered()
+    ordered pipeline           .ordered()
     dependent events           hr.program(...), and its plans
     run it to the end          .to_pandas()  .to_arrow()  .to_spark(spark)
     run it in the background   run = .start(threads=1, max_threads=4, rate=..., sink=hr.parquet(path))
@@ -30,7 +30,7 @@ The path of a tuple::
     a table, a file, a DataFrame
       ingress    reads it: event times as integers, keys as dense ids, columns for kernels; the rest stays in Arrow
       gates      bring several sources into one order, for any number of readers
-      elastic    processes it: threads that share input and state, each key owned by one of them
+      elastic    processes it: threads share input and state, and each key is owned by one of them
       egress     brings the results into one order, whichever thread made them
     the next operator, or a sink: memory, Parquet, a function, a DataFrame
 
@@ -38,28 +38,28 @@ The packages and modules of the source, each of which imports only from those be
 
     cli  demo  doctor          the command `headrace`; one job from end to end; what works on this machine
     tour  lesson  lab          a guided tour, and the stream that it shows; JupyterLab on the user's copy of the notebooks
-    apps                       the papers' applications: what ``headrace run`` runs
+    apps                       the papers' applications, which ``headrace run`` runs
     report  prometheus         a run as a page of plots, and as a page for Prometheus
     counterfactual             the same stream under several controllers
-    controllers                the public names of the policies, and what one of your own needs
+    controllers                the public names of the policies, and what your own controller needs
 
     stream                     the fluent interface: from any table to a running query
 
-    synchronization            an engine: events that depend on each other, and a plan of the workers' waits (Flumina, DGS)
-    ordering                   an engine: any worker at any stage of a pipeline, the output of one (Prasaad et al.)
-    transactions               an engine: many threads, shared tables, the outcome of one event after another (TStream)
+    synchronization            an engine: dependent events, and a plan of which workers synchronise (Flumina, DGS)
+    ordering                   an engine: any worker at any stage of a pipeline, with the output of one (Prasaad et al.)
+    transactions               an engine: many threads on shared tables, with the result of serial execution (TStream)
     elastic                    an engine: Virtual Shared-Nothing parallelism, O+ and its special cases (STRETCH)
 
     runtime                    the run of every engine: sources, threads, changes, results, life cycle
-    control                    what steers an operator, of any engine: controllers, decisions, cost model, key mapping
+    control                    steers an operator of any engine: controllers, decisions, cost model, key mapping
     spark                      a session; DataFrames as sources and as results
-    checkpoints                what a run needs to go on after its process has died, on disk
+    checkpoints                on disk, what a run needs to go on after its process has died
     egress                     result rings, their order, sinks
     gates                      the tuple buffer: a merged log, or the papers' lock-free skip list
-    plan                       what a query means, before anything runs; `Spec`, by which an engine takes part
+    plan                       what a query means, before anything runs; `Spec`, the interface of an engine
     ingress                    readers, event times, key dictionary, columns, store
-    workers  metrics           the life cycle of a worker, the threads of a run; what is measured, and its history
-    codegen                    user functions to compiled kernels, cached
+    workers  metrics           the life cycle of a worker, the threads of a run; measures and their history
+    codegen                    compiles user functions to kernels, and caches them
     memory  expressions        atomics, cells, waiting; column expressions, aggregates, keys, predicates
     kernel                     how every kernel is compiled
     reference                  what every operator means, in plain Python: specification and oracle
@@ -68,7 +68,7 @@ The packages and modules of the source, each of which imports only from those be
     windows                    leaves, which any of the above may import
 
 Two more packages build on this one: `headrace_widgets`, the dashboard, and `headrace_bench`, the benchmarks and the
-papers' experiments, which is in the source tree only. `headrace_datasets` makes input, and imports none of them.
+papers' experiments, which is only in the source tree. `headrace_datasets` makes input, and imports none of them.
 """
 
 from headrace import controllers, prometheus, rates, spark

@@ -1,13 +1,13 @@
-"""A controller at work on one operator: look, let it decide, ask the engine, write down what came of it.
+"""The control loop of one operator: observe, let the controller decide, ask the engine, record the outcome.
 
-One thread steps through this at a fixed interval; the steps know no engine: they
-are given readings and a function that makes a request, so tests step them by hand.
+One thread steps through this at a fixed interval. The steps do not depend on an engine: they
+take readings and a function that makes a request, so tests can step them by hand.
 
-Rules       a manual reconfiguration holds the controller off for `hold_s`; the same lock is
-            held from looking at that until the request is made, so the manual one is last
-            what is asked for is brought within 1 to max_threads and to active instances; what cannot be had is a line
-            of the log, once until something else is asked for
-            nothing is asked for while a reconfiguration is under way
+Rules       a manual reconfiguration keeps the controller off for `hold_s`; one lock is
+            held from this check until the request is made, so the manual one is last
+            requests are clamped to 1 to max_threads and to active instances; an impossible request is logged
+            once, until there is a different one
+            there is no request while a reconfiguration is under way
             a controller that raises is detached, with a warning; the run goes on
 """
 
@@ -42,7 +42,7 @@ DEFAULT_INTERVAL_S = 0.2
 LEAST_INTERVAL_S = 1e-3
 DEFAULT_HOLD_S = 30.0
 SETTLED_S = 1.0
-"""After a change, over so long what came of it is measured."""
+"""How long the effect of a change is measured after it."""
 _KEPT = 20_000
 _SLICE_S = 0.05
 
@@ -54,15 +54,15 @@ class ControlLoop:
     ----------
     operator : str
     controller : Controller, function, sequence of them, or None
-        Of several the first that asks for something is followed. None watches only: the cost
-        model is fitted, nothing is decided.
+        Of several the first that asks for something is followed. None only watches: the cost
+        model is fitted, but nothing is decided.
     read : callable
-        Gives a `Reading`.
+        Returns a `Reading`.
     ask : callable
-        ``ask(threads, mapping, reason, **controls)`` gives a `Change`.
+        ``ask(threads, mapping, reason, **controls)`` returns a `Change`.
     log : DecisionLog
     interval_s : float
-        Time between two looks.
+        Time between two observations.
     hold_s : float
         How long a manual reconfiguration keeps the controller off.
     clock_ns : callable
@@ -96,7 +96,7 @@ class ControlLoop:
         self._change: Change | None = None
         self._learned: Change | None = None
         self._refused: Request | None = None
-        """What was asked for last, if it could not be had."""
+        """The last request, if it was impossible."""
         self._unsettled: list[tuple[Decision, list[Observation]]] = []
         self._observations: deque[Observation] = deque(maxlen=_KEPT)
 
@@ -108,7 +108,7 @@ class ControlLoop:
 
     @property
     def is_attached(self) -> bool:
-        """False once it was released, replaced, detached for an error, or the run is over."""
+        """False once it was released, replaced or detached for an error, or the run is over."""
         return not self._released.is_set()
 
     @property
@@ -118,17 +118,17 @@ class ControlLoop:
 
     @property
     def observations(self) -> list[Observation]:
-        """What the controller was shown, oldest first; the last 20,000 intervals."""
+        """The observations given to the controller, oldest first; the last 20,000 intervals."""
         with self._lock:
             return list(self._observations)
 
     def predict(self, threads: int) -> Prediction:
-        """Say what so many threads would give with the present work, and how sure that is.
+        """Predict the effect of so many threads with the present work, and how certain that is.
 
         Raises
         ------
         RunStoppedError
-            Nothing was observed yet.
+            There is no observation yet.
         """
         with self._lock:
             if not self._observations:
@@ -151,7 +151,7 @@ class ControlLoop:
     # -- for the run
 
     def override(self, request: Callable[[], Change]) -> Change:
-        """Make a manual request: it is the last word for `hold_s` seconds."""
+        """Make a manual request, which keeps the controller off for `hold_s` seconds."""
         with self._lock:
             change = request()
             now = self._clock_ns()
@@ -184,7 +184,7 @@ class ControlLoop:
         self._released.set()
 
     def step(self) -> None:
-        """Look once, and act on it."""
+        """Observe once, and act on it."""
         with self._lock:
             reading = self._read()
             before, self._last = self._last, reading
@@ -340,7 +340,7 @@ def _name(controller: Any) -> str:
 
 
 def deciders_of(name: str, controller: Any) -> list[tuple[str, Callable[[Observation], Any]]]:
-    """Return the functions that decide, each with its name, as new; `ParameterError` if something cannot decide."""
+    """Return the functions that decide, each with its name, as new; raise `ParameterError` if something cannot decide."""
     several = controller if isinstance(controller, Sequence) and not isinstance(controller, str) else [controller]
     deciders = []
     for one in several:

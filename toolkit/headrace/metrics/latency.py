@@ -10,7 +10,7 @@ from headrace.kernel import kernel
 
 _PARTS = 16
 BINS = 64 * _PARTS
-"""Of a histogram: `LatencyHistogram.counts` has so many."""
+"""Number of bins of a histogram: the length of `LatencyHistogram.counts`."""
 
 
 @kernel
@@ -34,9 +34,9 @@ class LatencyHistogram:
     Parameters
     ----------
     counts : int64[1024], optional
-        To begin with, as `counts` gives them: the difference of two is the histogram of what came between.
+        Counts at the start, as `counts` returns them: the difference of two is the histogram of what came between.
     largest_ns : int
-        The largest duration among these, where it is known; else it is known within its bin.
+        The largest duration among these, if it is known; else it is known within its bin.
 
     Examples
     --------

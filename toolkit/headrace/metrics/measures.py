@@ -1,10 +1,10 @@
 """What an operator measures, declared once by its engine.
 
 Snapshots, history, reports, Prometheus and the dashboard are made from these
-declarations. What operators of every engine have in common is declared here, so
-that it means the same in all; and so is what a controller, or the sentence about
-what holds a run up, looks for where there is such a thing. No shared room knows
-another measure of an engine by name; the dashboard does, to draw what only one has.
+declarations. Measures that operators of every engine have are declared here, so
+that they mean the same for all; so are measures that a controller or the
+bottleneck sentence uses where an engine has them. No shared module refers to
+another measure of an engine by name, except the dashboard, to draw what only one engine has.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from headrace.metrics.by_worker import load_variation
 KINDS = ("counter", "gauge", "histogram", "text")
 BY = (None, "worker", "source", "bucket", "stage", "node", "tag", "size")
 SHOWN = ("snapshot", "column", "figure", "plot")
-"""How far a measure goes; each includes those before it."""
+"""Where a measure is shown; each level includes those before it."""
 
 QUANTILES = ("p50", "p99", "max")
 
@@ -29,7 +29,7 @@ RESERVED = frozenset((
     "in_flight", "depth_tuples", "stages", "counts", "histogram", "measure", "to_dict", "to_row",
     "tuples_in", "tuples_out", "dropped", "set_aside", "rate", "balance_holds",
 ))  # fmt: skip
-"""What every operator or run has beside its measures."""
+"""Names that every operator or run has beside its measures."""
 
 
 @dataclass(frozen=True)
@@ -43,37 +43,37 @@ class Measure:
     unit : str
         "tuples", "ns", "bytes", "fraction", ...; in the plural.
     title : str
-        One sentence: what it says.
+        One sentence that explains it.
     kind : {"gauge", "counter", "histogram", "text"}
         A counter only grows. A histogram is of durations in nanoseconds: its value is the counts of a
-        `LatencyHistogram`, int64[1024], or None where nothing can be counted. A text is a few words, or None.
+        `LatencyHistogram`, int64[1024], or None if nothing can be counted. A text is a few words, or None.
     by : {None, "worker", "source", "bucket", "stage", "node", "tag", "size"}
-        There is one number for each of these: a list, by "source" a dict by name. None: one in all. By "size": how many
-        there were of each size, a dict by the least of a class, which reaches to the next one's: {1: 7, 2: 0, 4: 3}.
+        There is one number for each of these: a list, or by "source" a dict by name. None: one number in all. By "size":
+        the number of occurrences by size class, a dict by the least size of each class: {1: 7, 2: 0, 4: 3}.
     rate : str
-        Of a counter in all: name of its difference per second, such as "tuples_per_s". The history has that in
+        For a counter in all, the name of its difference per second, such as "tuples_per_s", which the history has in
         place of the total.
     part_of : str
-        Of counters by something: together they make a whole ("time": busy, idle, blocked), and the history has
+        For counters by something that together make a whole ("time": busy, idle, blocked): its name. The history has
         the share of each.
     share_of : str
-        Of a counter by stage: the name of another one, of which it counts some. Boxes of stages say how large a share.
+        For a counter by stage, the name of another counter, of which it counts a part. Boxes of stages show the share.
     label : str
-        A word or two for legends, axes and figures; by default the name. One that is an identifier is also what
-        the columns by worker or source begin with.
+        A word or two for legends, axes and figures; by default the name. If it is an identifier,
+        the columns by worker or source begin with it, too.
     shown : {"plot", "figure", "column", "snapshot"}
-        How far it goes: a plot of its own in reports, too; a figure of their closing table at most; a column of the
-        history and a family of Prometheus at most; in snapshots only.
+        The highest level at which it is shown: a plot of its own in reports; a figure in their closing table; a column of
+        the history and a family of Prometheus; or snapshots only.
     exported : str
-        Name of its family in Prometheus, without prefix, where it differs from the name.
+        Name of its family in Prometheus, without prefix, if it differs from the name.
     between : callable, optional
-        ``between(now, then)`` gives the value of a gauge for the interval between two `OperatorMetrics`, where the
-        value at its end is another thing; ``then`` is None at the beginning.
+        ``between(now, then)`` returns the value of a gauge for the interval between two `OperatorMetrics`, if it
+        differs from the value at the end; ``then`` is None at the beginning.
 
     Raises
     ------
     ParameterError
-        If the parts do not go together.
+        The parameters do not go together.
 
     Examples
     --------
@@ -120,24 +120,24 @@ class Measure:
 
     @property
     def word(self) -> str:
-        """The word for it in legends."""
+        """Its name in legends."""
         return self.label or self.name
 
     @functools.cached_property
     def prefix(self) -> str:
-        """What stands before the number or name in columns by worker or source: ``load_0``."""
+        """The text before the number or name in columns by worker or source: ``load_0``."""
         return self.label if self.label.isidentifier() else self.name
 
     @functools.cached_property
     def derived(self) -> str:
-        """Name of the attribute of a snapshot that is worked out from it; empty if there is none."""
+        """Name of the snapshot attribute that is computed from it; empty if there is none."""
         if self.kind == "histogram":
             return f"{self.name}_ms"
         return f"{self.prefix}_share" if self.part_of else self.rate
 
     @functools.cached_property
     def columns(self) -> tuple[str, ...]:
-        """Its columns in the history, if there is one in all."""
+        """Its columns in the history, if there is one number in all."""
         if self.by is not None:
             return ()
         if self.kind == "histogram":
@@ -145,7 +145,7 @@ class Measure:
         return (self.rate or self.name,)
 
     def columns_by(self, value: Any) -> tuple[str, ...]:
-        """Its columns where there is one for each worker, source and so on; `value` is one of a snapshot."""
+        """Its columns if there is one number for each worker, source and so on; `value` is that of a snapshot."""
         return tuple(f"{self.prefix}_{key}" for key in keys_of(value))
 
     def goes_to(self, place: str) -> bool:
@@ -158,7 +158,7 @@ class Measure:
 
 
 def keys_of(value: Any) -> list[Any]:
-    """What the numbers of a value by something belong to: names, or numbers from 0."""
+    """The keys of a value by something: names, or numbers from 0."""
     return list(value) if isinstance(value, dict) else list(range(len(value)))
 
 

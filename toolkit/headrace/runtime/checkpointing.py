@@ -42,7 +42,7 @@ _POLL_S = 0.1
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """One that is on disk; a path, for ``resume=``.
+    """A checkpoint on disk; also a path, for ``resume=``.
 
     Attributes
     ----------
@@ -50,9 +50,9 @@ class Checkpoint:
     number : int
         Counted from 1.
     events : int
-        Processed up to it.
+        Events processed up to it.
     results : int
-        Rows that had come out.
+        Result rows emitted up to it.
     """
 
     path: Path
@@ -99,9 +99,9 @@ class Checkpointing:
     NotSupportedError
         The query takes no checkpoints.
     CheckpointError
-        What is to be resumed is damaged, or of another program.
+        The checkpoint to resume from is damaged, or of another program.
     OutputError
-        Checkpoints cannot be written where they should be.
+        Checkpoints cannot be written to their folder.
     """
 
     def __init__(self, sections: Mapping[str, Section], outputs: Sequence[Output], options: RunOptions):

@@ -1,4 +1,4 @@
-"""The life of a run as its user sees it: how it is waited for and ended, and what is said of one that is over."""
+"""The life of a run as its user sees it: waiting for it, ending it, and errors about a run that is over."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ class RunLife(Summarised):
         return self._execution.state
 
     def stop(self) -> None:
-        """End the run now; results not yet released are lost. Safe to call twice."""
+        """End the run now; results not yet released are lost. It may be called repeatedly."""
         self._execution.stop()
 
     def replace(self) -> None:
-        """End the run because another one takes its place: of the same name, or of the same notebook cell."""
+        """End the run because another run of the same name, or of the same notebook cell, takes its place."""
         self._execution.stop("a newer run of its name, or of its notebook cell, took its place")
 
     def wait(self, timeout: float | None = None) -> bool:
@@ -61,9 +61,9 @@ class RunLife(Summarised):
         Raises
         ------
         HeadraceError
-            What made the run fail.
+            The error that made the run fail.
         RunStoppedError
-            Somebody stopped the run, so the end of the input will not come; or a sink or source of this run waits for it
+            The run was stopped, so it will not reach the end of its input; or a sink or source of this run waits for it
             without a timeout.
         """
         registry.check_process(self._execution.pid)

@@ -1,14 +1,14 @@
-"""What an engine gives to a run, and what the run gives to an engine.
+"""The interface between an engine and a run.
 
 A query is planned as sections, one for each node with state: an engine's part of
 the query, with its workers and its 1 to n operators. A run asks a section to
-prepare, starts its tasks, feeds its inlets, steers its operators and asks them
-what they measure. Everything else (sources, pacing, results, failure, history,
-controllers, the dashboard) is the run's, and no section builds it again.
+prepare, starts its tasks, feeds its inlets, steers its operators and reads
+their measures. Everything else (sources, pacing, results, failure, history,
+controllers, the dashboard) belongs to the run, and no section builds it again.
 
 ==============  ===========================================================
 `Section`       an engine's part of a query
-`Inlet`         one way into it, in `inlets`
+`Inlet`         one input of a section, in `inlets`
 `Steerable`     what can be changed at an operator while it runs, in
                 `capabilities`
 `Checkpointed`  what is needed to go on after the process has died
@@ -34,7 +34,7 @@ from headrace.workers.spans import Span
 
 
 class Task(NamedTuple):
-    """A thread of a section; whether it is a worker, one of those that may be kept on a core each."""
+    """A thread of a section; whether it is a worker, which may be pinned to a core."""
 
     name: str
     body: Callable[[], None]
@@ -45,11 +45,11 @@ class Moment(NamedTuple):
     """When a snapshot is taken."""
 
     until_ns: int
-    """Monotonic time up to which the workers' time counts: of a run that is over, its end. 0: now."""
+    """Monotonic time up to which the workers' time counts: the end of a run that is over. 0: now."""
     seconds: float
-    """Since the first tuple of the run."""
+    """Seconds since the first tuple of the run."""
     is_finished: bool
-    """The run ended by itself: nothing may be in flight any more."""
+    """Whether the run ended by itself, so that nothing may be in flight any more."""
 
 
 class RunContext(Protocol):
@@ -63,7 +63,7 @@ class RunContext(Protocol):
         ...
 
     def section_finished(self, section: Section) -> None:
-        """The section has given its last result. From a task of its own."""
+        """Report that the section has given its last result. Called by one of its own tasks."""
         ...
 
     def start_thread(self, name: str, body: Callable[[], None]) -> None:
@@ -71,59 +71,59 @@ class RunContext(Protocol):
         ...
 
     def workers_changed(self) -> None:
-        """The number of active workers has changed."""
+        """Report that the number of active workers has changed."""
         ...
 
 
 class Checkpointed(Protocol):
-    """What a section says of its state and frontier; `runtime.checkpointing` does the rest."""
+    """A section's side of checkpoints: its state and frontier; `runtime.checkpointing` does the rest."""
 
     allowance: Allowance
     """From which its inputs take the rows that they give."""
 
     @property
     def identity(self) -> Mapping[str, str]:
-        """What must be the same where a checkpoint is resumed: what it is, in a few words -> a checksum, or the thing itself."""
+        """What must be the same when a checkpoint is resumed: a description in a few words -> a checksum, or the value."""
         ...
 
     def ask(self) -> bool:
-        """Ask for everything to come to rest; True once it is, until `let_go`. Ask again."""
+        """Ask for everything to come to rest; True once it is at rest, until `let_go`. Call it again until then."""
         ...
 
     @property
     def is_over(self) -> bool:
-        """Whether all is processed, so that nothing will come to rest any more."""
+        """Whether all events are processed, so that nothing will come to rest any more."""
         ...
 
     @property
     def processed(self) -> int:
-        """Events that are processed, those before the checkpoint it went on from included."""
+        """Number of processed events, including those before the checkpoint it went on from."""
         ...
 
     @property
     def is_settled(self) -> bool:
-        """Whether all workers seem to wait for events just now."""
+        """Whether all workers seem to wait for events at present."""
         ...
 
     def is_any_left(self) -> bool:
-        """Whether some event could be processed. While all is at rest."""
+        """Whether some event could be processed. Called while all is at rest."""
         ...
 
     @property
     def behind(self) -> frozenset[int]:
-        """Inputs that are behind the others in time, which may wait for theirs."""
+        """Inputs that are behind in time, whose rows the others may wait for."""
         ...
 
     def at_rest(self) -> AbstractContextManager[None]:
-        """While it lasts, nothing moves: no row comes in, and no result goes out."""
+        """A context in which nothing moves: no row comes in, and no result goes out."""
         ...
 
     def state(self) -> Any:
-        """The state, with fields as a user function sees them. While all is at rest."""
+        """The state, with fields as a user function sees them. Called while all is at rest."""
         ...
 
     def cut(self) -> Contents:
-        """Copy all that is needed to go on from here. While all is at rest."""
+        """Copy all that is needed to go on from here. Called while all is at rest."""
         ...
 
     def let_go(self) -> None:
@@ -131,28 +131,28 @@ class Checkpointed(Protocol):
         ...
 
     def restore(self, contents: Contents) -> None:
-        """Begin where a checkpoint was taken; before anything runs."""
+        """Restore the state of a checkpoint; called before anything runs."""
         ...
 
     def begin(self) -> None:
-        """Checkpoints are taken, or one was restored; before anything runs."""
+        """Prepare for checkpoints, if they are taken or one was restored; called before anything runs."""
         ...
 
 
 class Section(Protocol):
-    """An engine's part of a query: its workers, and 1 to n operators. What has a body here may be left out."""
+    """An engine's part of a query: its workers, and 1 to n operators. Methods with a body here are optional."""
 
     operators: Sequence[str]
-    """Names, upstream first; the last one's results leave the section."""
+    """Names of its operators, upstream first; the results of the last one leave the section."""
     inlets: Sequence[Inlet]
-    """In the order of the node's branches."""
+    """Its inlets, in the order of the node's branches."""
     active: Any
-    """int: workers that want to run."""
+    """int: number of workers that want to run."""
     results: Any
-    """int: rows given so far."""
+    """int: number of result rows so far."""
 
     def prepare(self, consumers: Sequence[Consumer], run: RunContext, is_last: bool) -> None:
-        """Allocate and compile; nothing runs yet. Results go to these consumers; `is_last`: out of the query."""
+        """Allocate and compile; nothing runs yet. Results go to these consumers; with `is_last` they leave the query."""
         ...
 
     def tasks(self) -> Iterable[Task]:
@@ -160,7 +160,7 @@ class Section(Protocol):
         ...
 
     def steerable(self, operator: str) -> Steerable[Any]:
-        """What can be changed at an operator."""
+        """Return what can be changed at an operator."""
         ...
 
     def metrics(self, operator: str, moment: Moment) -> OperatorMetrics:
@@ -168,7 +168,7 @@ class Section(Protocol):
         ...
 
     def work_ns(self, operator: str) -> int:
-        """Nanoseconds its workers have worked: which operator is the costliest."""
+        """Nanoseconds that its workers have worked, which shows the costliest operator."""
         ...
 
     def window_size(self, operator: str) -> int:
@@ -176,21 +176,18 @@ class Section(Protocol):
         return 0
 
     def set_spins(self, spins: int) -> None:
-        """Pauses of a worker that finds nothing to do, before it sleeps; it may never pause."""
+        """Set how often a worker that finds nothing to do pauses before it sleeps; it may never pause."""
 
     def spans(self, operator: str, since_ns: int, until_ns: int) -> Sequence[Span]:
-        """What each worker of an operator did lately, from one monotonic time to another (0: now), as far as is known."""
+        """What each worker of an operator did lately, between two monotonic times (0: now), as far as known."""
         return ()
 
     def extras(self) -> Mapping[str, Any]:
-        """What this engine gives beside results, as attributes of ``run[operator]``: tables, a plan."""
+        """What this engine provides beside results, as attributes of ``run[operator]``: tables, a plan."""
         return {}
 
     def checkpointed(self) -> Checkpointed | None:
-        """What makes checkpoints of it; None if nothing does, and `lacks_checkpoints` says why.
-
-        An engine that takes checkpoints gives this, one that does not may say why: nothing else is to be told.
-        """
+        """Return its side of checkpoints; None if it has none, and then `lacks_checkpoints` says why."""
         return None
 
     @property
@@ -199,12 +196,12 @@ class Section(Protocol):
         return "its engine takes no checkpoints (checkpoint= in help(headrace.Stream.start) says of what they are taken)"
 
     def stop(self) -> None:
-        """End everything that belongs to it: wakes all sleepers. Any thread, any number of times, never blocks."""
+        """End everything that belongs to it, waking all sleepers. Any thread may call it, repeatedly; it never blocks."""
         ...
 
     def let_go(self) -> None:
-        """Cut what refers back to it. Nobody uses the run any more, and none of its threads is left.
+        """Break reference cycles through it. Nobody uses the run any more, and none of its threads is left.
 
-        Then its memory, tens of megabytes, is free at once, and not when cycles are looked for next. What users may have
-        kept, such as a bound method among the `extras`, goes on working.
+        So its memory, tens of megabytes, is freed at once, and not at the next collection of cycles. Objects that users may
+        have kept, such as a bound method among the `extras`, go on working.
         """
