@@ -1,15 +1,15 @@
-"""What an operator's work costs, fitted while it runs: the answer to "what would N threads give?".
+"""The cost of an operator's work, fitted while it runs: the answer to "what would N threads give?".
 
     busy time of a thread = scan   x tuples it read        (every thread reads every tuple)
                           + update x (key, window) updates of the keys it owns
                           + comparison x pairs it compared
 
 and one barrier for each reconfiguration. The three costs are the non-negative
-least-squares fit of what was measured, each thread of each interval one sample,
-older ones counting less and less. While the samples cannot tell two costs apart
-(one thread: every tuple makes the same updates) the fit stays near the ratio of
-the built-in guesses, and the error that is given with a prediction for another
-number of threads is as wide as that ignorance.
+least-squares fit of the measurements: each thread of each interval is one sample, and
+older samples count less and less. While the samples cannot distinguish two costs
+(with one thread every tuple makes the same updates) the fit stays near the ratio of
+the built-in guesses, and the error of a prediction for another
+number of threads is as large as this uncertainty.
 
 Source      recursive least squares with exponential forgetting; the parts of the
             cost are those of STRETCH (Gulisano et al.), sections 4 and 8, and of
@@ -33,14 +33,14 @@ if TYPE_CHECKING:
 
 TERMS = ("scan_ns", "update_ns", "comparison_ns")
 _GUESS_NS = np.array([5.0, 10.0, 0.2])
-"""Only their ratio counts: their size is fitted first."""
+"""Only the ratio of these costs counts: their size is fitted first."""
 _GUESS_SPREAD = 3.0
 """Standard deviation of a cost around the guess, as a multiple of it."""
 _LEAST_SCATTER = 1e-4
 _FORGET = 0.995
 _RESIDUAL_GAIN = 0.025
 _LEAST_BUSY = 0.005
-"""Samples of threads that were busy for less of an interval are mostly the clock's noise."""
+"""Samples of threads that were busy for a smaller part of an interval are mostly noise of the clock."""
 _TRUSTED_SAMPLES = 10
 _TRUSTED_ERROR = 0.25
 _TRUSTED_GROWTH = 0.05
@@ -49,7 +49,7 @@ _BARRIERS_KEPT = 50
 
 @dataclass(frozen=True)
 class Prediction:
-    """What a number of threads would give, as the work is now.
+    """The predicted effect of a number of threads with the present work.
 
     Parameters
     ----------
@@ -57,7 +57,7 @@ class Prediction:
     capacity : float
         Tuples per second at which the threads would be busy all the time.
     load : float
-        Share of that capacity that arrives now.
+        The present arrivals, as a share of that capacity.
     error : float
         One standard deviation of the prediction, as a fraction of it.
     """
@@ -111,7 +111,7 @@ class CostModel:
         self._costs = self._fit()
 
     def add_change(self, change: Change) -> None:
-        """Learn what a barrier takes from a completed reconfiguration."""
+        """Learn the duration of a barrier from a completed reconfiguration."""
         if change.outcome == "done" and change.completed_ns > change.started_ns > 0:
             self._barriers.append((change.completed_ns - change.started_ns) / 1e6)
             del self._barriers[:-_BARRIERS_KEPT]
@@ -154,7 +154,7 @@ class CostModel:
 
     @property
     def error(self) -> float:
-        """Root mean square of how far the busy time of an interval was predicted wrong, before it was learned from."""
+        """Root mean square error of predictions of an interval's busy time, made before learning from the interval."""
         return math.sqrt(self._residual) if self.samples else math.nan
 
     @property
@@ -163,13 +163,13 @@ class CostModel:
         return self.samples >= _TRUSTED_SAMPLES and self.error <= _TRUSTED_ERROR
 
     def per_tuple_ns(self, observation: Observation, threads: int) -> float:
-        """Work of one tuple, of all threads together, if there were so many of them."""
+        """Work per tuple of all threads together, if there were so many threads."""
         return float(_work(observation, threads) @ self._costs)
 
     def growth(self, observation: Observation, threads: int) -> float | None:
-        """Work of one tuple with so many threads, over that with the present ones; None if it cannot tell.
+        """Work per tuple with so many threads, relative to that with the present ones; None if it is unknown.
 
-        It cannot while the samples do not say which part of the cost every thread has for itself.
+        It is unknown while the samples do not show which part of the cost every thread bears in full.
         """
         per_tuple = self.per_tuple_ns(observation, observation.threads)
         work, now = _work(observation, threads), _work(observation, observation.threads)
@@ -188,9 +188,9 @@ class CostModel:
         return max(_LEAST_SCATTER, self._residual) if self.samples else 1.0
 
     def predict(self, observation: Observation, threads: int) -> Prediction:
-        """Say what `threads` threads would give with the work of this interval.
+        """Predict the effect of `threads` threads with the work of this interval.
 
-        More threads than the cores suffice for share them.
+        If there are more threads than cores for them, they share the cores.
         """
         work = _work(observation, threads)
         per_tuple = float(work @ self._costs)

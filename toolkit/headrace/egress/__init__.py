@@ -2,16 +2,16 @@
 
 ==================  ====================================================================
 ``rings``           a ring of result records for each worker, and what it promises
-``words_ring``      its like for what records hold of no fixed length
-``payload``         that, taken and kept until its records are released
+``words_ring``      such a ring for the variable-length parts of records
+``payload``         these parts, taken and kept until their records are released
 ``records``         records as columns, drained or in order
-``held_records``    those that wait for their release
+``held_records``    records that wait for their release
 ``collector``       the output gate: drains the rings, orders by content, passes on
 ``key_order``       results by (time, key): the order of key values
 ``gather``          columns of the tuples that results refer to; ``gather_kernel``
 ``containers``      lists, sets, maps and arrays of user functions as columns
 ``emitted``         what user functions emit as columns
-``sink``            what takes a query's results: `Sink`
+``sink``            `Sink`, which takes a query's results
 ``sinks``           memory, a Parquet file, a function, nowhere
 ``directory``       a directory of Parquet files that grows while the run goes on
 ==================  ====================================================================

@@ -1,4 +1,4 @@
-"""What `start` may be told about the elastic engine, checked."""
+"""Options of `start` for the elastic engine, checked."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def _changes(reconfigure: Any) -> list[tuple[Any, Dict[str, Any]]]:
 
 
 class ElasticOptions:
-    """Checked options of `start` for the elastic engine; `run` are those of every engine."""
+    """Checked options of `start` for the elastic engine; `run` has those of every engine."""
 
     lacks: ClassVar[Dict[str, str]] = {
         **dict.fromkeys(("scheme", "sharing", "punctuation", "unsafe", "chains"), "a window or join has no transactions"),
@@ -137,7 +137,7 @@ class ElasticOptions:
             last = int(at)
 
     def check_operators(self, operators: Sequence[str]) -> None:
-        """Raise `ParameterError` if an option names an operator that is not there."""
+        """Raise `ParameterError` if an option names an operator that does not exist."""
         check_named("threads", self._threads, operators)
         check_named("input_order", self._input_order, operators)
         check_named("passing", self._passing, operators)
@@ -211,5 +211,5 @@ class ElasticOptions:
         return resolve(list(members), self._mapping, Configuration.even(1), self.max_threads)
 
     def planned(self, operator: str) -> list[tuple[int, Configuration]]:
-        """(tuple count, configuration), rising."""
+        """Planned changes: (tuple count, configuration), by rising count."""
         return self._planned

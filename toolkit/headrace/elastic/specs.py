@@ -1,8 +1,8 @@
-"""What an operator of this engine is asked for: A and A+, O+, J and J+, Operator 15.
+"""The specifications of this engine's operators: A and A+, O+, J and J+, Operator 15.
 
-A specification is immutable, says what its results look like, and has the program
-that computes them. Programs bring kernels along, so they are imported when a run
-needs them and not before; none of them imports this file.
+A specification is immutable, gives the type of its results, and has the program
+that computes them. Programs import kernels, so they are imported only when a run
+needs them; none of them imports this file.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 class ElasticSpec:
-    """What the engine's specifications have in common."""
+    """The common part of the engine's specifications."""
 
     may_pass: ClassVar[bool] = False
     """Whether there are such operators whose results come in, and go on, without a collector (`headrace.elastic.ways`)."""
@@ -66,7 +66,7 @@ class ElasticSpec:
         return made
 
     def describe(self, unit: str = "") -> str:
-        """Say what it computes; durations are in `unit`."""
+        """Describe what it computes; durations are in `unit`."""
         return type(self).__name__
 
     def __repr__(self) -> str:
@@ -75,7 +75,7 @@ class ElasticSpec:
 
 @dataclass(frozen=True, repr=False)
 class AggregateSpec(ElasticSpec):
-    """A and A+: what to compute over each window of each key."""
+    """A and A+: aggregates of each window of each key."""
 
     key_names: tuple[str, ...]
     keys: tuple[KeySource, ...]
@@ -121,7 +121,7 @@ class ApplySpec(ElasticSpec):
 
     @property
     def name(self) -> str:
-        """The operator's own."""
+        """The operator's own name."""
         return self.operator.name
 
     def describe(self, unit: str = "") -> str:
@@ -133,12 +133,12 @@ class ApplySpec(ElasticSpec):
         return f"{key}window {window}, custom {' and '.join(functions)}{inputs}"
 
     def result_type(self, inputs: Sequence[StreamType]) -> StreamType:
-        """Event time (right boundary), keys, what the functions emit.
+        """Event time (right boundary), keys, the columns that the functions emit.
 
         Raises
         ------
         FunctionError
-            At the line of what cannot be compiled for these inputs.
+            A function cannot be compiled for these inputs; the text has its line.
         """
         from headrace.elastic.custom.binding import bind
 
@@ -198,9 +198,9 @@ class JoinSpec(ElasticSpec):
         return StreamType(pa.schema(fields), left.event_time, left.unit)
 
     def kept_once(self, event_time: str) -> set[str]:
-        """Columns of the right that `on` makes equal to one of the left of the same name in the result: that one stays.
+        """Right columns that `on` makes equal to a left column of the same name in the result: the left one stays.
 
-        `event_time` is the left's, of which the result has another value.
+        `event_time` is the left's, which has another value in the result.
         """
         first, second = self.prefixes
         return {right for left, right in self.on if first + left == second + right and left != event_time}

@@ -1,4 +1,4 @@
-"""What a source of a run has counted: what is due, what was taken, and what its feeding thread waits for."""
+"""The counters of a source: what is due, what was taken, and what its feeding thread waits for."""
 
 from __future__ import annotations
 
@@ -29,21 +29,21 @@ class SourceMetrics:
     name : str
         As in messages: a file, or "source 1 (generator)".
     operator : str
-        Which it feeds.
+        The operator it feeds.
     rows : int
         Rows read.
     taken : int
-        Of these, rows that the operator has taken, or that were filtered or late.
+        Rows read that the operator has taken, or that were filtered or late.
     behind : int
         Rows that are due by the rate schedule and were not taken: the backlog outside the gate. 0 without a schedule,
-        and where recorded event times are played.
+        and if recorded event times are played.
     lag_s : float
-        How long the oldest of them has been due, in seconds; 0 where nothing is overdue, NaN at full speed: then nothing
-        is ever due.
+        How long the oldest row of `behind` has been due, in seconds; 0 if nothing is overdue, NaN at full speed, as then
+        nothing is ever due.
     rate : float or None
-        Rows per second that the schedule gives now; None at full speed, and where event times are played.
+        Present rows per second of the schedule; None at full speed, and if event times are played.
     spent_ns : mapping of str to int
-        Nanoseconds of its feeding thread in each of `STATES`.
+        Nanoseconds that its feeding thread spent in each of `STATES`.
 
     Examples
     --------
@@ -68,7 +68,7 @@ class SourceMetrics:
 
     @property
     def counts_due(self) -> bool:
-        """Whether `behind` can be counted: not where recorded event times are played, since no row is known before it comes."""
+        """Whether `behind` can be counted: not if recorded event times are played, as no row is known before it comes."""
         return self.rate is not None or math.isnan(self.lag_s)
 
     def share(self, state: str, then: SourceMetrics | None = None) -> float:

@@ -1,4 +1,4 @@
-"""Stateless steps: what happens to batches between operators, in the thread that feeds or collects them."""
+"""Stateless steps, applied to batches between operators by the thread that feeds or collects them."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ class Step(ABC):
 
     @abstractmethod
     def result_schema(self, schema: pa.Schema) -> pa.Schema:
-        """Return what batches look like behind it; raises what is wrong with it for such a schema."""
+        """Return the schema of batches after the step; raise an error if the step does not suit this schema."""
 
     @abstractmethod
     def apply(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Return the batch behind it."""
+        """Return the batch after the step."""
 
     def for_run(self, stop: np.ndarray, debug: bool = False) -> Step:
         """Return the step as one run uses it; it gives up soon after word 0 of `stop` is set. `debug`: see `start`."""
@@ -75,9 +75,9 @@ class FunctionStep(Step):
     Parameters
     ----------
     operations : tuple of Filter, Map, FlatMap
-        Of `headrace.codegen.stateless`.
+        Operations of `headrace.codegen.stateless`.
     source : pa.Schema
-        Of the batches.
+        Schema of the batches.
     event_time : str
     """
 
@@ -120,11 +120,11 @@ class KeysStep(Step):
     function : callable
         ``f(t, emit)``, which emits each key; compiled.
     kind : str
-        Of the keys.
+        Kind of the keys.
     column : str
         Name of the list column.
     source : pa.Schema
-        Of the batches.
+        Schema of the batches.
     event_time : str
     """
 
@@ -183,7 +183,7 @@ def function_step(
     function : callable
         A condition of a tuple, or ``f(t, emit)``.
     schema : pa.Schema
-        Of the tuples.
+        Schema of the tuples.
     event_time : str
     columns : dict
         Name -> kind of the columns that map and flat_map compute.
@@ -191,7 +191,7 @@ def function_step(
     Raises
     ------
     FunctionError
-        With the line of what cannot be compiled.
+        The function cannot be compiled; the text has the line.
     """
     from headrace.codegen.stateless import Filter, FlatMap, Map  # brings the compiler along
 
@@ -207,7 +207,7 @@ def function_step(
 
 
 def fused(steps: Sequence[Step]) -> tuple[Step, ...]:
-    """Make one loop of user functions that follow each other, and compile it."""
+    """Fuse consecutive user functions into one loop, and compile it."""
     result: list[Step] = []
     for step in steps:
         last = result[-1] if result else None

@@ -1,4 +1,4 @@
-"""What `start` may be told about a run of any engine, checked; an engine's own options are checked by its room."""
+"""Options of `start` for a run of any engine, checked; an engine checks its own options in its package."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from headrace.rates import RateSchedule, schedule_of
 from headrace.runtime.step_threads import AUTO
 
 PassedTime = Sequence[tuple[str, int, int, int]]
-"""What the clock decided in a run: (operator, source, its rows before, time passed to)."""
+"""What the clock decided in a run: (operator, source, its rows before, event time it was advanced to)."""
 
 DEFAULT_MAX_STATE = 1 << 35
 """``max_state`` of every engine: bytes of addresses, of which memory is taken when it is written."""
@@ -29,7 +29,7 @@ _MEANT = {
     "parallelism": "threads", "workers": "threads", "cores": "threads", "num_threads": "threads",
     "max_workers": "max_threads", "output": "sink", "speed": "rate",
 }  # fmt: skip
-"""What other tools call an option -> what it is called here."""
+"""What other tools call an option -> its name here."""
 _SINK_METHODS = ("open", "write", "close", "abort")
 
 
@@ -90,7 +90,7 @@ class RunOptions:
             raise ParameterError(f"checkpoint_when={when!r}: how often is it to be asked? Give checkpoint_every= so many events")
 
     def check_results(self, results: Sequence[str]) -> None:
-        """Raise `ParameterError` if `sink` names a result that is not there, or is one sink for several results."""
+        """Raise `ParameterError` if `sink` names a result that does not exist, or is one sink for several results."""
         if isinstance(self.sink, dict):
             for name in self.sink:
                 if name not in results:
@@ -101,9 +101,9 @@ class RunOptions:
             )
 
     def check_step_threads(self, branches: Iterable[Branch]) -> None:
-        """Raise `ParameterError` if `step_threads` asks for threads, and no steps of a query can have any.
+        """Raise `ParameterError` if `step_threads` asks for threads, and no steps of a query can use them.
 
-        Steps of a source with `idle_after` count, though its reader applies them: with other inputs of the query they do.
+        Steps of a source with `idle_after` count, although its reader applies them: with other inputs threads can.
         """
         if self.step_threads in (1, AUTO) or any(isinstance(one.origin, SourceNode) and one.steps for one in branches):
             return
@@ -113,14 +113,14 @@ class RunOptions:
         )
 
     def check_operators(self, operators: Sequence[str], fed: Sequence[str]) -> None:
-        """Raise `ParameterError` if an option names an operator that is not there, or has to name one.
+        """Raise `ParameterError` if an option names an operator that does not exist, or must name one and does not.
 
         Parameters
         ----------
         operators : sequence of str
-            What can be steered.
+            Operators that can be steered.
         fed : sequence of str
-            What has inputs: the nodes of the query, of which a section may be several operators.
+            Nodes of the query, which have inputs; the section of one may have several operators.
         """
         check_named("controller", self.controllers, operators)
         if None in self.controllers and len(operators) > 1:
@@ -142,20 +142,20 @@ def _check_sink(sink: Any) -> None:
 
 
 def check_named(option: str, named: Iterable[str | None], operators: Sequence[str]) -> None:
-    """Raise `ParameterError` if an option is given for an operator that is not there; None stands for all."""
+    """Raise `ParameterError` if an option is given for an operator that does not exist; None stands for all."""
     for name in named:
         if name is not None and name not in operators:
             raise ParameterError(f"{option}={{{name!r}: ...}}: {instead(name, operators, 'the operators', '{}')}")
 
 
 def read_changes(reconfigure: Any, controls: Sequence[str], example: str) -> list[tuple[int, dict[str, Any]]]:
-    """Read ``reconfigure=``: changes before rows, rising, each a number of threads or control -> value.
+    """Read ``reconfigure=``: changes before rows, by rising row, each a number of threads or control -> value.
 
     Parameters
     ----------
     reconfigure : sequence of (row, threads or dict)
     controls : sequence of str
-        What may change; the values are checked by the section, which knows them.
+        Controls that may change; their values are checked by the section, which knows them.
     example : str
         A dict as a user would write it.
 
@@ -183,12 +183,12 @@ def read_changes(reconfigure: Any, controls: Sequence[str], example: str) -> lis
 
 
 def largest_count(counts: Iterable[Any]) -> Any:
-    """Return the largest number of threads among these, as given; what is no number is checked elsewhere."""
+    """Return the largest number of threads among these, as given; anything that is no number is checked elsewhere."""
     return max(counts, key=lambda count: int(count) if is_whole_number(count) else 0, default=1)
 
 
 def pool_size(max_threads: Any, counts: Iterable[Any]) -> int:
-    """Return how many threads there are to be: by default one for each core, or as many as are named anywhere."""
+    """Return the size of the pool: by default one thread for each core, or the largest number named anywhere."""
     if max_threads is None:
         max_threads = max([usable_cores(), *(int(count) for count in counts if is_whole_number(count))])
     return whole("max_threads", max_threads, 1, MOST_INSTANCES)
@@ -197,27 +197,27 @@ def pool_size(max_threads: Any, counts: Iterable[Any]) -> int:
 def checked_options(
     engines: Sequence[Callable[..., Any]], options: Mapping[str, Any]
 ) -> tuple[RunOptions, dict[Callable[..., Any], Any]]:
-    """Check what `start` was told.
+    """Check the options given to `start`.
 
     Parameters
     ----------
     engines : sequence of callable
-        What checks the options of each engine in the query: called with the options it names, after ``run``, the
-        `RunOptions`. In `lacks`, if it has that, is what other engines have: name -> why this one does not.
+        Callables that check the options of each engine in the query; called with ``run``, the `RunOptions`, and the options
+        that it names. Its optional attribute `lacks` has options of other engines: name -> why this one does not have it.
     options : dict
 
     Returns
     -------
     RunOptions
     dict
-        By engine, what it returned.
+        Engine -> what its callable returned.
 
     Raises
     ------
     ParameterError
-        A wrong value.
+        An option has a wrong value.
     ArgumentError
-        An option there is none of, with the closest name.
+        There is no such option; the text has the closest name.
     """
     shared = list(inspect.signature(RunOptions).parameters)
     own = {engine: [name for name in inspect.signature(engine).parameters if name != "run"] for engine in engines}

@@ -1,4 +1,4 @@
-"""Is a program consistent? Random cases of its laws, on states that plans can reach."""
+"""Tests whether a program is consistent: random cases of the laws, on states that plans can reach."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _VALUES: dict[str, tuple] = {
 
 @dataclass(frozen=True)
 class Checked:
-    """What `check` returns: the laws that were tried, and in how many cases each held."""
+    """What `check` returns: the laws that were tested, and the number of cases in which each held."""
 
     held: Mapping[str, int]
 

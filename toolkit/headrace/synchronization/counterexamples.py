@@ -1,4 +1,4 @@
-"""A case in which a law fails, as something to look at and to run again."""
+"""A case in which a law fails, which can be printed and run again."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LINE = "─"
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Counterexample:
-    """Where a law does not hold; printed, it draws both sides.
+    """A case in which a law does not hold; its printed form draws both sides.
 
     Attributes
     ----------
@@ -38,16 +38,16 @@ class Counterexample:
 
     @property
     def tags(self) -> tuple[str, ...]:
-        """Names of the tags whose events both sides are updated with."""
+        """Names of the tags whose events update both sides."""
         return tuple(event.tag[0] for event in self.case.events)
 
     def run(self, program: Definition | None = None) -> Sides:
-        """Run both sides again, through the functions as they are, or through those of another program.
+        """Run both sides again, with the present functions or with those of another program.
 
         Parameters
         ----------
         program : Program, optional
-            With the same tags and fields; once it is mended, ``counterexample.run(mended).verdict`` is "agree".
+            A program with the same tags and fields; for a corrected one ``counterexample.run(corrected).verdict`` is "agree".
 
         Returns
         -------
@@ -58,7 +58,7 @@ class Counterexample:
 
     @property
     def summary(self) -> str:
-        """Which law, of what, and what to do; one line."""
+        """Which law fails, of what, and what to do; one line."""
         name, tags = self.program.name, " and ".join(map(repr, self.tags))
         if self.case.law == "C1":
             side = "right" if self.case.is_right else "left"

@@ -1,4 +1,4 @@
-"""The content of tables as of one moment: copied at once, made into columns when somebody asks."""
+"""The content of tables as of one moment: copied at once, and made into columns on request."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ _LOW_BITS = 2**32 - 1
 
 @dataclass(frozen=True, eq=False)
 class Held:
-    """What is copied of a table, by slot.
+    """The copied parts of a table, by slot.
 
     Attributes
     ----------
     rows : int64[n, stride]
     keys : int64[n] or int
-        Or the least key, if they are a range of numbers.
+        The keys, or the least key if they are a range of numbers.
     containers : mapping of str to (words, offsets)
-        Column -> as `as_column` takes them; entries of sets and maps in no order.
+        Column -> its content as `as_column` takes it; entries of sets and maps are unordered.
     """
 
     rows: np.ndarray
@@ -48,9 +48,9 @@ class HeldTable:
     table : Table
     held : Held
     words : mapping of str to int
-        Column of single values -> which word of a row it is.
+        Column of single values -> number of its word in a row.
     texts : KeyDictionary, optional
-        Where the strings are, if there are any.
+        The strings, if there are any.
     """
 
     def __init__(self, table: Table, held: Held, words: Mapping[str, int], texts: KeyDictionary | None):
@@ -96,15 +96,15 @@ class HeldTable:
         return f"<{self._table.name}: {len(self):,} rows of {columns}; to_arrow(), to_pandas(), to_spark(spark)>"
 
     def to_arrow(self) -> pa.Table:
-        """Return the rows as an Arrow table, in the order of their keys: the key, then the columns."""
+        """Return the rows as an Arrow table, in key order: the key, then the columns."""
         return self._arrow
 
     def to_pandas(self) -> Any:
-        """Return the rows as a pandas frame, in the order of their keys."""
+        """Return the rows as a pandas frame, in key order."""
         return self._arrow.to_pandas()
 
     def to_spark(self, spark: Any) -> Any:
-        """Return the rows as a Spark DataFrame, in the order of their keys."""
+        """Return the rows as a Spark DataFrame, in key order."""
         from headrace.spark.sink import to_dataframe
 
         return to_dataframe(spark, self._arrow)
@@ -116,7 +116,7 @@ class TablesAt(Mapping[str, HeldTable]):
     Parameters
     ----------
     position : int or None
-        How many events had been executed; None: all there were.
+        Number of events executed up to that moment; None: all events.
     tables : mapping of str to HeldTable
 
     Attributes
@@ -144,7 +144,7 @@ class TablesAt(Mapping[str, HeldTable]):
 
 
 def exact_sum(numbers: np.ndarray) -> int:
-    """Return the sum of int64, of fewer than 2**31 of them, whatever its size.
+    """Return the exact sum of fewer than 2**31 int64 values, however large it is.
 
     Examples
     --------
