@@ -119,7 +119,7 @@ class Runnable(Summarised):
             strings. Anything else is refused with the reason. A sum overflows only if it is outside int64 at the end of its
             window, not on the way. A source may be ahead of the others by one window advance, for which each key has room
             for one more window. Choose "arrival" for several interleaved sources: ``headrace bench arrival`` measures
-            the gain. A single source is in order by itself.
+            the effect. A single source is in order by itself.
         passing : {"collector", "gate", "auto"}, or dict of operator name to one
             How results pass from one operator to the next; the results of the query are the same.
             "collector": one thread orders the results of all instances and makes Arrow columns of them, which are encoded again.
@@ -133,7 +133,7 @@ class Runnable(Summarised):
             the reason. "auto" (the default): through the gate where that is possible, except behind a filter if the next
             operator has a key, and except for sums of numbers that may be negative, unless, as above, any aggregate will do
             (whether such a sum overflows int64 on the way, an error, may depend on the order of tuples with equal times).
-            ``run["name"].takes`` says which way was taken, and why; ``headrace bench passing`` measures the gain.
+            ``run["name"].takes`` says which way was taken, and why; ``headrace bench passing`` measures the effect.
             The results of the query itself always go through a collector.
         channel : {"reader", "shared", "auto"}, or dict of operator name to one
             What the instances of an operator read, where results are passed to it through the gate; the results are the same.
