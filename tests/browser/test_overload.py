@@ -20,6 +20,7 @@ from browser.layout import problems
 pytestmark = pytest.mark.skipif(lab.chromium() is None, reason=lab.GET_ONE)
 
 NOTEBOOK = "overload.ipynb"
+ATTEMPTS = 4
 OUTSIDE = """(d) => [...d.querySelectorAll('.headrace-node')].flatMap((node) => {
     const box = node.querySelector('.headrace-box').getBBox();
     return [...node.querySelectorAll('text')]
@@ -84,20 +85,16 @@ def set_rate(visit, rate):
     visit.enter(entry, str(rate), lambda: visit.kernel.ask(f"run.rate == {rate}"))
 
 
-def test_example_the_lag_rises_and_falls(visit):
-    until(lambda: "on time" in line(visit), SLOW, "at a low rate it keeps up")
-    set_rate(visit, 1_000_000)
-    until(lambda: visit.last("lag_s") > 1, SLOW, "the lag rises")
-    until(lambda: "s behind" in line(visit) and "back-pressure" in line(visit), SLOW, "and is said")
-    until(lambda: node(visit, "operator labour").locator(".headrace-limit").count(), SLOW, "what holds it up is marked")
-    until(lambda: visit.bokeh("(models) => models.throughput.end") > 1_000_000, SLOW, "the set rate is on the plot")
-    legend = visit.dashboard.locator("[data-panel=throughput] .headrace-legend")
-    until(lambda: legend.inner_text().split() == ["input", "processed", "due"], SLOW, "and in its legend")
-    # What one thread does. What is admitted would not tell: the gate fills at once, and takes nothing for a while.
-    busy = "run.history.to_pandas().query('rate == 1_000_000')['tuples_per_s'].iloc[2:].tail(5)"
+def piled_up(visit, rate):
+    """Measure one thread at a rate that is too high, then have a burst: the rate before it, or None where no lag was seen.
+
+    One thread keeps up with 0.6 of what it did, and not with 1.8; but the machine may do twice as much a moment later.
+    """
+    set_rate(visit, rate)
+    # What is admitted would not tell: the gate fills at once, and takes nothing for a while.
+    busy = f"run.history.to_pandas().query('rate == {rate}')['tuples_per_s'].iloc[2:].tail(5)"
     until(lambda: visit.kernel.ask(f"int(({busy} > 0).sum())") == 5, SLOW, "five samples of a busy thread")
     base = round(0.6 * visit.kernel.ask(f"float({busy}.mean())"))
-    # It keeps up with that; three times as much is beyond one thread, and in the mean of a while not.
     set_rate(visit, base)
     until(lambda: visit.last("lag_s") < 0.1, SLOW, "it keeps up")
     begun = visit.last("t")
@@ -109,7 +106,21 @@ def test_example_the_lag_rises_and_falls(visit):
     visit.click_once(visit.button("Burst 3×"))
     wanted = f"run.rate = hr.rates.phases([(5, {3 * base}), (1, {base})])"
     until(lambda: wanted in visit.dashboard.inner_text(), SLOW, "the line of Python")
-    until(lambda: max(lags(), default=0) > 0.3, SLOW, "the burst is too much for one thread")
+    until(lambda: max(lags(), default=0) > 0.3 or visit.kernel.ask(f"run.rate == {base}"), SLOW, "a lag, or the burst is over")
+    return base if max(lags(), default=0) > 0.3 else None
+
+
+def test_example_the_lag_rises_and_falls(visit):
+    until(lambda: "on time" in line(visit), SLOW, "at a low rate it keeps up")
+    set_rate(visit, 1_000_000)
+    until(lambda: visit.last("lag_s") > 1, SLOW, "the lag rises")
+    until(lambda: "s behind" in line(visit) and "back-pressure" in line(visit), SLOW, "and is said")
+    until(lambda: node(visit, "operator labour").locator(".headrace-limit").count(), SLOW, "what holds it up is marked")
+    until(lambda: visit.bokeh("(models) => models.throughput.end") > 1_000_000, SLOW, "the set rate is on the plot")
+    legend = visit.dashboard.locator("[data-panel=throughput] .headrace-legend")
+    until(lambda: legend.inner_text().split() == ["input", "processed", "due"], SLOW, "and in its legend")
+    base = next(filter(None, (piled_up(visit, 1_000_000 + attempt) for attempt in range(ATTEMPTS))), 0)
+    assert base, f"{ATTEMPTS} bursts of more than one thread had just done, and it kept up"
     visit.shot("overload-1600")
     visit.click_once(visit.button("+"))
     until(lambda: visit.kernel.ask("run['labour'].threads") == 2, SLOW, "two threads")
