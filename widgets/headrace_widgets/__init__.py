@@ -5,11 +5,11 @@ What is shown follows from the measures and controls that the operators of the r
     columns  table  heat  feed measures and counters -> columns of numbers, counts of durations over time
     panels                     one file per plot; `lines` and `quantiles` draw any measure; `hover` serves all of them
     figures  markers  plots    all plots of an operator
-    text_measures  units       measures that are words; numbers with units
+    text_measures  units       text measures; numbers with units
     numbers_row                measures that are read rather than watched, in a row
     pressure                   lag, backlog, back-pressure, the bottleneck in a sentence
     graph  graph_widget        the operators of the run as a picture; its widget
-    timeline  hot_keys         what each thread did lately; the keys behind hot buckets
+    timeline  hot_keys         recent activity of each thread; the keys behind hot buckets
     live_plot  palette         Bokeh figures in a widget of their own; colours
     target  messages           what is steered; messages about it
     controls                   one file per kind of control, and the rate

@@ -17,14 +17,14 @@ SPAN_S = 5.0
 
 
 class BucketLoads:
-    """Load of each bucket lately, from counters that only grow."""
+    """Recent load of each bucket, from counters that only grow."""
 
     def __init__(self, span_s: float = SPAN_S):
         self._span_s = span_s
         self._samples: deque[tuple[float, np.ndarray]] = deque()
 
     def add(self, at_s: float, counters: Sequence[int]) -> None:
-        """Take the counters at a moment."""
+        """Take the counters at a given time."""
         counts = np.array(counters, np.int64)
         if len(counts) != BUCKETS:
             return
@@ -46,12 +46,12 @@ _GROUP_OF = np.arange(BUCKETS) // GROUP
 
 
 def grid(threads: int) -> dict[str, np.ndarray]:
-    """Columns of the grid that stay: one row for each (thread, group)."""
+    """Return the columns of the grid that do not change: one row for each (thread, group)."""
     return {"thread": np.repeat(np.arange(threads), GROUPS), "group": np.tile(np.arange(GROUPS), threads)}
 
 
 def cells(owners: np.ndarray, loads: np.ndarray, threads: int) -> dict[str, np.ndarray]:
-    """Columns of the grid that change: load of each cell in percent, shade from 0 to 1, number of buckets.
+    """Return the columns of the grid that change: load of each cell in percent, shade from 0 to 1, number of buckets.
 
     The shade of a cell in which the thread owns nothing is NaN.
     """
@@ -65,7 +65,7 @@ def cells(owners: np.ndarray, loads: np.ndarray, threads: int) -> dict[str, np.n
 
 
 def buckets_of(selected: Iterable[int], owners: np.ndarray) -> list[int]:
-    """Buckets of the selected cells: those of the group that the cell's thread owns."""
+    """Return the buckets of the selected cells: those of the group that the cell's thread owns."""
     found = []
     for cell in selected:
         thread, group = divmod(cell, GROUPS)
@@ -75,7 +75,7 @@ def buckets_of(selected: Iterable[int], owners: np.ndarray) -> list[int]:
 
 
 def to_text(buckets: Iterable[int]) -> str:
-    """``"0-15, 40"`` for a set of buckets."""
+    """Return a set of buckets as ``"0-15, 40"``."""
     parts: list[list[int]] = []
     for bucket in sorted(set(buckets)):
         if parts and bucket == parts[-1][1] + 1:
@@ -86,12 +86,12 @@ def to_text(buckets: Iterable[int]) -> str:
 
 
 def from_text(text: str) -> list[int]:
-    """The set of buckets that ``"0-15, 40"`` means.
+    """Return the set of buckets that ``"0-15, 40"`` means.
 
     Raises
     ------
     ValueError
-        With what is wrong and what is meant.
+        Says what is wrong and what form is expected.
     """
     found: set[int] = set()
     for part in text.replace(";", ",").split(","):
@@ -113,7 +113,7 @@ def from_text(text: str) -> list[int]:
 
 
 def to_code(buckets: list[int]) -> str:
-    """The same as a Python expression."""
+    """Return a set of buckets as a Python expression."""
     text = to_text(buckets)
     if "," in text or "-" not in text:
         return str(buckets)

@@ -1,4 +1,4 @@
-"""Which notebook cell made which dashboard: a cell that is run again replaces its own."""
+"""The registry of the dashboard that each notebook cell made: a cell that is run again replaces its own."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _by_cell: dict[object, Any] = {}
 
 
 def shell() -> Any:
-    """The IPython shell; None outside."""
+    """Return the IPython shell; None outside IPython."""
     if "IPython" not in sys.modules:
         return None
     from IPython import get_ipython
@@ -27,13 +27,13 @@ def this_cell() -> object:
 
 
 def execution() -> object:
-    """Which execution of a cell this is; None outside a kernel."""
+    """Identify the present execution of a cell; None outside a kernel."""
     here = shell()
     return None if here is None or not hasattr(here, "kernel") else here.execution_count
 
 
 def take_over(dashboard: Any) -> None:
-    """Remember this cell's dashboard; the one it had, if any, is closed, and runs are stopped that only that one shows."""
+    """Register this cell's dashboard; close the one it had, if any, and stop the runs that only that one shows."""
     cell = this_cell()
     if cell is None:
         return
@@ -48,7 +48,7 @@ def take_over(dashboard: Any) -> None:
 
 
 def forget(dashboard: Any) -> None:
-    """A dashboard was closed."""
+    """Remove a dashboard that was closed."""
     with _lock:
         for cell in [cell for cell, one in _by_cell.items() if one is dashboard]:
             del _by_cell[cell]

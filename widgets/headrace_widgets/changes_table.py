@@ -1,4 +1,4 @@
-"""The table of reconfigurations: when, by whom, why, what, how long, and what it did to the stream."""
+"""The table of reconfigurations: when, by whom, why, what, how long, and their effect on the stream."""
 
 from __future__ import annotations
 
@@ -58,14 +58,14 @@ class ChangesTable:
         return measured is None or any(measured in table.columns for table in self._feed.tables.values())
 
     def note(self, changes: list[Any]) -> None:
-        """Remember where in the stream new changes took place: only now is it known."""
+        """Record where in the stream new changes took place, which is known only now."""
         metrics = self._feed.metrics
         for change in changes[len(self._places) :]:
             if metrics is not None and change.operator in metrics.operators:
                 self._places[id(change)] = metrics.operators[change.operator].values["added"]
 
     def records(self) -> list[dict[str, Any]]:
-        """All changes, oldest first, as plain values: what is exported, and what `replay` reads."""
+        """Return all changes, oldest first, as plain values: the form that is exported and that `replay` reads."""
         controllers = {
             id(one.change): one.controller for one in getattr(self._run, "decisions", ()) if one.change
         }
@@ -113,7 +113,7 @@ class ChangesTable:
         }
 
     def show(self, changes: list[Any]) -> None:
-        """Show the last ones; costs nothing where nothing has changed."""
+        """Show the last changes; costs nothing if nothing has changed."""
         # What a change did to the stream is known some seconds after it.
         known = max(self._feed.newest_s - AROUND_S - SPAN_S, 0.0)
         after = sum(self._feed.seconds_of(change.completed_ns) < known for change in changes[-MOST_ROWS:])
@@ -125,7 +125,7 @@ class ChangesTable:
         self.widget.value = self.html(records[-MOST_ROWS:]) + self._links(records)
 
     def html(self, records: list[dict[str, Any]]) -> str:
-        """The table, newest first."""
+        """Return the table, newest change first."""
         head = "".join(f'<th scope="col">{title}</th>' for title in self.columns.values())
         rows = "".join(
             "<tr>"
@@ -140,7 +140,7 @@ class ChangesTable:
         )
 
     def to_csv(self, records: list[dict[str, Any]] | None = None) -> str:
-        """All changes as CSV; a text that a spreadsheet would take for a formula is quoted."""
+        """Return all changes as CSV; a text that a spreadsheet would take for a formula is quoted."""
         text = io.StringIO()
         writer = csv.writer(text)
         writer.writerow(self.columns)
@@ -149,7 +149,7 @@ class ChangesTable:
         return text.getvalue()
 
     def to_json(self, records: list[dict[str, Any]] | None = None) -> str:
-        """All changes as JSON, which `replay` reads."""
+        """Return all changes as JSON, which `replay` reads."""
         return json.dumps(self.records() if records is None else records)
 
     def _links(self, records: list[dict[str, Any]]) -> str:
@@ -188,7 +188,7 @@ def _safe(value: Any) -> Any:
 
 
 def settings_of(change: Any) -> dict[str, Any]:
-    """What it set beside the threads that are listed and the mapping: controls with plain values, and a plan as JSON."""
+    """Return what a change set beside threads and mapping: controls with plain values, and a plan as JSON."""
     return {
         name: value.to_json() if hasattr(value, "to_json") else value
         for name, value in change.after.items()
@@ -199,7 +199,7 @@ def settings_of(change: Any) -> dict[str, Any]:
 
 
 def runs_of(owners: list[int]) -> list[list[int]]:
-    """[owner, how many buckets in a row], from bucket 0 on: a mapping in few numbers."""
+    """Return a mapping as run lengths: [owner, number of consecutive buckets], from bucket 0 on."""
     runs: list[list[int]] = []
     for owner in owners:
         if runs and runs[-1][0] == owner:

@@ -1,12 +1,12 @@
-"""What an operator's measures give, as columns of numbers over time.
+"""An operator's measures as columns of numbers over time.
 
-    counter      its difference per second, called as `Measure.rate` says
-    gauge        its value, or what it is for the interval (`Measure.between`)
-    histogram    p50 and p99 of what was counted lately, in milliseconds
-    part_of      shares of the whole: what each worker did with its time
+    counter      its difference per second, named by `Measure.rate`
+    gauge        its value, or its value for the interval (`Measure.between`)
+    histogram    p50 and p99 of recent durations, in milliseconds
+    part_of      shares of the whole: how each worker spent its time
 
-They are called as in `run.history.to_pandas()`, with one column for each element where a measure is `by` something:
-``load_0``, ``gap_SOURCE``. Texts and buckets have none: a text is said, and buckets are the heat map's.
+They are named as in `run.history.to_pandas()`, with one column for each element where a measure is `by` something:
+``load_0``, ``gap_SOURCE``. Texts and buckets have no columns: texts are shown as text, and buckets in the heat map.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ class OperatorColumns:
     Parameters
     ----------
     operator : OperatorMetrics
-        Any snapshot: how many workers there are, and which sources.
+        Any snapshot: it has the number of workers, and the sources.
     is_wanted : function of Measure, optional
-        Whether it is to have columns; by default those that the history has.
+        Whether a measure is to have columns; by default those that the history has.
 
     Attributes
     ----------
@@ -45,11 +45,11 @@ class OperatorColumns:
     names : list of str
         All columns.
     of : dict of measure's name to tuple of str
-        Its columns; of a histogram (p50, p99).
+        Its columns; for a histogram (p50, p99).
     elements : dict of measure's name to tuple of str
-        How the elements are called that it is `by`; the first `MOST_DRAWN`.
+        Names of the elements that it is `by`; the first `MOST_DRAWN`.
     wholes : dict of `part_of` to tuple of Measure
-        What is shown as shares.
+        The measures that are shown as shares.
     """
 
     def __init__(self, operator: OperatorMetrics, is_wanted: Callable[[Measure], bool] | None = None):
@@ -71,7 +71,7 @@ class OperatorColumns:
             self._open_shares(parts, operator)
 
     def row(self, now: OperatorMetrics, then: OperatorMetrics, seconds: float) -> list[float]:
-        """The values of all columns, from two snapshots and the seconds between them."""
+        """Return the values of all columns, from two snapshots and the seconds between them."""
         row: list[float] = []
         for values in self._values:
             row += values(now, then, seconds)
@@ -109,23 +109,23 @@ class OperatorColumns:
 
 
 def key_of(measure: Measure) -> str:
-    """Key of a panel made for it: no other panel has one that begins so."""
+    """Return the key of a panel made for a measure, with a prefix that no other panel's key has."""
     return f"measure_{measure.name}"
 
 
 def heading_of(measure: Measure) -> str:
-    """What a measure is called in a heading."""
+    """Return the name of a measure in headings."""
     words = measure.word.replace("_", " ")
     return words[:1].upper() + words[1:]
 
 
 def is_work(measure: Measure) -> bool:
-    """Whether it counts microseconds of work, which per second are a share of a core."""
+    """Whether a measure counts microseconds of work, which per second are a share of a core."""
     return measure.kind == "counter" and measure.unit.startswith("microseconds")
 
 
 def unit_of(measure: Measure) -> str:
-    """Unit of the columns of a measure."""
+    """Return the unit of a measure's columns."""
     if is_work(measure):
         return OF_A_CORE
     unit = "ms" if measure.unit == "ns" else measure.unit
@@ -133,12 +133,12 @@ def unit_of(measure: Measure) -> str:
 
 
 def element_word(by: str | None) -> str:
-    """What the elements are that a measure is by."""
+    """Return the word for the elements that a measure is by."""
     return _ELEMENT_WORDS.get(by or "", by or "")
 
 
 def elements_of(value: Any) -> tuple[str, ...]:
-    """How the elements of a measure's value are called."""
+    """Return the names of the elements of a measure's value."""
     names = value if isinstance(value, dict) else range(len(value))
     return tuple(str(name) for name in list(names)[:MOST_DRAWN])
 
@@ -147,7 +147,7 @@ def elements_of(value: Any) -> tuple[str, ...]:
 
 
 def level(name: str) -> Values:
-    """Value of a gauge; NaN where there is none."""
+    """Return the value of a gauge; NaN where there is none."""
 
     def values(now: OperatorMetrics, _then: OperatorMetrics, _seconds: float) -> Sequence[float]:
         value = now.values[name]
@@ -157,7 +157,7 @@ def level(name: str) -> Values:
 
 
 def lately(between: Callable[[Any, Any], Any]) -> Values:
-    """What a gauge is for the interval; NaN where threads have come or gone in it, and have had less time than others."""
+    """Return a gauge's value for the interval; NaN where threads came or went in it, as these had less time than others."""
 
     def values(now: OperatorMetrics, then: OperatorMetrics, _seconds: float) -> Sequence[float]:
         value = between(now, then) if now.members == then.members else None
@@ -167,7 +167,7 @@ def lately(between: Callable[[Any, Any], Any]) -> Values:
 
 
 def rate(name: str) -> Values:
-    """Difference of a counter per second."""
+    """Return the difference of a counter per second."""
 
     def values(now: OperatorMetrics, then: OperatorMetrics, seconds: float) -> Sequence[float]:
         return ((now.values[name] - then.values[name]) / seconds,)
@@ -176,7 +176,7 @@ def rate(name: str) -> Values:
 
 
 def levels(name: str, keys: Sequence[Any]) -> Values:
-    """Values of a gauge by element; NaN of an element that there is none of just now."""
+    """Return the values of a gauge by element; NaN for an element that does not exist at present."""
 
     def values(now: OperatorMetrics, _then: OperatorMetrics, _seconds: float) -> Sequence[float]:
         new = now.values[name]
@@ -186,7 +186,7 @@ def levels(name: str, keys: Sequence[Any]) -> Values:
 
 
 def rates(name: str, keys: Sequence[Any]) -> Values:
-    """Differences of a counter per second, by element; NaN of an element that there is none of just now."""
+    """Return the differences of a counter per second, by element; NaN for an element that does not exist at present."""
 
     def values(now: OperatorMetrics, then: OperatorMetrics, seconds: float) -> Sequence[float]:
         new, old = now.values[name], then.values[name]
@@ -196,7 +196,7 @@ def rates(name: str, keys: Sequence[Any]) -> Values:
 
 
 def found(values: Any, key: Any) -> float:
-    """The value of an element; NaN where there is none."""
+    """Return the value of an element; NaN where there is none."""
     try:
         value = values[key]
     except (KeyError, IndexError):
@@ -205,7 +205,7 @@ def found(values: Any, key: Any) -> float:
 
 
 def scaled(plain: Values, factor: float) -> Values:
-    """The same in a larger unit: nobody reads nanoseconds, or microseconds of work per second, on an axis."""
+    """Return values in a larger unit: nanoseconds, or microseconds of work per second, are unreadable on an axis."""
 
     def values(now: OperatorMetrics, then: OperatorMetrics, seconds: float) -> Sequence[float]:
         return [value * factor for value in plain(now, then, seconds)]
@@ -214,7 +214,7 @@ def scaled(plain: Values, factor: float) -> Values:
 
 
 class Quantiles:
-    """Median and 99th percentile of what was counted between two snapshots; where nothing was, those before."""
+    """Median and 99th percentile of the durations between two snapshots; where there were none, the previous values."""
 
     def __init__(self, name: str):
         self._name = name
@@ -230,7 +230,7 @@ class Quantiles:
 
 
 def shares(names: Sequence[str], elements: int) -> Values:
-    """Shares of a whole between two snapshots: of the first part those of all elements, then of the next part."""
+    """Return shares of a whole between two snapshots: those of all elements for the first part, then for the next part."""
 
     def values(now: OperatorMetrics, then: OperatorMetrics, _seconds: float) -> Sequence[float]:
         pairs = [(now.values[name][:elements], then.values[name]) for name in names]

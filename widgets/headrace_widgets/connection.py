@@ -1,15 +1,15 @@
-"""Whether the kernel listens: asked by the page, and said on the page where no answer comes.
+"""Checking whether the kernel responds: the page asks, and shows a message where no answer comes.
 
-The page's questions travel as clicks do. Where a click has to wait, so does a question: while a cell runs, if Jupyter has
-no second way into the kernel (a subshell); while an earlier click is at work. What the view's own thread sends, the pulse,
-comes all the same. So the page can tell three cases apart:
+The page's questions take the same path as clicks. Where a click has to wait, so does a question: while a cell runs, if
+Jupyter has no second channel into the kernel (a subshell), and while an earlier click is handled. The pulse, which the
+view's own thread sends, arrives all the same. So the page can distinguish three cases:
 
-    the question was answered                   nothing to say
-    it was not, and the pulse goes on           the kernel is busy: what is clicked waits
+    the question was answered                   nothing to report
+    it was not, and the pulse goes on           the kernel is busy: clicks wait
     it was not, and nothing comes at all        the kernel was stopped or restarted, or cannot be reached
 
-The page counts turns of its own timer and reads no clock: a page in the background, or one that drew for seconds, was not
-able to receive, and its timer stood still as well.
+The page counts ticks of its own timer and reads no clock: a page in the background, or one that drew for seconds, could not
+receive anything, and its timer stood still as well.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Connection(anywidget.AnyWidget):
     Parameters
     ----------
     called : str
-        The variable that the view is called by in a notebook: what brings it back.
+        The notebook variable that holds the view, which shows it again.
 
     Attributes
     ----------
@@ -55,7 +55,7 @@ class Connection(anywidget.AnyWidget):
             self.send({"kind": "answer"})
 
     def pulse(self) -> None:
-        """Say that the kernel is there, if that was not said lately; the view's thread calls this."""
+        """Send a sign of life if none was sent recently; the view's thread calls this."""
         now = time.monotonic()
         if self._pulse_at is None or now - self._pulse_at >= PULSE_S:
             self._pulse_at = now

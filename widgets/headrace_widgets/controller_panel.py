@@ -1,4 +1,4 @@
-"""Controllers: choose one, set its parameters, start and stop it, and read why it did what it did."""
+"""The panel of controllers: choose one, set its parameters, start and stop it, and read the reasons for its decisions."""
 
 from __future__ import annotations
 
@@ -39,16 +39,16 @@ WORDS = {
 
 
 class ControllerPanel:
-    """Steers one operator by policy. What is set by hand elsewhere always wins for a while.
+    """Steers one operator by policy. A manual change elsewhere always takes precedence for a while.
 
     Parameters
     ----------
     target : Target
     feed : Feed
-        Its clock.
+        Gives the clock.
     messages : Messages
     own : mapping of name to controller
-        The user's, offered beside the built-in ones.
+        The user's controllers, offered beside the built-in ones.
     """
 
     def __init__(self, target: Target, feed: Feed, messages: Messages, own: Mapping[str, Any] | None = None):
@@ -119,7 +119,7 @@ class ControllerPanel:
         )  # fmt: skip
 
     def _arguments(self) -> dict[str, tuple[Any, str]]:
-        """What the chosen controller is made with, as values and as Python."""
+        """Return the arguments of the chosen controller, as values and as Python."""
         values = {name: field.value for name, field in self.parameters.items()}
         if "steps" in values:
             values["steps"] = steps_of(values["steps"])
@@ -134,7 +134,7 @@ class ControllerPanel:
 
     @property
     def code(self) -> str:
-        """The line of Python that does what Start does."""
+        """Return the line of Python that does the same as Start."""
         name = self.choice.value
         if name in self._own:
             return f"run.control({name}{self._target.argument})"
@@ -157,7 +157,7 @@ class ControllerPanel:
         self.update()
 
     def end(self) -> None:
-        """The run is over: no controller can be started any more."""
+        """The run is over: disable starting a controller."""
         self._is_over = True
         for part in (self.choice, self.start, *self.parameters.values()):
             part.disabled = True
@@ -180,7 +180,7 @@ class ControllerPanel:
 
 
 def with_clock(decisions: Sequence[Any], feed: Feed) -> list[Any]:
-    """The same, with their times since the first tuple, as everything else has them: not since a controller came."""
+    """Return the same, with times since the first tuple, as everywhere else, instead of since the controller was attached."""
     return [dataclasses.replace(one, at_s=feed.seconds_of(one.at_ns)) for one in decisions]
 
 
@@ -189,12 +189,12 @@ def _code(value: Any) -> str:
 
 
 def steps_of(text: str) -> list[tuple[float, int]]:
-    """The steps that ``"0: 1, 10: 4"`` means: (seconds, threads).
+    """Return the steps that ``"0: 1, 10: 4"`` means: (seconds, threads).
 
     Raises
     ------
     ValueError
-        With what is wrong and what is meant.
+        Says what is wrong and what form is expected.
     """
     steps = []
     for part in text.split(","):

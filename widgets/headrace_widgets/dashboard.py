@@ -182,7 +182,7 @@ class Dashboard(LiveView):
 
     @property
     def runs(self) -> tuple[Any]:
-        """The run it shows."""
+        """The runs that it shows: only one."""
         return (self.run,)
 
     @property
@@ -234,7 +234,7 @@ class Dashboard(LiveView):
         self.costs_ms.append((time.thread_time_ns() - start) / 1e6)
 
     def _end(self, state: str) -> None:
-        """Switch off what would change the run."""
+        """Disable everything that would change the run."""
         self._is_over = True
         self.operator_view.end()
         self.stop.disabled = True
@@ -252,7 +252,7 @@ class Dashboard(LiveView):
         self._show_operator(operator)
 
     def _clicked(self, operator: str) -> None:
-        """In the graph: the same as choosing it from the list."""
+        """Handle a click in the graph: the same as choosing the operator from the list."""
         if operator in self.choice.options:
             self.choice.value = operator
 
@@ -279,7 +279,7 @@ class Dashboard(LiveView):
     # -- for the user
 
     def arrange(self, layout: str) -> None:
-        """Lay the page out anew.
+        """Change the layout of the page.
 
         Parameters
         ----------
@@ -310,7 +310,7 @@ class Dashboard(LiveView):
         Parameters
         ----------
         end_s : float, optional
-            The moment at which the plots end, in seconds since the first tuple; by default now.
+            The time at which the plots end, in seconds since the first tuple; by default now.
 
         Raises
         ------

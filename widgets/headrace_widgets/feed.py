@@ -1,9 +1,9 @@
-"""From a run's counters to rows that can be drawn.
+"""Converting a run's counters to rows that can be drawn.
 
 The feed reads `run.history` where the run keeps one, so that a dashboard that is
-opened late shows what was before; else it takes its own snapshots. Counters only
+opened late shows the time before; otherwise it takes its own snapshots. Counters only
 grow: a rate is a difference between two samples, and the difference between two
-histograms is what was counted between them.
+histograms has the durations between them.
 """
 
 from __future__ import annotations
@@ -46,18 +46,18 @@ class Feed:
     ----------
     run : Run
     is_wanted : function of Measure, optional
-        Whether it is to have columns: what nobody looks at costs nothing.
+        Whether a measure is to have columns, so that one that is not shown costs nothing.
     limit : int
         Rows kept for each operator; see `Table`.
 
     Attributes
     ----------
     columns : dict of operator name to OperatorColumns
-        What its measures give.
+        The columns of its measures.
     tables : dict of operator name to Table
-        Columns `OF_EVERY_ENGINE`, then those.
+        Columns `OF_EVERY_ENGINE`, then those of the measures.
     heat : dict of operator name to dict of measure's name to Heat
-        Of its histograms.
+        Heat maps of its histograms.
     metrics : Metrics or None
         The newest snapshot.
     """
@@ -81,7 +81,7 @@ class Feed:
         self._seen_ns = 0
 
     def poll(self) -> bool:
-        """Take what is new; whether there was anything."""
+        """Take new samples; returns whether there were any."""
         samples = self._new_samples()
         for sample in samples:
             self._take(sample)
@@ -122,7 +122,7 @@ class Feed:
                 self.watermarks_rose = False
 
     def _before(self, at_ns: int) -> Any:
-        """The sample that differences are taken to: the youngest that is at least `SPAN_S` old."""
+        """Return the sample that differences are taken from: the newest that is at least `SPAN_S` older."""
         recent = self._recent
         while len(recent) > 1 and at_ns - recent[1].at_ns >= SPAN_S * 1e9:
             recent.popleft()
@@ -147,14 +147,14 @@ class Feed:
         return self.seconds_of(self._seen_ns) if self._seen_ns else 0.0
 
     def seconds_of(self, at_ns: int) -> float:
-        """A monotonic time in seconds since the first tuple."""
+        """Convert a monotonic time to seconds since the first tuple."""
         return (at_ns - (self.origin_ns or at_ns)) / 1e9
 
 
 def due_rate(metrics: Metrics, operator: str) -> float:
-    """Tuples per second that are due from the sources of an operator, all together.
+    """Return the tuples per second that are due from all sources of an operator together.
 
-    NaN at full speed, and where event times are played: how many are to come is not known before they come.
+    NaN at full speed, and where event times are played: the number of tuples is not known before they come.
     """
     rates = [source.rate for source in metrics.sources if source.operator == operator]
     if not metrics.sources:

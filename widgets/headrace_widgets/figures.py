@@ -70,17 +70,17 @@ class Figures:
         return [self.scene.series, *[panel.source for panel in self._of_now], *[panel.cells for panel in self._heated]]
 
     def fit(self) -> None:
-        """Let the ranges begin anew from what is shown."""
+        """Fit the ranges to what is shown."""
         for one in self._ranges.values():
             one.reset()
         self._highest = []
 
     def row_at(self, at_s: float) -> dict[str, float]:
-        """The newest row that is not later."""
+        """Return the newest row that is not later than a time."""
         return self.feed.tables[self.operator].row_at(at_s)
 
     def blocks(self, start: float, end: float, most: int | None) -> dict[str, np.ndarray]:
-        """float64[columns, rows] for each data source, of a span of time."""
+        """Return float64[columns, rows] for each data source, for a span of time."""
         table = self.feed.tables[self.operator]
         blocks = {"series": table.block(self._places, start, end, most)}
         for panel, places in zip(self._of_now, self._places_of_now, strict=True):
@@ -88,7 +88,7 @@ class Figures:
         return blocks
 
     def cells(self, start: float, end: float) -> dict[str, np.ndarray]:
-        """float64[columns, cells] for each heat map, of a span of time; the axes that they are on follow."""
+        """Return float64[columns, cells] for each heat map, for a span of time; their axes follow."""
         found = {}
         for panel in self._heated:
             block = self.feed.heat[self.operator][panel.measure].cells(start, end)
@@ -99,7 +99,7 @@ class Figures:
         return found
 
     def ranges(self, series: np.ndarray, start: float, end: float) -> dict[str, tuple[float, float]]:
-        """Ends of all axes."""
+        """Return the ends of all axes."""
         highest = np.fmax.reduce(series, axis=1, initial=0.0).tolist()
         covered = self._highest or [-1.0] * len(highest)
         # Else no panel need be asked: none grows, and none shrinks to half.
@@ -115,21 +115,21 @@ class Figures:
 
     @property
     def possible(self) -> list[str]:
-        """Keys of the panels that may have something to show at some time."""
+        """Return the keys of the panels that may have something to show at some time."""
         most = dict.fromkeys(self.feed.tables[self.operator].columns, math.inf) | {"threads": self.scene.max_threads}
         return [panel.key for panel in self.panels if panel.has_meaning(most)]
 
     def with_meaning(self, now: Mapping[str, float]) -> list[str]:
-        """Keys of the panels that have something to show, or had: none comes and goes."""
+        """Return the keys of the panels that have something to show, or had before, so that panels do not come and go."""
         now = now or dict.fromkeys(self.feed.tables[self.operator].columns, math.nan)
         self._had_meaning |= {panel.key for panel in self.panels if panel.has_meaning(now)}
         return [panel.key for panel in self.panels if panel.key in self._had_meaning]
 
     def ever_with_meaning(self) -> list[str]:
-        """Keys of the panels that have something to show, or had at any time."""
+        """Return the keys of the panels that have something to show, or had at any time."""
         table = self.feed.tables[self.operator]
         return self.with_meaning({column: float(np.fmax.reduce(table[column], initial=-math.inf)) for column in table.columns})
 
     def texts(self, now: Mapping[str, float]) -> dict[str, str]:
-        """Each panel's newest values in words."""
+        """Return each panel's newest values in words."""
         return {panel.key: panel.text(now) for panel in self.panels}

@@ -1,6 +1,6 @@
 """The operators of a run as a picture: sources, gates, operators with their threads, consumers of the results.
 
-What is drawn is what snapshots say; a place that nobody measures is left out. Places are in pixels, from the upper left.
+Everything drawn comes from snapshots; a part that is not measured is left out. Positions are in pixels, from the upper left.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _RESULTS = "results"
 
 @dataclass
 class Bar:
-    """How somebody spends its time: shares, and what they are called."""
+    """How a part of the run spends its time: shares, and their names."""
 
     label: str
     busy: float
@@ -53,7 +53,7 @@ class Node:
         Under the title.
     bars : list of Bar
     operator : str
-        That a click chooses; empty: none.
+        The operator that a click chooses; empty: none.
     """
 
     key: str
@@ -73,7 +73,7 @@ class Node:
 
 @dataclass
 class Edge:
-    """An arrow; `is_pressed`: what is on its left waits for room on its right."""
+    """An arrow; `is_pressed`: the node on its left waits for room on its right (back-pressure)."""
 
     start: str
     end: str
@@ -93,11 +93,11 @@ def picture(
     Parameters
     ----------
     now, then : Metrics
-        Shares are of the time between; without `then` since the start.
+        Shares are of the time between them; without `then`, since the start.
     found : Bottleneck or None
-        The node that is marked.
+        The bottleneck, whose node is marked.
     edges : sequence of (str, str or None)
-        Which operator gives its results to which; None: they are the results of the run.
+        Pairs of operators of which the first gives its results to the second; None: they are the results of the run.
 
     Returns
     -------
@@ -132,12 +132,12 @@ def picture(
 
 
 def _entry(operator: OperatorMetrics) -> str:
-    """Where tuples enter: the gate, of an operator that measures one."""
+    """Return the node where tuples enter: the gate, for an operator that measures one."""
     return f"gate {operator.name}" if _has_gate(operator) else _key(operator.name)
 
 
 def _exit(operator: OperatorMetrics) -> str:
-    """Where tuples leave: the last stage, of an operator that has some."""
+    """Return the node where tuples leave: the last stage, for an operator that has stages."""
     return _stage_key(operator, [*operator.stages][-1]) if operator.stages else _key(operator.name)
 
 
@@ -173,7 +173,7 @@ def _source(source: SourceMetrics, before: SourceMetrics | None, number: int, fo
 
 
 def _title(name: str) -> str:
-    """What a source is called in messages, without what tells no more here.
+    """Return the name of a source as in messages, without the parts that add nothing here.
 
     Examples
     --------
@@ -214,7 +214,7 @@ def _operator(now: OperatorMetrics, then: OperatorMetrics | None, found: Bottlen
 
 
 def _stages(now: OperatorMetrics, then: OperatorMetrics | None) -> list[Node]:
-    """A box for each stage: what its operator measures by stage, counters as what they gained each second, or as a share."""
+    """Return a box for each stage with what its operator measures by stage, counters per second or as a share."""
     nodes = []
     seconds = now.seconds - (0.0 if then is None else then.seconds)
     for name, stage in now.stages.items():
@@ -262,13 +262,13 @@ def _results(now: Metrics, then: Metrics | None, found: Bottleneck | None, giver
 
 
 def _wide(node: Node) -> int:
-    """Room for title and lines in the widest font that a page may have; what is longer than a box is cut by the page."""
+    """Return the width for title and lines in the widest font that a page may have; the page cuts what is longer."""
     line = math.ceil(LETTER * max(map(len, node.lines), default=0))
     return min(WIDTH, max(GATE, 16 + line, 14 + TITLE_LETTER * len(node.title)))
 
 
 def _place(nodes: list[Node], arrows: list[Edge]) -> tuple[float, float]:
-    """Columns by the longest way from a source, boxes of a column under one another; returns width and height."""
+    """Place nodes in columns by the longest path from a source, one below the other; returns width and height."""
     by_key = {node.key: node for node in nodes}
     for _ in nodes:
         for arrow in arrows:

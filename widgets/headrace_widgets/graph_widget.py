@@ -16,7 +16,7 @@ _HERE = Path(__file__).parent
 
 
 class GraphWidget(anywidget.AnyWidget):
-    """Draws what `headrace_widgets.graph.picture` gives.
+    """Draws what `headrace_widgets.graph.picture` returns.
 
     Parameters
     ----------
@@ -58,11 +58,11 @@ class Graph:
         self.widget = GraphWidget(choose)
 
     def show(self, pressure: Pressure) -> None:
-        """Draw what was found last."""
+        """Draw the latest state."""
         if pressure.now is not None:
             self.widget.drawing = graph.picture(pressure.now, pressure.before, pressure.found, self._edges)
 
 
 def chain(operators: Sequence[str]) -> list[tuple[str, str | None]]:
-    """Each gives its results to the next."""
+    """Return edges in which each operator gives its results to the next."""
     return list(zip(operators, [*operators[1:], None], strict=True))

@@ -1,4 +1,4 @@
-"""How long it took, over time: counts of durations by size, for a heat map."""
+"""Durations over time: counts by size, for a heat map."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ _FAINTEST = 0.2
 
 
 class Heat:
-    """Rows of counts, one for each slot of time in which something was counted.
+    """Rows of counts, one for each time slot in which something was counted.
 
-    When `limit` rows are there, two and two of the older half are added together: the last minutes stay fine.
+    When `limit` rows are reached, rows of the older half are added in pairs: the last minutes stay fine.
     """
 
     def __init__(self, limit: int = 1_000):
@@ -56,7 +56,7 @@ class Heat:
         self._edges[:, : self._rows], self._counts[: self._rows] = edges, counts
 
     def cells(self, start_s: float, end_s: float, most: int = 60) -> np.ndarray:
-        """float64[6, cells]: the columns `COLUMNS` of the cells in which something was counted, for at most so many slots.
+        """Return float64[6, cells]: the columns `COLUMNS` of the cells with counts, for at most this many slots.
 
         Left and right in seconds, bottom and top in milliseconds; the shade, up to 1, grows with the count's logarithm.
         """

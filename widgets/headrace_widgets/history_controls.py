@@ -1,4 +1,4 @@
-"""Looking back: pause, scrub, the length of time shown, axes that fit, and a page to keep."""
+"""Controls for looking back: pause, scrub, the length of time shown, axes that fit, and a page to keep."""
 
 from __future__ import annotations
 
@@ -65,11 +65,11 @@ class HistoryControls:
         self.widget.add_class("headrace-history")
 
     def show(self, now_s: float) -> None:
-        """Tell it how long the history is. The slider learns it with the pause: until then it is of no use, and not shown."""
+        """Update the length of the history. The slider takes it at a pause; before that it is not shown."""
         self._now_s = now_s
 
     def hold(self, end_s: float | None = None) -> None:
-        """Let the plots end at this moment and stand still; None: now."""
+        """Let the plots end at this time and stand still; None: now."""
         if end_s is not None and not end_s >= 0:
             raise ValueError(f"pause({end_s!r}): give seconds since the first tuple, from 0")
         self._end_at(self._now_s if end_s is None else min(end_s, self._now_s))
@@ -91,7 +91,7 @@ class HistoryControls:
             self.pause.description = "Go on" if paused else "Pause"
 
     def show_last(self, seconds: float | None) -> None:
-        """Show so many seconds; None: all there is."""
+        """Show this many seconds; None: the whole history."""
         if seconds is not None and not 0 < seconds < math.inf:
             raise ValueError(f"show_last({seconds!r}): give seconds above 0, or None for all")
         label = next(

@@ -16,7 +16,7 @@ _OWN = ("share", "bucket", "thread")
 
 
 class HotKeys:
-    """A button and a table of the most frequent keys of the rows that came last; there where the engine names them."""
+    """A button and a table of the most frequent keys of recent rows; shown where the engine names them."""
 
     def __init__(self, target: Target, messages: Messages):
         self._target, self._messages = target, messages
@@ -38,7 +38,7 @@ class HotKeys:
         self.words.value = table(self._named)
 
     def update(self) -> None:
-        """Say who owns the keys now: they were named once, and their owners change."""
+        """Update the owners of the listed keys, which change after the keys were named."""
         mapping = getattr(self._target.handle, "mapping", None) if self._named is not None else None
         if mapping is None:
             return
@@ -49,7 +49,7 @@ class HotKeys:
 
 
 def table(frame: Any) -> str:
-    """The frame of `hot_keys` as HTML."""
+    """Return the frame of `hot_keys` as HTML."""
     if not len(frame):
         return "No key has come yet."
     names = [column for column in frame.columns if column not in _OWN]

@@ -1,6 +1,6 @@
-"""How the page is laid out: everything, on one screen, or for a lecture hall.
+"""The layouts of the page: everything, one screen, or for a lecture hall.
 
-What else of the page a layout shows, the style sheet says, by the class `headrace-NAME`.
+The style sheet determines which other parts of the page a layout shows, by the class `headrace-NAME`.
 """
 
 from __future__ import annotations
@@ -12,21 +12,21 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Layout:
-    """Which plots are shown, and how large.
+    """A layout: which plots are shown, and how large.
 
     Parameters
     ----------
     name : str
     title : str
-        On its button.
+        Text of its button.
     about : str
-        What it is for.
+        Its purpose.
     panels : tuple of str
         Keys of panels, the most wanted first; empty: all of them.
     most, most_beside_tree : int
-        How many of them; and beside the tree of a program's plan, which is the picture then.
+        Maximum number of them, alone and beside the tree of a program's plan.
     look : dict
-        Of `LivePlot.look`.
+        For `LivePlot.look`.
     """
 
     name: str
@@ -38,7 +38,7 @@ class Layout:
     look: dict[str, Any] = field(default_factory=dict)
 
     def choose(self, there: Sequence[str], has_tree: bool = False) -> list[str]:
-        """Of the panels that are there, in their order, those to show.
+        """Return the panels to show, of those that exist, in their order.
 
         Examples
         --------

@@ -2,8 +2,8 @@
 
 One `push` is one message, however many figures there are: a data source is one
 block of float32, and the figures share sources. Names of columns are sent once.
-The state of the widget is the last frame, so a page that is reloaded shows at
-once what the old one showed.
+The state of the widget is the last frame, so a reloaded page immediately shows
+what the old one showed.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ IF_DRAWN = "in the legend if drawn"
 
 @dataclass(frozen=True)
 class LiveFigure:
-    """A figure, and what stands above it; `about` is shown when the mouse rests there."""
+    """A figure and its heading; `about` is shown when the mouse rests on the heading."""
 
     key: str
     title: str
@@ -43,11 +43,11 @@ class LivePlot(anywidget.AnyWidget):
     Parameters
     ----------
     figures : sequence of LiveFigure
-        In the order shown. Data sources and ranges that are pushed to carry a `name`; a source called
-        "selectable" reports what the user selects in `selected`. Legends leave their figures and are shown
-        as text: Bokeh would build them anew with every change of a column.
+        In the order shown. Data sources and ranges that are pushed to carry a `name`; a source named
+        "selectable" reports what the user selects in `selected`. Legends are taken out of their figures and shown
+        as text, since Bokeh would rebuild them with every change of a column.
     columns : mapping of source name to list of str
-        The columns that are pushed, in the order of their blocks. The others of a source stay as they are.
+        The columns that are pushed, in the order of their blocks. The other columns of a source stay as they are.
     """
 
     _esm = "\n".join((HERE / name).read_text(encoding="utf-8") for name in ("event_labels.js", "live_plot.js"))
@@ -110,7 +110,7 @@ class LivePlot(anywidget.AnyWidget):
     ) -> None:
         """Show these blocks of columns and these texts, and set these ranges, by name. One message.
 
-        Texts that are not given stay as they are, and so do `slow` blocks: those of sources that change now and then.
+        Texts that are not given stay as they are, and so do `slow` blocks, those of sources that change rarely.
         """
         packed = {name: block.astype(np.float32).tobytes() for name, block in blocks.items()}
         frame = {"blocks": packed, "ranges": dict(ranges or {})}
@@ -131,15 +131,15 @@ class LivePlot(anywidget.AnyWidget):
         self._send({"method": "update", "state": state, "buffer_paths": paths}, buffers=buffers)
 
     def get_state(self, key: Any = None, drop_defaults: bool = False) -> dict[str, Any]:
-        """As of any widget, and what was pushed last: a page that is opened late asks for it."""
+        """Return the state of the widget with the last push, which a page that is opened late asks for."""
         state = super().get_state(key, drop_defaults)
         return {**state, "frame": self.frame, "slow": self.slow, "texts": self.texts} if key is None else state
 
 
 def take_legend(figure: Figure) -> list[dict[str, Any]]:
-    """Take a figure's legend away and return its entries: label, colour, dash, and whether an area is meant.
+    """Remove a figure's legend and return its entries: label, colour, dash, and whether it is an area.
 
-    An entry that is to be seen only while its line is drawn has the name of its data source and the column that says so.
+    An entry that is shown only while its line is drawn has the name of its data source and the column that tells this.
     """
     entries = []
     for legend in [part for part in figure.center if isinstance(part, Legend)]:
@@ -162,12 +162,12 @@ def take_legend(figure: Figure) -> list[dict[str, Any]]:
 
 
 def colour_of(glyph: Any) -> str:
-    """The style sheet's word for the colour of a line; the page paints some in the ink of its theme."""
+    """Return the style sheet's word for the colour of a line; the page paints some in the ink of its theme."""
     return "var(--headrace-ink, #222222)" if "ink-line" in glyph.tags else glyph.line_color
 
 
 def dash_of(pattern: list[int]) -> str:
-    """The style sheet's word for a Bokeh dash pattern."""
+    """Return the style sheet's word for a Bokeh dash pattern."""
     if not pattern:
         return "solid"
     return "dotted" if len(pattern) == 2 and pattern[0] <= 2 else "dashed"

@@ -1,4 +1,4 @@
-"""What every view of runs does to stay alive: a thread that updates it, a cell that shows it, and an end."""
+"""The life of every view of runs: a thread that updates it, a cell that shows it, and its end."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ again.</p>
 
 
 class Page(w.VBox):
-    """All of a view. Where there is no kernel to draw it, as in a notebook on the web, a sentence stands in its place."""
+    """The whole of a view. Without a kernel to draw it, as in a notebook on the web, a sentence is shown instead."""
 
     def __repr__(self):
         return "A dashboard of headrace, live where its notebook runs: run the notebook's cells to see it."
 
 
 class LiveView(ABC):
-    """A view that updates itself, and is shown where it is made; run again, its cell replaces it.
+    """A view that updates itself and is shown where it is made; when its cell is run again, it is replaced.
 
-    A subclass makes the attributes below, says what an update is, and calls `_begin` when all is there.
+    A subclass makes the attributes below, defines `update`, and calls `_begin` when everything is made.
 
     Attributes
     ----------
@@ -56,10 +56,10 @@ class LiveView(ABC):
 
     @abstractmethod
     def update(self) -> None:
-        """Show what there is now; its own thread calls this."""
+        """Show the present state; the view's own thread calls this."""
 
     def _begin(self, thread: str) -> None:
-        """Update from now on, in a thread of this name, and be seen."""
+        """Start updating, in a thread of this name, and show the view."""
         self._closed = threading.Event()
         self._thread = threading.Thread(target=self._refresh, name=thread, daemon=True)
         cells.take_over(self)
@@ -81,7 +81,7 @@ class LiveView(ABC):
                     self.messages.fail(f"while updating the view: {type(error).__name__}: {error}")
 
     def close(self) -> None:
-        """Stop updating and remove the widgets; what it shows goes on."""
+        """Stop updating and remove the widgets; the runs that it shows go on."""
         self._closed.set()
         if self._thread.is_alive() and threading.current_thread() is not self._thread:
             self._thread.join(2.0)

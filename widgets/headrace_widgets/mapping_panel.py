@@ -1,7 +1,7 @@
-"""The key mapping: which instance owns which buckets, what they cost, and moving them.
+"""The panel of the key mapping: which instance owns which buckets, what they cost, and moving them.
 
-What is changed here is a draft until it is applied. The draft is a mapping like any
-other, so its imbalance is predicted from measured loads before the stream sees it.
+Changes here are a draft until it is applied. The draft is a mapping like any
+other, so its imbalance is predicted from measured loads before it is in force.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class MappingPanel:
     # -- the plot
 
     def _figure(self) -> tuple[Any, ColumnDataSource]:
-        """The heat map, and what it is drawn from."""
+        """Make the heat map and its data source."""
         threads = self._threads
         nobody = np.zeros(bucket_groups.BUCKETS, int)
         columns = bucket_groups.grid(threads) | bucket_groups.cells(nobody, nobody, threads)
@@ -122,7 +122,7 @@ class MappingPanel:
 
     @staticmethod
     def _scale(mapper: LinearColorMapper) -> ColorBar:
-        """What the colours mean; how much the most is, the words under the plot say."""
+        """Make the colour scale; the text under the plot gives the maximum."""
         return ColorBar(
             color_mapper=mapper, ticker=FixedTicker(ticks=[0, 0.5, 1]), formatter=NumeralTickFormatter(format="0%"),
             major_label_overrides={1: "most"}, width=12, padding=4, margin=0, background_fill_alpha=0,
@@ -148,7 +148,7 @@ class MappingPanel:
         return members
 
     def _is_possible(self, members: list[int]) -> bool:
-        """A thread that has ended meanwhile owns nothing in the draft."""
+        """Whether the draft can be applied: no thread that has ended meanwhile owns a bucket in it."""
         return bool(np.isin(self._draft.owners, members).all())
 
     def draw(self) -> None:
@@ -176,7 +176,7 @@ class MappingPanel:
         return f"{state}: {words}. The most in a cell is {cells['share'].max():.1f}% of the load."
 
     def picture(self) -> LiveFigure:
-        """A figure of its own that shows what there is now, with the words in its `about`."""
+        """Make a separate figure that shows the present state, with the text in its `about`."""
         cells = self._cells()
         figure, source = self._figure()
         source.data = {**source.data, **cells}
@@ -184,7 +184,7 @@ class MappingPanel:
 
     @property
     def shown(self) -> Any:
-        """The draft where there is one, else the mapping in force."""
+        """The draft if there is one, else the mapping in force."""
         return self._draft if self._draft is not None else self._target.mapping
 
     def _predict(self) -> None:
@@ -195,7 +195,7 @@ class MappingPanel:
             self.prediction.value = text
 
     def _prediction(self) -> str:
-        """What the draft would change, as HTML."""
+        """Return what the draft would change, as HTML."""
         moved = f"{self._base.differing(self._draft)} buckets move"
         if not self._is_measured:
             return f"<b>Draft</b>: {moved}; without the load of a bucket no imbalance can be predicted."
@@ -250,12 +250,12 @@ class MappingPanel:
 
     @property
     def code(self) -> str:
-        """The draft as Python, complete in itself: the line of each click can be used without those before."""
+        """Return the draft as complete Python: the line of each click can be used without the earlier ones."""
         return "".join(self._steps)
 
     @property
     def bucket_loads(self) -> np.ndarray:
-        """int64[1024]: what each bucket cost lately; what Balance shares out."""
+        """int64[1024]: recent cost of each bucket, which Balance distributes."""
         return self._loads.loads
 
     def _discard(self) -> None:
@@ -272,7 +272,7 @@ class MappingPanel:
         self.apply.disabled = self.discard.disabled = self._is_over or self._draft is None
 
     def end(self) -> None:
-        """The run is over: nothing can be moved any more."""
+        """The run is over: disable moving buckets."""
         self._is_over = True
         for part in (self.buckets, self.to, self.move, self.balance):
             part.disabled = True

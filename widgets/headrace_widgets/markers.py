@@ -14,23 +14,23 @@ TOGETHER_S = 1.0
 
 
 def markers(changes: list[Any], feed: Feed) -> dict[str, list]:
-    """The columns, of the changes that were carried out."""
+    """Return the columns of the markers, for the changes that were carried out."""
     return _columns([_marker(change, feed.seconds_of) for change in changes if change.outcome == "done"])
 
 
 def markers_of_two(
     changes: Sequence[list[Any]], names: tuple[str, str], clocks: Sequence[Callable[[int], float]]
 ) -> dict[str, list]:
-    """The columns, of two runs side by side: what both did at one click is one marker, which says what it cost each.
+    """Return the columns for two runs side by side: a change of both by one click is one marker, with its cost for each.
 
     Parameters
     ----------
     changes : two lists of Change
-        Those of each run that were carried out, oldest first.
+        The changes of each run that were carried out, oldest first.
     names : tuple of str
-        What the runs are called.
+        Names of the runs.
     clocks : two functions
-        From a monotonic time to seconds on the axis that the runs share.
+        Convert a monotonic time to seconds on the axis that the runs share.
     """
     left = [[_marker(change, clock) for change in of_run] for of_run, clock in zip(changes, clocks, strict=True)]
     found: list[dict[str, Any]] = []
@@ -67,7 +67,7 @@ def _columns(rows: list[dict[str, Any]]) -> dict[str, list]:
 
 
 def label_of(change: Any) -> str:
-    """What a change did, in a few signs, of several things the first: room beside a marker is scarce."""
+    """Return what a change did, or the first thing it did, in a few characters: room beside a marker is scarce."""
     if change.from_threads == change.to_threads and change.buckets_moved:
         return f"{change.buckets_moved} buckets"
     first, *others = change.describe().removeprefix("threads ").replace(" → ", "→").split(", ")

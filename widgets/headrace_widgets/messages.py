@@ -1,4 +1,4 @@
-"""What the dashboard says: refusals and errors, and the one-line equivalent of every click."""
+"""Messages of the dashboard: refusals and errors, and the one-line equivalent of every click."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _KEPT = 1_000
 
 
 def number(value: float) -> str:
-    """A number as a person writes it, to the last digit: 700 for 700.0."""
+    """Return a number as a person writes it, exactly: 700 for 700.0."""
     return repr(float(value)).removesuffix(".0")
 
 
 class Messages:
-    """A line for what was refused or went wrong, and the last clicks as Python."""
+    """A line for refusals and errors, and the last clicks as Python."""
 
     def __init__(self):
         self._lines: deque[str] = deque(maxlen=_KEPT)
@@ -35,15 +35,15 @@ class Messages:
         self._show_code()
 
     def refuse(self, text: str) -> None:
-        """Say why something was not done."""
+        """Show why something was not done."""
         self._show("warning", "Not done", text)
 
     def fail(self, text: str) -> None:
-        """Say what went wrong."""
+        """Show an error."""
         self._show("error", "Error", text)
 
     def clear(self) -> None:
-        """The last action went well."""
+        """Clear the line: the last action succeeded."""
         if self.problem.value:
             self.problem.value = ""
 
@@ -57,8 +57,8 @@ class Messages:
     def echo(self, line: str, instead_of: str | None = None) -> None:
         """Show the line of Python that does the same as the click.
 
-        It takes the place of the line `instead_of` if that is the last one: what is dragged says where it came to,
-        not each step of the way.
+        It replaces the line `instead_of` if that is the last one: dragging shows the final value,
+        not each step.
         """
         if self._lines and self._lines[-1] == instead_of:
             self._lines.pop()
@@ -79,7 +79,7 @@ class Messages:
         self.code.value = f'<pre class="headrace-code" role="log" aria-label="Clicks as Python">{lines}</pre>'
 
     def guard(self, action: Callable[..., Any]) -> Callable[..., None]:
-        """Wrap a callback so that what it raises is seen: a widget's callback has nobody else to tell."""
+        """Wrap a callback so that its exceptions are shown: nothing else would report those of a widget's callback."""
 
         @functools.wraps(action)
         def guarded(*arguments: Any) -> None:

@@ -1,4 +1,4 @@
-"""What is counted and has no plot, in a row: late rows, size of the state; and what was discarded, once a run has ended."""
+"""Numbers without a plot, in a row: late rows, size of the state; and what was discarded, once a run has ended."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class NumbersRow:
     Parameters
     ----------
     metrics : Metrics
-        Any snapshot: what there is.
+        Any snapshot, for the measures that exist.
     operator : str
     shown : collection of str
         Measures that have a plot.
@@ -51,7 +51,7 @@ class NumbersRow:
 
 
 def has_no_plot(measure: Measure) -> bool:
-    """Whether it is a number that is read rather than watched."""
+    """Whether this is a number that is read rather than watched."""
     is_number = measure.kind == "gauge" or (measure.kind == "counter" and not measure.rate)
     return is_number and measure.by is None and measure.goes_to("column") and not measure.goes_to("plot")
 

@@ -1,4 +1,4 @@
-"""What the dashboard shows of one operator: its plots, its controls, what was changed."""
+"""The dashboard's view of one operator: its plots, its controls, its changes."""
 
 from __future__ import annotations
 
@@ -36,34 +36,34 @@ _HOW_BACK = (
 
 
 class OperatorView:
-    """The widgets of one operator, made of what it measures and of what can be changed at it.
+    """The widgets of one operator, made from its measures and its controls.
 
     Parameters
     ----------
     run : Run
     feed : Feed
     name : str
-        Of the operator.
+        Name of the operator.
     limit : float
-        Imbalance that is marked as too much.
+        Imbalance above which it is marked as too much.
     view : TimeView
     messages : Messages
     controllers : mapping of str to controller, or None
-        The user's.
+        The user's controllers.
 
     Attributes
     ----------
     settings : dict of str to Setting
-        The controls that have a value: by name.
+        The controls that have a value, by name.
     mapping : MappingPanel or None
         None where the key mapping cannot be changed.
     plan : PlanPanel or None
         None where there is no plan that can be changed.
     text_measures : TextMeasures
     absent : HTML
-        Which controls it has not, and why; empty where it has all.
+        The controls it lacks, and why; empty where it has all.
     seldom : list of callable
-        What is read rather than watched: called with the metrics and the changes.
+        Parts that are read rather than watched: called with the metrics and the changes.
     """
 
     def __init__(
@@ -110,7 +110,7 @@ class OperatorView:
             self.seldom.append(lambda metrics, _: self.text_measures.show(metrics.operators[name]))
 
     def figures(self) -> Figures:
-        """Figures of all that it measures, built anew."""
+        """Build new figures of all its measures."""
         operator, metrics = self._feed.columns[self._name], self._run.metrics().operators[self._name]
         unit = getattr(self._run, "time_unit", "time units")
         scene = Scene(operator, metrics.max_threads, unit, self._limit, bool(self._run.metrics().sources))
@@ -118,7 +118,7 @@ class OperatorView:
         return Figures(self._feed, self._name, scene, [*known, *other_panels(scene, known)])
 
     def picture(self) -> LiveFigure | None:
-        """The heat map of the key mapping as it is, built anew; None where the mapping cannot be changed."""
+        """Build a new heat map of the present key mapping; None where the mapping cannot be changed."""
         return self.mapping.picture() if self.mapping else None
 
     def arrange(self, layout: Layout) -> None:
@@ -128,12 +128,12 @@ class OperatorView:
             self.plan.arrange(layout)
 
     def end(self) -> None:
-        """The run is over: nothing of it can be changed any more."""
+        """The run is over: disable all controls."""
         for one in (*self.settings.values(), self.rate, self.controller, *filter(None, [self.mapping])):
             one.end()
 
     def widgets(self, history: w.Widget, changes: ChangesTable, messages: Messages, connection: w.Widget) -> list[w.Widget]:
-        """What is shown, from the top, together with what all operators share."""
+        """Return the widgets shown, from the top, including those that all operators share."""
         steering = [*(one.widget for one in self.settings.values()), self.rate.widget]
         bar = w.Box(steering)
         bar.add_class("headrace-steering")
@@ -157,7 +157,7 @@ class OperatorView:
         ]
 
     def update(self, changes: list[Any]) -> None:
-        """Show what there is now of what is watched."""
+        """Update the parts that are watched."""
         if self.settings:
             configuration = self.target.configuration
             for name, setting in self.settings.items():

@@ -1,4 +1,4 @@
-"""Two runs steered as one: what a click asks for, it asks of both, or of the one that goes on."""
+"""Two runs steered as one: a click requests a change of both, or of the one that goes on."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from headrace_widgets.target import REASON, Target
 
 
 class Runs:
-    """What the controls need of a run, of several: its rate, whether it goes on."""
+    """What the controls need of a run, for several runs: the rate, and whether they go on."""
 
     def __init__(self, runs: tuple[Any, ...]):
         self._runs = runs
 
     @property
     def going_on(self) -> tuple[Any, ...]:
-        """Those that do; where none does the first, which says so when it is asked for something."""
+        """The runs that go on; if none does, the first, which reports that when a change is requested."""
         return tuple(run for run in self._runs if run.state == "running") or self._runs[:1]
 
     @property
@@ -43,7 +43,7 @@ class Runs:
 class PairTarget(Target):
     """One operator of each of two runs, of the same name.
 
-    Its controls are those of the first; lines of Python are loops over ``runs``.
+    Its controls are those of the first run; lines of Python are loops over ``runs``.
     """
 
     def __init__(self, runs: tuple[Any, Any], operator: str):
@@ -54,10 +54,10 @@ class PairTarget(Target):
 
     @property
     def configuration(self) -> Mapping[str, Any]:
-        """What is in force at the first that goes on: control -> value."""
+        """The configuration in force at the first run that goes on: control -> value."""
         return self.run.going_on[0][self.operator].configuration
 
     def reconfigure(self, **wish: Any) -> Any:
-        """Ask those that go on for a change; that of the first."""
+        """Request a change of the runs that go on; returns that of the first."""
         changes = [run[self.operator].reconfigure(**wish, reason=REASON) for run in self.run.going_on]
         return changes[0]

@@ -1,8 +1,8 @@
-"""Colours that people with any colour vision tell apart, fixed: a thread keeps its colour everywhere.
+"""Fixed colours, distinguishable with any colour vision: a thread keeps its colour everywhere.
 
-Each means one thing. Threads, sources and stages have colours, and two runs side by side have others; what is measured is
-slate, drawn thin or as an area, or has the ink of the page; red is a limit or an error, pink a change. The key mapping's
-heat is Cividis.
+Each colour has one meaning. Threads, sources and stages have colours, and two runs side by side have others; measured values
+are slate, as a thin line or an area, or have the ink of the page; red is a limit or an error, pink a change. The key mapping's
+heat map uses Cividis.
 """
 
 from __future__ import annotations
@@ -26,22 +26,22 @@ _PARTS = (OUT, "#b9a36b", BLOCKED, IN)
 
 
 def element_colour(element: int) -> str:
-    """Colour of a thread, a source, a stage, by its number."""
+    """Return the colour of a thread, a source or a stage, by its number."""
     return ELEMENTS[element % len(ELEMENTS)]
 
 
 def source_colour(source: int) -> str:
-    """Colour of a source, from the other end: it seldom is that of a thread."""
+    """Return the colour of a source, from the other end of the palette, so that it is seldom that of a thread."""
     return ELEMENTS[-1 - source % len(ELEMENTS)]
 
 
 def element_dash(element: int) -> str:
-    """Second cue beside the colour, once the colours begin again."""
+    """Return a dash pattern, the second cue beside the colour once colours repeat."""
     return _DASHES[(element // len(ELEMENTS)) % len(_DASHES)]
 
 
 def share_colours(words: Sequence[str]) -> list[str]:
-    """Colours of the shares of a whole, by what they are called."""
+    """Return the colours of the shares of a whole, by their names."""
     free = [colour for colour in _PARTS if colour not in map(_SHARES.get, words)]
     rest = (free[i % len(free)] for i in range(len(words)))
     return [_SHARES[word] if word in _SHARES else next(rest) for word in words]

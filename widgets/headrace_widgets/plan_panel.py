@@ -1,4 +1,4 @@
-"""The plan of a program, live: its tree, with what each node does. Which one is in force is chosen beside the threads."""
+"""The live plan of a program: its tree, with the activity of each node. The plan is chosen beside the threads."""
 
 from __future__ import annotations
 
@@ -44,15 +44,15 @@ class PlanPanel:
         self._is_large = False
 
     def arrange(self, layout: Layout) -> None:
-        """Draw as large as a layout wants it, from the next figures on."""
+        """Draw as large as a layout requires, from the next update on."""
         self._is_large = layout.name == "present"
 
     def look(self, metrics: OperatorMetrics) -> None:
-        """See which node waits for which."""
+        """Sample which node waits for which."""
         self._waits.add(metrics.values.get("waits_for", {}))
 
     def update(self, metrics: OperatorMetrics) -> None:
-        """Draw what there is now."""
+        """Draw the present state."""
         plan = self._target.handle.plan
         names = {one.name for one in plan.nodes}
         if not names <= set(metrics.values.get("events", names)):

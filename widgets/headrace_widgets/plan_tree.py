@@ -1,7 +1,7 @@
-"""A synchronization plan as a picture of what its nodes do: what each owns, how busy each is, and which waits for which.
+"""A picture of a synchronization plan and its nodes: what each owns, how busy each is, and which waits for which.
 
-Drawn by `graph_widget`, from the plan and from what the engine measures by node; roots on the left. What is not measured is
-left out. Places are in pixels, from the upper left.
+Drawn by `graph_widget` from the plan and the engine's measures by node, with roots on the left. Anything not measured is
+left out. Positions are in pixels, from the upper left.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ MOST_LINES = 16
 
 @dataclass(frozen=True)
 class Look:
-    """How wide a box is, how many lines it has, and how high they and their type are."""
+    """The size of boxes: their width, and the number, height and font size of their lines."""
 
     width: int
     lines: int
@@ -42,19 +42,19 @@ MUCH = 0.5
 
 
 class Waits:
-    """Counts at the last looks which node waited for which."""
+    """Counts which node waited for which in the last samples."""
 
     def __init__(self) -> None:
         self._looks: deque[Mapping[str, str]] = deque(maxlen=LOOKS)
 
     def add(self, waits: Mapping[str, str]) -> None:
-        """Take one look; those under another plan are forgotten."""
+        """Take one sample; samples under another plan are dropped."""
         if self._looks and self._looks[-1].keys() != waits.keys():
             self._looks.clear()
         self._looks.append(waits)
 
     def of(self, node: str) -> tuple[str, float]:
-        """What a node waited for most often, and at which share of the looks; ("", 0.0) if for nothing."""
+        """Return what a node waited for most often, and in which share of the samples; ("", 0.0) if for nothing."""
         found = Counter(look[node] for look in self._looks if look.get(node))
         if not found:
             return "", 0.0
@@ -70,17 +70,17 @@ def picture(
     Parameters
     ----------
     plan : Plan
-        In force.
+        The plan in force.
     now, then : OperatorMetrics
-        Rates are of the time between; without `then` there are none.
+        Rates are of the time between them; without `then` there are none.
     waits : Waits
     is_large : bool
-        For a lecture hall: fewer words.
+        For a lecture hall: with less text.
 
     Returns
     -------
     dict
-        As of `headrace_widgets.graph.picture`, and how large words are.
+        As of `headrace_widgets.graph.picture`, with the size of text.
     """
     look = LARGE if is_large else FULL
     placed, labels = plan.nodes, plan.labels
@@ -139,7 +139,7 @@ def _node(
 
 
 def _gained(now: OperatorMetrics, then: OperatorMetrics | None, what: str, name: str, seconds: float) -> float | None:
-    """What a node did each second; None if that cannot be told: of another plan, or too short."""
+    """Return what a node did per second; None if that is unknown, under another plan or in too short an interval."""
     after = now.values.get(what, {}).get(name)
     before = None if then is None else then.values.get(what, {}).get(name)
     if after is None or before is None or after < before or seconds <= 0:
@@ -148,7 +148,7 @@ def _gained(now: OperatorMetrics, then: OperatorMetrics | None, what: str, name:
 
 
 def _marked(placed: Sequence[Any], waits: Waits) -> dict[int, str]:
-    """By node the branch above it on which a node waits, with its name: all between it and the one it waits for."""
+    """Return, by node, the wait as text ("a waits for b") whose path in the tree uses the branch above that node."""
     by_name = {one.name: one for one in placed}
     marked: dict[int, str] = {}
     for one in placed:

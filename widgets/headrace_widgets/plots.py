@@ -1,4 +1,4 @@
-"""All plots of one operator in one widget: what is shown of its history, and when."""
+"""All plots of one operator in one widget: which of its history is shown, and when they are updated."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SLOW_EVERY_S = 1.0
 
 
 class TimeView:
-    """Which span of time is shown: the last `span_s` seconds, or as many up to a moment in the past."""
+    """The span of time that is shown: the last `span_s` seconds, or as many up to a time in the past."""
 
     def __init__(self, span_s: float | None = 60.0):
         self.span_s = span_s
@@ -28,11 +28,11 @@ class TimeView:
         """None: now."""
 
     def last_shown(self, now_s: float) -> float:
-        """The moment up to which there is something to see, in seconds since the first tuple."""
+        """Return the time up to which there is something to see, in seconds since the first tuple."""
         return now_s if self.end_s is None else min(self.end_s, now_s)
 
     def range(self, now_s: float) -> tuple[float, float]:
-        """Ends of the time axis; at first it reaches beyond what is there, so that it does not jump."""
+        """Return the ends of the time axis; at first it reaches beyond the data, so that it does not jump."""
         end = self.last_shown(now_s)
         if self.span_s is None:
             return 0.0, max(end, 1.0)
@@ -58,18 +58,18 @@ class Plots:
         self._choose({})
 
     def fit(self) -> None:
-        """Let the axes begin anew from what is shown."""
+        """Fit the axes to what is shown."""
         self._figures.fit()
         self._drawn = None
 
     @property
     def newest_s(self) -> float | None:
-        """The moment of the newest row, in seconds since the first tuple; None before there is one."""
+        """The time of the newest row, in seconds since the first tuple; None before there is one."""
         table = self._figures.feed.tables[self._figures.operator]
         return table.newest("t") if len(table) else None
 
     def update(self) -> None:
-        """Show what there is now; costs nothing where nothing has changed."""
+        """Show the present state; costs nothing if nothing has changed."""
         now_s = self.newest_s
         if now_s is None:
             return
@@ -94,7 +94,7 @@ class Plots:
         self.widget.push(blocks, self._figures.ranges(blocks["series"], start, end), texts, slow)
 
     def arrange(self, layout: Layout, has_tree: bool = False) -> None:
-        """Show the panels of a layout, as large as it says; beside the tree of a plan, or alone."""
+        """Show the panels of a layout in its size; beside the tree of a plan, or alone."""
         self._layout, self._has_tree, self._has_row = layout, has_tree, False
         self.widget.look = layout.look
         self.widget.places = len(layout.choose(self._figures.possible, has_tree))
@@ -109,7 +109,7 @@ class Plots:
             self.widget.shown = shown
 
     def mark(self, changes: list[Any]) -> None:
-        """Show these reconfigurations of the operator on the time axis, the newest where there are many."""
+        """Mark these reconfigurations of the operator on the time axis; if there are many, the newest."""
         own = [
             change
             for change in changes
@@ -122,7 +122,7 @@ class Plots:
 
 
 def in_their_places(wanted: list[str], before: list[str]) -> list[str]:
-    """Leave panels where they were: one that comes takes the place of one that goes, or the one behind all others.
+    """Keep panels in their places: a new panel takes the place of one that goes, or the last place.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Whether the run keeps up, in one line that is always in sight: lag, backlog, back-pressure, and what holds it up."""
+"""A line that always shows whether the run keeps up: lag, backlog, back-pressure, and the bottleneck."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ _LOOKS = {"good": "✔", "warning": "▲", "error": "✖"}
 
 
 class Pressure:
-    """The line, and what it says.
+    """The line and its content.
 
     Attributes
     ----------
     found : Bottleneck or None
-        What held the run up between the snapshots `before` and `now`; None before there were two.
+        The bottleneck of the run between the snapshots `before` and `now`; None before there were two.
     """
 
     def __init__(self):
@@ -43,14 +43,14 @@ class Pressure:
             self.found = bottleneck(self.now, self.before)
 
     def show(self, metrics: Metrics) -> None:
-        """Take the newest snapshot, and say what it says."""
+        """Take the newest snapshot and show it."""
         self.look(metrics)
         text = self.text() if metrics.sources else ""
         if self.widget.value != text:
             self.widget.value = text
 
     def text(self) -> str:
-        """The line, as HTML."""
+        """Return the line as HTML."""
         assert self.now is not None
         parts = []
         if self.now.state == "running" and not math.isnan(self.now.lag_s):
@@ -66,7 +66,7 @@ class Pressure:
 
 
 def look_of(lag_s: float) -> str:
-    """What a lag is: "good", "warning", "error"."""
+    """Return the rating of a lag: "good", "warning" or "error"."""
     return "good" if not lag_s > LATE_S else "warning" if lag_s < VERY_LATE_S else "error"
 
 

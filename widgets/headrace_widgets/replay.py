@@ -1,4 +1,4 @@
-"""Make the reconfigurations of one run again on another."""
+"""Repeating the reconfigurations of one run on another."""
 
 from __future__ import annotations
 
@@ -16,29 +16,29 @@ _POLL_S = 0.02
 
 
 def replay(changes: str | Path | list[dict[str, Any]], run: Any) -> threading.Thread:
-    """Ask another run for the same changes, at the same places of its stream.
+    """Request the same changes from another run, at the same positions of its stream.
 
     Parameters
     ----------
     changes : path or list of dict
-        What the dashboard exported as JSON, or `Dashboard.changes.records()`.
+        A JSON file that the dashboard exported, or `Dashboard.changes.records()`.
     run : Run
-        Of the same query; operators are found by name.
+        A run of the same query; operators are found by name.
 
     Returns
     -------
     Thread
-        It ends when all have been asked for or the run is over.
+        It ends when all changes have been requested or the run is over.
 
     Raises
     ------
     ValueError
-        A file that holds something else, or changes of another query's operators; nothing is asked for then.
+        A file that holds something else, or changes of another query's operators; nothing is requested then.
 
     Notes
     -----
-    A change is asked for when as many tuples have been added as before; it takes effect a moment later. Where
-    the very tuple matters, plan it: ``start(reconfigure=[(tuples, threads), ...])``.
+    A change is requested when as many tuples have been added as in the first run; it takes effect a moment later. Where
+    the exact tuple matters, plan it: ``start(reconfigure=[(tuples, threads), ...])``.
     """
     records = json.loads(Path(changes).read_text()) if isinstance(changes, (str, Path)) else changes
     needed = {"operator", "members", "owners", "tuples", "outcome"}
@@ -58,7 +58,7 @@ def replay(changes: str | Path | list[dict[str, Any]], run: Any) -> threading.Th
 
 
 def _wrong(record: dict[str, Any], run: Any) -> str:
-    """Say what of a record cannot be asked for; a file may hold anything, so nothing of it is expanded before."""
+    """Say what of a record cannot be requested; a file may hold anything, so nothing in it is expanded before."""
     names = run.metrics().operators
     if not isinstance(record["operator"], str) or record["operator"] not in names:
         return f"operator {reprlib.repr(record['operator'])}, and this run has {', '.join(map(repr, names))}"

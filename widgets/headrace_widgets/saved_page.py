@@ -80,21 +80,21 @@ def save_page(
     decisions: Sequence[Any],
     picture: LiveFigure | None = None,
 ) -> Path:
-    """Write plots of all there is, the table of reconfigurations and the decisions.
+    """Write plots of the whole history, the table of reconfigurations and the decisions.
 
     Parameters
     ----------
     figures : Figures
-        Fresh ones: they become part of the page.
+        New figures, which become part of the page.
     table : str
-        Of the reconfigurations, as HTML.
+        The table of reconfigurations, as HTML.
     picture : LiveFigure, optional
-        Another figure, behind the plots, and in its `about` what it shows in words.
+        Another figure, after the plots, with its description in `about`.
 
     Returns
     -------
     Path
-        Where the file is; it appears only when complete.
+        Path of the file, which appears only when complete.
     """
     target = Path(path)
     end = figures.last.get("t", 1.0)

@@ -1,9 +1,9 @@
-"""The dashboard alone, as a page: ``python -m headrace_widgets.serve``, which is ``make dashboard``.
+"""Serving the dashboard alone as a page: ``python -m headrace_widgets.serve``, which is ``make dashboard``.
 
 Jupyter Server serves it, with Voila as an extension: it listens on loopback only, answers to the names of loopback
-only, and lets in clients with the token that it makes at its start and prints with the address. Voila's own server has no
-such checks. Each visit has a kernel of its own, so there is a limit to them; one that nobody is connected to and that
-has nothing to do is ended.
+only, and admits clients with the token that it makes at its start and prints with the address. Voila's own server has no
+such checks. Each visit has a kernel of its own, so their number is limited; a kernel without connections and without
+work is ended.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ _NOT_NEEDED = ("jupyterlab", "jupyter_lsp", "jupyter_server_terminals", "noteboo
 
 
 class FewKernels(AsyncMappingKernelManager):
-    """At most `MOST_KERNELS` kernels, those that are being started included.
+    """A limit of `MOST_KERNELS` kernels, including those being started.
 
-    A page that is left or loaded again cannot say so: Voila's message lacks what Jupyter Server asks for against forged
-    requests. So where there is no room, the kernel whose page left first makes room.
+    A page that is left or reloaded cannot report it: Voila's message lacks what Jupyter Server requires against forged
+    requests. So when the limit is reached, the kernel whose page left first is ended.
     """
 
     def __init__(self, **options: Any):
@@ -77,7 +77,7 @@ class FewKernels(AsyncMappingKernelManager):
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Become the server."""
+    """Replace this process by the server."""
     parser = argparse.ArgumentParser(prog="headrace_widgets.serve", description="Serve a dashboard for this machine only.")
     parser.add_argument("notebook", nargs="?", type=Path, default=NOTEBOOK, help="another one than the live stream of posts")
     parser.add_argument("--port", type=int, default=PORT, help="of 127.0.0.1; 0: any that is free (default: %(default)s)")

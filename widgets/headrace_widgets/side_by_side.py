@@ -1,4 +1,4 @@
-"""Two runs of the same stream side by side: one set of controls, and what each change costs the one and the other."""
+"""Two runs of the same stream side by side: one set of controls, and the cost of each change for each run."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ MOST_CHANGES = 12
 
 
 class SideBySide(LiveView):
-    """Throughput and lag of two runs, and of each change its pause and the state it moved. See `side_by_side`."""
+    """Throughput and lag of two runs, and the pause and the state moved of each change. See `side_by_side`."""
 
     called = "both"
 
@@ -139,7 +139,7 @@ class SideBySide(LiveView):
     # -- living
 
     def update(self) -> None:
-        """Show what there is now; its own thread calls this."""
+        """Show the present state; the view's own thread calls this."""
         with self.messages.lock:
             for feed in self.feeds:
                 feed.poll()
@@ -175,13 +175,13 @@ class SideBySide(LiveView):
                 self._end(states)
 
     def _later(self) -> list[float]:
-        """Seconds from the first tuple of all to the first of each run: what is clicked happens to both at one time."""
+        """Seconds from the first tuple of both runs to the first of each, since a click applies to both at one time."""
         origins = [feed.origin_ns for feed in self.feeds]
         first = min((at_ns for at_ns in origins if at_ns is not None), default=0)
         return [0.0 if at_ns is None else (at_ns - first) / 1e9 for at_ns in origins]
 
     def _end(self, states: list[str]) -> None:
-        """Switch off what would change the runs."""
+        """Disable everything that would change the runs."""
         self._is_over = True
         for one in (*self.settings.values(), self.rate):
             one.end()
@@ -201,7 +201,7 @@ class SideBySide(LiveView):
         return [change for change in run.changes if change.outcome == "done" and change.operator == self.operator]
 
     def _mark(self, done: list[list[Any]], later: list[float]) -> None:
-        """Show the changes of both on the time axis, the newest where there are many."""
+        """Mark the changes of both on the time axis; if there are many, the newest."""
         marked = tuple((len(of_run), feed.origin_ns) for of_run, feed in zip(done, self.feeds, strict=True))
         if marked == self._marked or not any(done):
             return
@@ -210,11 +210,11 @@ class SideBySide(LiveView):
         self.plot.labels = {"changes": markers_of_two([of_run[-MOST_MARKERS:] for of_run in done], self._names, clocks)}
 
     def _second_of(self, i: int, later: float, at_ns: int) -> float:
-        """A monotonic time in seconds since the first tuple of all."""
+        """Convert a monotonic time to seconds since the first tuple of both runs."""
         return self.feeds[i].seconds_of(at_ns) + later
 
     def _bars_of(self, i: int, done: list[list[Any]], later: float) -> np.ndarray:
-        """float64[4, changes]: place, milliseconds, bytes moved, second of the last changes; the runs beside one another."""
+        """Return float64[4, changes]: place, milliseconds, bytes moved and second of the last changes; runs side by side."""
         shown = done[i][-MOST_CHANGES:]
         if not shown:
             return np.full((len(CHANGES), 1), math.nan)
@@ -266,7 +266,7 @@ class SideBySide(LiveView):
     # -- for the user
 
     def present(self, is_on: bool = True) -> None:
-        """Show the plots so large that they can be read from the last row, or as they were."""
+        """Show the plots large enough to be read from the last row of a lecture hall, or in their former size."""
         with self.messages.lock, self._shown.now():
             self.presented.value = is_on
             self._lay_out(is_on)
@@ -294,11 +294,11 @@ def side_by_side(
     Parameters
     ----------
     run_a, run_b : Run
-        Started; of the same query, such as with ``mode="vsn"`` and ``mode="sn"``. Of several operators the first is shown.
-        In one notebook cell each needs a name, ``start(name=...)``: of the same name, or of none, the second takes the place
-        of the first.
+        Started runs of the same query, such as with ``mode="vsn"`` and ``mode="sn"``. Of several operators the first is
+        shown. In one notebook cell each run needs a name of its own, ``start(name=...)``; otherwise the second replaces the
+        first.
     names : tuple of str
-        What each is called.
+        Names of the runs.
     stop_unwatched_after : float or None
         Seconds after which both are stopped when no page shows them any more; None: never.
     refresh_s : float
@@ -307,13 +307,13 @@ def side_by_side(
     Returns
     -------
     SideBySide
-        Shown where it is made; run again, the cell replaces it and stops its runs. What is clicked is printed as Python,
+        Shown where it is made; when it is run again, the cell replaces it and stops its runs. Clicks are printed as Python,
         with ``runs = (run_a, run_b)``.
 
     Raises
     ------
     ValueError
-        Runs of different operators, one that was stopped, or names that are the same.
+        Runs with different operators, a run that was stopped, or equal names.
 
     Examples
     --------

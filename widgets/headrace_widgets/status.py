@@ -24,7 +24,7 @@ class Status:
         """That the run is over, and what can be done then."""
 
     def show_state(self, metrics: Metrics) -> None:
-        """Show the state of the run, and its counts."""
+        """Show the state and counts of the run."""
         lost = metrics.dropped + metrics.set_aside
         late = (
             f", {amount(metrics.dropped)} late rows dropped, {amount(metrics.set_aside)} set aside"
@@ -40,7 +40,7 @@ class Status:
         )
 
     def show_end(self, state: str) -> None:
-        """Say that the run is over."""
+        """Show that the run is over."""
         left = "The plots can be looked at and saved; what would change the run is off."
         self._set(self.over, over(state, "another run", left))
 
@@ -55,7 +55,7 @@ class Status:
         )
 
     def show_failure(self, error: BaseException) -> None:
-        """Say what made the run fail; it stays in view."""
+        """Show what made the run fail; it stays visible."""
         text = f"{type(error).__name__}: {error}"
         self._set(
             self.failure,
@@ -70,7 +70,7 @@ class Status:
 
 
 def over(state: str, again: str, what_is_left: str) -> str:
-    """That all is over, how it came to an end, and what can be done then, as HTML."""
+    """Return that all is over, how it ended, and what can be done then, as HTML."""
     title = html.escape(state[:1].upper() + state[1:])
     return (
         f'<div class="headrace-message" role="status"><b>■ {title}:</b> run the cell again for {again}; where there is no'
@@ -79,7 +79,7 @@ def over(state: str, again: str, what_is_left: str) -> str:
 
 
 def verdict_of(metrics: Metrics, feed: Feed) -> tuple[bool, str, str]:
-    """Whether all is well, that in a few words, and each operator's books.
+    """Return whether all is well, a few words that say so, and each operator's books.
 
     Books balance if every row is accounted for; order is kept if the output's watermark only rose.
     """
@@ -97,7 +97,7 @@ def verdict_of(metrics: Metrics, feed: Feed) -> tuple[bool, str, str]:
 
 
 def discarded(metrics: Metrics) -> int | None:
-    """Rows that had been read and were not processed when a run ended before its input; None of another."""
+    """Return the rows that were read but not processed when a run ended before its input; None for any other run."""
     if metrics.state not in ("stopped", "failed"):
         return None
     return sum(

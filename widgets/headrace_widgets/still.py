@@ -1,8 +1,8 @@
-"""Bokeh figures of a notebook itself, which are there again when its page is loaded again.
+"""Showing Bokeh figures in a notebook so that they are drawn again when the page is reloaded.
 
-`bokeh.io.show` gives two outputs, a place and a script that looks for it, once, when it runs. JupyterLab runs the scripts
-of a notebook that it opens before it puts the cells on the page, whatever its windowing mode, so that none is found and no
-plot is drawn. Here the script is part of the place's own output and waits for it.
+`bokeh.io.show` makes two outputs, an element and a script that looks for the element once, when it runs. JupyterLab runs the
+scripts of a notebook that it opens before it puts the cells on the page, whatever its windowing mode, so the elements are
+not found and no plot is drawn. Here the script is part of the element's own output and waits for it.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def show(figure: UIElement) -> None:
     Parameters
     ----------
     figure : UIElement
-        Of a notebook in which ``output_notebook()`` has brought BokehJS along.
+        Shown in a notebook in which ``output_notebook()`` has loaded BokehJS.
 
     Examples
     --------
@@ -51,7 +51,7 @@ def show(figure: UIElement) -> None:
 
 
 def output_of(figure: UIElement) -> dict[str, Any]:
-    """Make the output, by MIME type."""
+    """Return the output, by MIME type."""
     for legend in figure.references():
         if isinstance(legend, Legend) and legend.orientation == "horizontal":  # above a plot: its height is the plot's loss
             legend.padding, legend.margin, legend.border_line_color = 0, 2, None

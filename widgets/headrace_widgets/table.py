@@ -1,4 +1,4 @@
-"""Rows of numbers that keep coming, in bounded memory."""
+"""A table of numbers for an unbounded sequence of rows, in bounded memory."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _TICKS = 1024
 class Table:
     """Named columns of float64, appended to row by row; the first column is time and only grows.
 
-    When `limit` rows are there, every second row of the older half goes: the last minutes stay
+    When `limit` rows are reached, every second row of the older half is dropped: the last minutes stay
     fine, the first hours become coarse.
     """
 
@@ -49,11 +49,11 @@ class Table:
         self._count += 1
 
     def __getitem__(self, column: str) -> np.ndarray:
-        """All values of one column, oldest first."""
+        """Return all values of one column, oldest first."""
         return self._values[self._places[column], : self._count]
 
     def newest(self, column: str) -> float:
-        """The newest value of one column; NaN before there is one."""
+        """Return the newest value of one column; NaN before there is one."""
         return float(self[column][-1]) if self._count else np.nan
 
     @property
@@ -62,11 +62,11 @@ class Table:
         return self._row(self._count - 1)
 
     def row_at(self, at_s: float) -> dict[str, float]:
-        """The newest row that is not later, else the first; empty before there is one."""
+        """Return the newest row that is not later than a time, else the first; empty before there is one."""
         return self._row(self._index_at(at_s))
 
     def values_at(self, at_s: float, places: slice | np.ndarray) -> np.ndarray:
-        """Some values of that row, by the places of their columns; NaN before there is one."""
+        """Return some values of that row, by the places of their columns; NaN before there is one."""
         return self._values[places, self._index_at(at_s)]
 
     def _index_at(self, at_s: float) -> int:
@@ -82,7 +82,7 @@ class Table:
         return self._values[0, : self._count]
 
     def places(self, columns: Sequence[str]) -> slice | np.ndarray:
-        """Where these columns are, for `values_at` and `block`: neighbours are found at less cost."""
+        """Return the places of these columns, for `values_at` and `block`: adjacent columns are found at less cost."""
         places = [self._places[column] for column in columns]
         first = places[0] if places else 0
         if places == list(range(first, first + len(places))):
@@ -92,10 +92,10 @@ class Table:
     def block(
         self, places: slice | np.ndarray, start: float, end: float, most: int | None = None
     ) -> np.ndarray:
-        """float64[columns, rows]: some columns of a span of time, one row more on either side so that lines reach the edges.
+        """Return float64[columns, rows]: columns for a span of time, with one more row on either side so lines reach the edges.
 
-        With more than `most` rows in it only the first of each slot is given; slots last a power of two of
-        seconds and begin at 0, not at the span's edge: while the span moves, the rows chosen stay the same.
+        With more than `most` rows only the first row of each slot is returned; slots last a power of two of
+        seconds and begin at 0, not at the span's edge, so the chosen rows stay the same while the span moves.
         """
         times = self._times
         first = max(0, int(times.searchsorted(start)) - 1)
@@ -109,11 +109,11 @@ class Table:
         return block
 
     def between(self, start: float, end: float, most: int | None = None) -> dict[str, np.ndarray]:
-        """All columns of `block`, by name."""
+        """Return all columns of `block`, by name."""
         return dict(zip(self.columns, self.block(slice(None), start, end, most), strict=True))
 
     def mean(self, column: str, start: float, end: float) -> float:
-        """Mean of a column over a span of time, NaN values left out; NaN if nothing is left."""
+        """Return the mean of a column over a span of time, without NaN values; NaN if nothing is left."""
         times = self._times
         values = self[column][(times >= start) & (times <= end)]
         values = values[~np.isnan(values)]

@@ -1,4 +1,4 @@
-"""The operator that the controls concern, and how a user would write it."""
+"""The operator that the controls act on, and how a user would write it in Python."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ REASON = "dashboard"
 
 
 class Control(Protocol):
-    """Something that can be changed at an operator, as the run describes it."""
+    """A setting that can be changed at an operator, as the run describes it."""
 
     kind: str
     """"count", "number", "choice", "plan" or "mapping"."""
@@ -23,7 +23,7 @@ class Control(Protocol):
     """"linear" or "log"."""
 
     def unused(self, configuration: Mapping[str, Any]) -> str:
-        """Why it has no effect in a configuration; empty where it has one."""
+        """Return why the setting has no effect in a configuration; "" where it has one."""
         ...
 
 
@@ -38,13 +38,13 @@ class Target:
     Attributes
     ----------
     code : str
-        What stands before `.reconfigure(...)`.
+        The expression before `.reconfigure(...)`.
     controls : mapping of str to Control
-        What can be changed; `controls.absent` says why the rest cannot.
+        What can be changed; `controls.absent` says why other settings cannot.
     handle : OperatorHandle
         ``run[operator]``.
     handle_code, rate_code : str
-        How that is written, and the rate of the input.
+        How the handle, and the rate of the input, are written in Python.
     """
 
     def __init__(self, run: Any, operator: str):
@@ -58,17 +58,17 @@ class Target:
 
     @property
     def argument(self) -> str:
-        """What a call of the run that takes `operator=` needs in addition."""
+        """The additional argument text for a call of the run that takes `operator=`."""
         return f", operator={self.operator!r}" if self._several else ""
 
     @property
     def keyword(self) -> dict[str, str]:
-        """The same, for the call itself."""
+        """The same argument as keywords for the call itself."""
         return {"operator": self.operator} if self._several else {}
 
     @property
     def configuration(self) -> Mapping[str, Any]:
-        """What is in force: control -> value."""
+        """The configuration in force: control -> value."""
         return self.handle.configuration
 
     @property
@@ -82,9 +82,9 @@ class Target:
         return self.handle.mapping
 
     def reconfigure(self, **wish: Any) -> Any:
-        """Ask for a change by hand; returns at once."""
+        """Request a manual change; returns at once."""
         return self.handle.reconfigure(**wish, reason=REASON)
 
     def concerns(self, operator: str) -> bool:
-        """Whether something said about an operator is about this one."""
+        """Whether a record that names an operator concerns this one."""
         return operator == self.operator

@@ -1,4 +1,4 @@
-"""Measures that are words: a list below the plots."""
+"""Text measures, in a list below the plots."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from headrace_widgets.columns import heading_of
 
 
 class TextMeasures:
-    """Each text measure that an engine wants to be seen, with its newest value."""
+    """Each text measure that an engine declares for display, with its newest value."""
 
     def __init__(self, metrics: OperatorMetrics):
         self._measures = [one for one in metrics.measures if one.kind == "text" and one.goes_to("plot")]

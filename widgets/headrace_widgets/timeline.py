@@ -1,4 +1,4 @@
-"""What each thread did in the last second, as a stream of tasks."""
+"""The timeline of what each thread did in the last second."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _NOTHING = "No timeline yet, or this engine keeps none."
 
 
 class Timeline:
-    """A plot that is drawn, and costs something, only while it is switched on; there where the engine has `spans`."""
+    """A plot that is drawn, and has a cost, only while it is switched on; available where the engine has `spans`."""
 
     def __init__(self, target: Target, max_threads: int, messages: Messages):
         self._target, self._threads, self._messages = target, max_threads, messages
@@ -46,7 +46,7 @@ class Timeline:
 
     @property
     def plot(self) -> LivePlot | None:
-        """The plot; None until it is asked for."""
+        """The plot; None until it is switched on."""
         return self._plot
 
     def _switched(self, is_on: bool) -> None:
@@ -54,7 +54,7 @@ class Timeline:
         self._switch(is_on)
 
     def set(self, is_on: bool) -> None:
-        """Show it, or take it away, by a call."""
+        """Show or hide the timeline, by a call."""
         with self._shown.now():
             self.button.value = is_on
         self._switch(is_on)
@@ -67,7 +67,7 @@ class Timeline:
             self._draw()
 
     def update(self) -> None:
-        """Draw the last second, if it is shown and time to."""
+        """Draw the last second, if the plot is shown and an update is due."""
         if self._plot is not None and len(self.widget.children) > 1 and time.monotonic() - self._drawn_at >= EVERY_S:
             self._draw()
 
@@ -104,7 +104,7 @@ class Timeline:
 
 
 def block_of(frame: Any) -> np.ndarray:
-    """float64[columns, spans]: the columns `COLUMNS` of a frame of `spans`, in seconds before its end."""
+    """Return float64[columns, spans]: the columns `COLUMNS` of a frame of `spans`, in seconds before its end."""
     begin, end = frame["begin_s"].to_numpy(float), frame["end_s"].to_numpy(float)
     newest = end.max() if len(end) else 0.0
     states = frame["state"].map(_NUMBER).to_numpy(float)
@@ -112,7 +112,7 @@ def block_of(frame: Any) -> np.ndarray:
 
 
 def words_of(block: np.ndarray) -> str:
-    """How the threads that were active spent the time that is known."""
+    """Return text that says how the active threads spent the recorded time."""
     thread, state, begin, _, ms = block
     parts = []
     for worker in np.unique(thread[state > 0]).astype(int).tolist():

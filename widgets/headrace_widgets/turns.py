@@ -1,6 +1,6 @@
-"""What is read rather than watched, shown in turns.
+"""Updating the parts that are read rather than watched, in turns.
 
-Each part sends a message of its own, which is half of what an update costs: their turns are spread over a second.
+Each part sends a message of its own, which is half of the cost of an update, so their turns are spread over a second.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Part = Callable[[Metrics, list[Any]], None]
 
 
 class Turns:
-    """Shows all parts at first, and when the run's state changes; else each in its turn.
+    """Shows all parts at first and when the run's state changes; otherwise each in its turn.
 
     Parameters
     ----------

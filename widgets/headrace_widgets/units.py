@@ -1,4 +1,4 @@
-"""Numbers with units: in words, and on axes."""
+"""Numbers with units: as text, and on axes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ AXIS_FORMAT = "0.[0]a"
 
 
 def amount(value: float, unit: str = "") -> str:
-    """A number for reading: 1,234 or 12.3 k or 4.56 M."""
+    """Format a number for reading: 1,234 or 12.3 k or 4.56 M."""
     if not math.isfinite(value):
         return "unknown"
     for limit, letter in ((1e9, "G"), (1e6, "M"), (1e4, "k")):
@@ -23,7 +23,7 @@ def amount(value: float, unit: str = "") -> str:
 
 
 def milliseconds(value: float) -> str:
-    """A duration for reading."""
+    """Format a duration for reading."""
     if not math.isfinite(value):
         return "unknown"
     if value >= 1_000:
@@ -32,7 +32,7 @@ def milliseconds(value: float) -> str:
 
 
 def in_words(value: float, unit: str) -> str:
-    """A value of a measure for reading."""
+    """Format a value of a measure for reading."""
     if not math.isfinite(value):
         return "unknown"
     if unit == "ms" or (unit == "ns" and value >= 1e5):
@@ -49,10 +49,10 @@ def in_words(value: float, unit: str) -> str:
 
 
 def axis_label(unit: str) -> str:
-    """What stands beside an axis."""
+    """Return the label of an axis."""
     return {"fraction": "%", OF_A_CORE: "% of a core"}.get(unit, unit)
 
 
 def axis_format(unit: str) -> str:
-    """Bokeh's format of the labels of an axis."""
+    """Return Bokeh's format of the tick labels of an axis."""
     return AXIS_FORMATS.get(unit, AXIS_FORMAT)

@@ -1,8 +1,8 @@
-"""Nobody looks any more: rest, and in the end stop the run, so that a closed tab does not keep cores busy.
+"""Handling a dashboard that nobody watches: drawing pauses, and in the end the run stops, so a closed tab uses no cores.
 
-A page that shows the dashboard asks every few seconds whether the kernel listens (`connection`). Its questions may wait
-while a cell runs, so silence counts only while the kernel has nothing to do. Silence is first answered by drawing nothing,
-until a page asks again: that loses nothing, since the run keeps its history. Long silence stops the run.
+A page that shows the dashboard asks every few seconds whether the kernel responds (`connection`). Its questions may wait
+while a cell runs, so silence counts only while the kernel is idle. On silence nothing is drawn
+until a page asks again, which loses nothing, since the run keeps its history. Long silence stops the run.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ REST_AFTER_S = 15.0
 class Watchdog:
     """Calls `on_silence` once when no page has asked for `after_s` seconds.
 
-    It begins with the first question: a notebook that runs without a browser is left alone. `after_s` may be set
-    anew at any time; None is never.
+    It starts with the first question, so a notebook that runs without a browser is left alone. `after_s` may be
+    changed at any time; None: never.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class Watchdog:
 
     @property
     def silence_s(self) -> float:
-        """For how long no page has asked although one could have; 0 before the first question."""
+        """Return for how long no page has asked although one could have; 0 before the first question."""
         seen = self._seen_at()
         if self._busy or seen is None:
             return 0.0
@@ -60,11 +60,11 @@ class Watchdog:
 
     @property
     def is_resting(self) -> bool:
-        """Whether there is nobody to draw for."""
+        """Whether drawing pauses because no page shows the dashboard."""
         return self.silence_s > self.rest_after_s
 
     def check(self) -> None:
-        """To be called now and then."""
+        """Check for silence; to be called now and then."""
         if self._is_done or self.after_s is None:
             return
         if self.silence_s > self.after_s:

@@ -1,4 +1,4 @@
-"""The papers' applications, and one on real data: what ``headrace run`` runs.
+"""The applications that ``headrace run`` runs: those of the papers, and one on real data.
 
 ===================  ===================================  =========================================
 application          operator                             what it shows
@@ -26,14 +26,14 @@ application          operator                             what it shows
 ``modelfraud``       a program: transactions, rules       both of it
 ``keycounter``       a program: inc, reset by key         keys that do not wait for each other
 ``outlier``          a program: connections, requests     candidates, confirmed by the joined model
-``smarthome``        a program: loads by house, ticks     ends of slices that event time makes
+``smarthome``        a program: loads by house, ticks     ends of slices, given by event time
 ===================  ===================================  =========================================
 
 Each file reads like the operator's definition in the paper and names its
-reference, the plain Python that says what the result is. ``inputs`` opens
-files for them, ``compare`` holds a result against the reference, ``command``
-is ``headrace run``, ``arguments`` its flags and its help, ``asked`` what was
-read of them, ``checked`` whether that can be meant, ``figures`` its report;
+reference, the plain Python code that defines the result. ``inputs`` opens
+files for the applications, ``compare`` compares a result with the reference, ``command``
+is ``headrace run``, ``arguments`` has its flags and its help, ``asked`` the values
+read, ``checked`` the checks of these, ``figures`` its report;
 what an engine adds to all of that is in ``engines``.
 """
 

@@ -1,7 +1,7 @@
 """abandoned: sessions that put something into the cart and buy nothing (TPCx-BB query 4; Table 1 of the paper).
 
-SL rows that are whole; PS by user: a session, once the user's next click has closed it; SL: those that were abandoned;
-SF: how many so far, and their mean number of clicks.
+SL complete rows; PS by user: a session, once the user's next click has closed it; SL: abandoned sessions;
+SF: their number so far, and their mean number of clicks.
 """
 
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""What an application is: the inputs it needs, its windows and options, its query, its reference."""
+"""The definition of an application: the inputs it needs, its windows and options, its query, its reference."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _is_list_of_integers(kind: pa.DataType) -> bool:
 
 
 def read_whole(text: str, most: int) -> int | None:
-    """Return the whole number from 1 to `most` that a text of the command line is; None if it is none."""
+    """Return the whole number from 1 to `most` that a text of the command line gives; None if it gives none."""
     # What is longer is above any limit, and int() has words of its own for thousands of digits.
     if not (text.isascii() and text.isdecimal()) or len(text) > 19:
         return None
@@ -85,35 +85,36 @@ class App:
     ----------
     name, help : str
     left : sequence of (column, kind), or None
-        What the input must have, and all that is read of it; None: `ts`, and everything is read.
+        Columns that the input must have, which are all that is read of it; None: it must have `ts`, and all is read.
     build : function of streams
-        Gives the query. Takes the windows and options of the application by name.
+        Returns the query. Takes the windows and options of the application by name.
     reference : function of sources
-        Gives its expected rows, by `headrace.reference`; takes the same names, and `unit`. With `tables`: the rows and
+        Returns its expected rows, by `headrace.reference`; takes the same names, and `unit`. With `tables`: the rows and
         the content of each table, without `unit`.
     size, advance : str, optional
-        The windows' defaults; None where it has none.
+        Defaults of the windows; None where it has none.
     right : sequence of (column, kind), optional
-        Of the second input.
+        Columns of the second input.
     has_right : bool or None
         Whether there is a second input; None: there may be.
     prepare : function of a table, optional
         Makes the input from the file's columns; the table is then held in memory.
     default_input : function, optional
-        Gives the input when no file is named.
+        Returns the input when no file is named.
     tables : sequence of str
-        Of a transactional application: the tables that it reads and writes.
+        For a transactional application: the tables that it reads and writes.
     stages : str
-        Of an ordered application: SL stateless, PS partitioned and SF stateful stages, as the paper's Table 1 has them.
+        For an ordered application: SL stateless, PS partitioned and SF stateful stages, as in the paper's Table 1.
     is_right_table : bool
-        The second input is no stream: it has no event time, and `build` takes it as a table.
+        The second input is not a stream: it has no event time, and `build` takes it as a table.
     tags : sequence of str
-        Of an application of dependency-guided synchronization: those of the rows of `left`. `build` then takes first a
-        function that says of which streams these rows are: `hr.streams`, with how many there are and what says it.
+        For an application of dependency-guided synchronization: the tags of the rows of `left`. The first argument of
+        `build` is then a function that assigns these rows to streams: `hr.streams` with the number of streams, and the
+        column that gives a row's stream.
     may_lack : sequence of str
-        Columns of `left` that need not be there.
+        Optional columns of `left`.
     row_column : str
-        Of such an application: a column that `build` gets besides, with the number of each row in the left input's file.
+        For such an application: a further column for `build`, with the number of each row in the left input's file.
     """
 
     name: str
@@ -138,12 +139,12 @@ class App:
 
     @property
     def engine(self) -> str:
-        """What runs it, "elastic", "transactions", "ordering" or "synchronization"."""
+        """The engine that runs it: "elastic", "transactions", "ordering" or "synchronization"."""
         of = {"transactions": self.tables, "ordering": self.stages, "synchronization": self.tags}
         return next((engine for engine, what in of.items() if what), "elastic")
 
     def parameters(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        """Complete what was given (None: not given) with the defaults.
+        """Complete the parameters given (None: not given) with the defaults.
 
         Examples
         --------
@@ -158,19 +159,19 @@ class App:
         return {name: value for name, value in values.items() if value is not None}
 
     def needs(self, side: int) -> Sequence[tuple[str, str]]:
-        """Columns of an input, 0 or 1, that must be there."""
+        """Return the columns that an input, 0 or 1, must have."""
         wanted = self.right if side else self.left
         return (TIME,) if wanted is None else wanted
 
     def columns(self, side: int, schema: pa.Schema | None = None) -> list[str] | None:
-        """Columns to read of an input, of those that it may lack what `schema` has; None: all."""
+        """Return the columns to read of an input, with those optional ones that `schema` has; None: all."""
         wanted = self.right if side else self.left
         if wanted is None:
             return None
         return [name for name, _ in wanted if schema is None or name in schema.names or name not in self.may_lack]
 
     def read_as(self, field: pa.Field, side: int = 0) -> pa.DataType:
-        """What a column of an input is read as."""
+        """Return the kind as which a column of an input is read."""
         kinds = dict(self.needs(side))
         if self.engine != "elastic" and field.name != EVENT_TIME and field.name in kinds:
             return WIDE[kinds[field.name]]
@@ -199,7 +200,7 @@ class App:
 
 
 def sources(tables: Sequence[pa.Table], columns: Sequence[str] | None = None) -> list[list[tuple[int, dict]]]:
-    """Give tables the form of the reference's sources: ``(ts, payload)``.
+    """Convert tables to the form of the reference's sources: ``(ts, payload)``.
 
     Parameters
     ----------
@@ -219,7 +220,7 @@ def _source(table: pa.Table, columns: Sequence[str] | None) -> list[tuple[int, d
 
 
 def integers(times: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Event times as the integers they are in the engine: microseconds for timestamps."""
+    """Return event times as the integers that the engine uses: microseconds for timestamps."""
     if pa.types.is_timestamp(times.type):
         times = times.cast(pa.timestamp("us", times.type.tz))
     return times.cast(pa.int64())

@@ -1,7 +1,7 @@
-"""The flags of ``headrace run``, and what ``--help`` says of them: of all applications, or of one.
+"""The flags of ``headrace run`` and their ``--help``, for all applications or for one.
 
-A command line is read with the flags of all applications, so that one of another application can be refused by name. Help
-for one application has only what it takes: its inputs with their columns, what changes its result, and what does not.
+A command line is read with the flags of all applications, so that a flag of another application can be refused by name.
+Help for one application has only what it takes: its inputs with their columns, what changes its result, and what does not.
 """
 
 from __future__ import annotations
@@ -55,9 +55,9 @@ class Parser(argparse.ArgumentParser):
     Attributes
     ----------
     helped : str
-        What to write to be told more.
+        The command that gives more help.
     wanted : mapping of str to str
-        For an argument that must be there, what may be given.
+        For a required argument, what may be given.
     """
 
     def __init__(self, *arguments: Any, wanted: dict[str, str] | None = None, **options: Any):
@@ -74,7 +74,7 @@ class Parser(argparse.ArgumentParser):
         raise ParameterError(f"{message}{'' if message.endswith('?') else ';'} see `{self.helped}`")
 
     def refuse(self, unknown: list[str]) -> NoReturn:
-        """Say of the first argument that nothing here takes what may have been meant."""
+        """Refuse the first argument that nothing here takes, with a suggestion of what may have been meant."""
         flag = unknown[0].partition("=")[0]
         if not flag.startswith("-"):
             self.error(f"{unknown[0]!r} is one argument too many")
@@ -109,7 +109,7 @@ def add_run(commands: Any, app: App | None = None) -> Parser:
     ----------
     commands : what `argparse.ArgumentParser.add_subparsers` gives
     app : App, optional
-        For help: only what this one takes.
+        For help on this application only.
     """
     run: Parser = commands.add_parser(
         "run",
@@ -135,7 +135,7 @@ def add_run(commands: Any, app: App | None = None) -> Parser:
 
 
 def own_options() -> dict[str, dict[str, Option]]:
-    """Options of applications: name -> application -> option. What several have, all read alike."""
+    """Return the options of applications: name -> application -> option. All applications read a shared option alike."""
     found: dict[str, dict[str, Option]] = {}
     for app in APPS.values():
         for option in app.options:
@@ -147,12 +147,12 @@ def own_options() -> dict[str, dict[str, Option]]:
 
 
 def _engines(app: App | None) -> list[type[Engine]]:
-    """Those whose flags there are."""
+    """Return the engines whose flags are included."""
     return list(ENGINES.values()) if app is None else [ENGINES[app.engine]]
 
 
 def _of(engine: type[Engine], app: App | None) -> str:
-    """The title of a group of options that only the applications of one engine take."""
+    """Return the title of the group of options that only the applications of one engine take."""
     if app is not None:
         return f"also how it is run; options of {engine.title}"
     return f"options of {', '.join(each.name for each in APPS.values() if each.engine == engine.name)}"
@@ -246,14 +246,14 @@ def _files_of(app: App | None) -> str:
 
 
 def _columns(app: App, side: int) -> str:
-    """The columns that an input must have, with their types."""
+    """Return the columns that an input must have, with their types."""
     columns = [f"{name} ({kind}{', optional' if name in app.may_lack else ''})" for name, kind in app.needs(side)]
     is_free = (app.right if side else app.left) is None
     return f"{'any columns, with' if is_free else 'columns'} {', '.join(columns)}"
 
 
 def _described(apps: Iterable[App]) -> str:
-    """Each application on a line of its own, with the columns that it reads."""
+    """Return a line for each application, with the columns that it reads."""
     apps = list(apps)
     indent = " " * (4 + max(len(app.name) for app in apps))
     width = min(_MOST_WIDE, shutil.get_terminal_size().columns - 2)
@@ -266,7 +266,7 @@ def _described(apps: Iterable[App]) -> str:
 
 
 def _tried(app: App | None) -> str:
-    """Lines to paste: they make input, and run the application on it."""
+    """Return lines to paste that make input and run the application on it."""
     if app is None:
         return "`headrace run APP --help` says what one application takes, and makes input to try it on."
     made = EXAMPLES.get(app.name, ())
@@ -281,6 +281,6 @@ def _tried(app: App | None) -> str:
 
 
 def _with_right() -> str:
-    """The applications that have two inputs, or may have."""
+    """Return the applications that have two inputs, or may have two."""
     *most, last = (app.name for app in APPS.values() if app.has_right is not False)
     return f"{', '.join(most)} and {last}"

@@ -1,4 +1,4 @@
-"""What was asked for on the command line of ``headrace run``, as it was read."""
+"""The values read from the command line of ``headrace run``."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from headrace.errors import ParameterError
 
 @dataclass
 class Asked:
-    """What was asked for; the names are the flags'. None: not given.
+    """The values of the flags, under the flags' names. None: not given.
 
     Parameters
     ----------
     options : dict, optional
-        Those of the application.
+        Options of the application.
     flags : dict
-        Those that an engine declares (`headrace.apps.engines`), of whichever engine.
+        Flags that an engine declares (`headrace.apps.engines`), of any engine.
     """
 
     app: str

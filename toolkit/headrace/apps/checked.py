@@ -1,4 +1,4 @@
-"""Whether what was asked for can be meant: flags of other engines, paths, the master of Spark. Nothing is opened."""
+"""Checks of the command line before anything is opened: flags of other engines, paths, the master of Spark."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _MASTER = re.compile(r"local(\[(\*|[1-9]\d{0,4})( *, *[1-9]\d{0,4})?\])?|spark:/
 
 
 def check_flags(app: App, asked: Asked) -> None:
-    """Refuse what only another engine's applications have."""
+    """Refuse flags that only another engine's applications have."""
     own = ENGINES[app.engine]
     others = [(engine, flag) for engine in ENGINES.values() for flag in engine.flags if engine is not own]
     # Of several the one is named that `start` of the other engine takes.
@@ -28,7 +28,7 @@ def check_flags(app: App, asked: Asked) -> None:
 
 
 def check_paths(app: App, asked: Asked, engine: Engine) -> None:
-    """Refuse paths that are missing, are of no file, or are named twice."""
+    """Refuse paths that are missing, do not lead to a file, or are named twice."""
     if asked.left is None and app.default_input is None:
         raise ParameterError(f"{app.name} needs an input; give --in FILE.parquet")
     if app.has_right and asked.right is None:
@@ -57,7 +57,7 @@ def check_paths(app: App, asked: Asked, engine: Engine) -> None:
 
 
 def check_master(master: str) -> None:
-    """Find out here what Java would say on a hundred lines."""
+    """Check Spark's master here, where Java would report an error in a hundred lines."""
     if not _MASTER.fullmatch(master):
         raise ParameterError(
             f"--spark {master!r}: no such master; give local, local[2], local[*], spark://HOST:PORT, yarn or k8s://ADDRESS"

@@ -1,4 +1,4 @@
-"""``headrace run``: one application, from files to a file."""
+"""``headrace run``: running one application from files to a file."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def run(request: Asked) -> dict[str, Any]:
 
 @contextmanager
 def _with_the_fix_of_a_file() -> Iterator[None]:
-    """Say of a row what to do about it in the file: the parameters that the errors name are no flags."""
+    """Add advice on fixing a row in the file to errors: the parameters that the errors name are not flags."""
     from headrace.ingress.key_sources import NULL_FIX
     from headrace.ingress.times import NANOSECOND_FIX, SORT_FIX
 
@@ -116,7 +116,7 @@ def _with_the_fix_of_a_file() -> Iterator[None]:
 
 @contextmanager
 def _with_flags(engine: Engine) -> Iterator[None]:
-    """Name flags where an error about what an engine writes or cannot do names parameters."""
+    """Name flags instead of parameters in errors about what an engine writes or cannot do."""
     try:
         yield
     except (CheckpointError, OutputError) as error:
@@ -154,7 +154,7 @@ def _session(master: str) -> Any:
 
 @contextmanager
 def _report_file(path: str | None) -> Iterator[Callable[[dict[str, Any]], None]]:
-    """Find out now whether the report can be written; it appears only when complete."""
+    """Check now whether the report can be written; the file appears only when complete."""
     if path is None:
         yield lambda report: None
         return
@@ -177,10 +177,10 @@ def _report_file(path: str | None) -> Iterator[Callable[[dict[str, Any]], None]]
 
 
 class _Output(ParquetSink):
-    """The result's file: it appears when all else that the command writes is complete, too."""
+    """The result's file, which appears when everything else that the command writes is complete as well."""
 
     def publish(self) -> None:
-        """The run has ended, and the command goes on."""
+        """Called when the run has ended; the command goes on, so the file does not appear yet."""
 
     @contextmanager
     def published_at_the_end(self) -> Iterator[None]:
@@ -193,7 +193,7 @@ class _Output(ParquetSink):
 
 
 def _follow(started: Any, name: str, rows: int, feeds: int) -> None:
-    """Wait for the end; on a terminal, show how far a long run has come."""
+    """Wait for the end; on a terminal, show the progress of a long run."""
     if not sys.stderr.isatty():
         started.wait()
         return

@@ -1,4 +1,4 @@
-"""Hold a result against the reference: same rows, same order, same bits."""
+"""Comparing a result with the reference: same rows, same order, same bits."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ def first_difference(result: pa.Table, expected: list[dict[str, Any]]) -> str | 
     Returns
     -------
     str or None
-        None if they are identical: floats to the bit, so 0.0 is not -0.0 and NaN is NaN. Else
-        what differs first, in words.
+        None if they are identical: floats are compared by bits, so 0.0 is not -0.0 and NaN is NaN. Otherwise
+        the first difference, in words.
 
     Examples
     --------

@@ -1,6 +1,7 @@
-"""Of which stream a row of a program's input is: what its column ``stream`` says, or rows in turn.
+"""Assigning the rows of a program's input to streams: by their column ``stream``, or in turn.
 
-Streams say which worker may process an event, never when: the order of events is that of the rows, and so is the result.
+Streams determine which worker may process an event, never when: the order of events is that of the rows, and so the result
+does not depend on the streams.
 """
 
 from __future__ import annotations
@@ -25,28 +26,28 @@ ROW = "row"
 
 @dataclass(frozen=True)
 class Deal:
-    """How many streams an input has, and the column that says them; None: rows are dealt out in turn."""
+    """How many streams an input has, and the column that gives them; None: rows are dealt out in turn."""
 
     count: int
     by: str | None = None
 
     def __call__(self, source: Stream, tag: str | None = None) -> Streams:
-        """Say of an input of which streams, and of which tags, its rows are."""
+        """Assign the rows of an input to streams and tags."""
         return streams(source, self.count, by=self.by, tag=tag)
 
 
 class Dealing:
-    """The inputs of a program: each is read as a whole, and every row is of a stream.
+    """The inputs of a program: each is read as a whole, and every row belongs to a stream.
 
     Parameters
     ----------
     app : App
     sources : int or None
-        Streams of the left input that were asked for.
+        Number of streams of the left input that was asked for.
     leaves : int
-        As many there are if nothing else says it.
+        Number of streams if nothing else determines it.
     plan : Plan or None
-        The user's own, which names streams: also such as have no rows.
+        The user's own plan, which names streams, some of which may have no rows.
     """
 
     def __init__(self, app: App, sources: int | None, leaves: int, plan: Plan | None):
@@ -54,21 +55,21 @@ class Dealing:
         self.deal: Deal | None = None
 
     def columns(self, schema: pa.Schema, side: int) -> list[str]:
-        """Columns of an input that are read beside those that the application names."""
+        """Return the columns of an input that are read beside those that the application names."""
         return [STREAM] if not side and _says_streams(schema) else []
 
     def opened(self, reader: Reader, side: int, path: str | None) -> Reader:
-        """Find out of which streams the left input is, which comes first, and give the reader of an input's rows."""
+        """Return the reader of an input's rows; for the left input, which comes first, also determine its streams."""
         if self.deal is None:
             numbers = open_input(path, columns=[STREAM]) if _says_streams(reader.schema) else None
             self.deal = self._deal(numbers)
         return _whole(reader, self._app, side, self.deal)
 
     def _deal(self, numbers: Reader | None) -> Deal:
-        """Say how many streams there are; `numbers` is the column that says them, where there is one.
+        """Determine how many streams there are; `numbers` is the column that gives them, where there is one.
 
-        Its numbers are those of the streams; where they are below 0, or more than any plan has leaves, they are taken modulo
-        the leaves.
+        Its numbers are those of the streams; if they are below 0, or exceed the leaves that any plan can have, they are
+        taken modulo the leaves.
         """
         named = [] if self._plan is None else [1 + tag.stream for tag in self._plan.tags if tag.tag in self._app.tags]
         planned = max(named, default=0)
@@ -81,13 +82,13 @@ class Dealing:
 
 
 def _says_streams(schema: pa.Schema) -> bool:
-    """Whether the rows say of which stream they are."""
+    """Whether the rows have a column that gives their stream."""
     found = schema.get_all_field_indices(STREAM)
     return len(found) == 1 and pa.types.is_integer(schema.field(found[0]).type)
 
 
 def _range(numbers: Reader) -> tuple[int, int]:
-    """The least and the greatest; of no numbers 0 and -1."""
+    """Return the least and the greatest number; 0 and -1 if there are none."""
     low, high = 0, -1
     for batch in numbers:
         found = pc.min_max(batch.column(0)).as_py()
@@ -97,7 +98,7 @@ def _range(numbers: Reader) -> tuple[int, int]:
 
 
 def _whole(reader: Reader, app: App, side: int, deal: Deal) -> Reader:
-    """Refuse rows with a null in a column that the application needs, bring numbers of streams into their range, number rows."""
+    """Refuse rows with a null in a required column, bring stream numbers into their range, and number the rows."""
     needed = [name for name, _ in app.needs(side) if name in reader.schema.names]
     place = reader.schema.get_field_index(STREAM) if side == 0 and deal.by else -1
     schema = reader.schema if place < 0 else reader.schema.set(place, pa.field(STREAM, pa.int64()))

@@ -1,8 +1,8 @@
 """declining: categories whose daily sums do not grow (TPCx-BB query 15; Table 1 of the paper).
 
 SL items that have a category; SL: its day; PS by category: the sum of a day, and when a later one begins, the
-regression of all finished days. The categories are a table, not a stream: where the rows are read, a column is added to
-them, and so the stages have nothing to look up.
+regression of all finished days. The categories are a table, not a stream: they are added to the rows as a column where
+these are read, so the stages have nothing to look up.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def build(sales: hr.Stream, categories: pa.Table, buckets: int) -> hr.Stream:
 
 @dataclass(frozen=True, eq=False)
 class Categorized(Step):
-    """Add the category of the item, null where it has none."""
+    """Adds the category of each row's item, null where it has none."""
 
     items: pa.Array
     categories: pa.Array

@@ -1,4 +1,4 @@
-"""The report of ``headrace run``: the figures of a run that is over."""
+"""The report of ``headrace run``: the figures of a finished run."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from headrace.apps.json_numbers import finite, quantiles
 
 
 def summarize(run: Any, engine: Engine, rows: int) -> dict[str, Any]:
-    """Make the report of a finished run, whose input files have so many rows."""
+    """Return the report of a finished run, whose input files have this many rows."""
     metrics = run.metrics()
     *_, operator = metrics.operators.values()  # whose results those of the query are
     seconds = metrics.seconds
@@ -44,5 +44,5 @@ def summarize(run: Any, engine: Engine, rows: int) -> dict[str, Any]:
 
 
 def _latency(operator: Any) -> dict[str, float | None]:
-    """The latency of an operator's results, in milliseconds; None where it has none."""
+    """Return the latency of an operator's results, in milliseconds; None where it has none."""
     return quantiles(getattr(operator, "latency_ms", {}))

@@ -1,4 +1,4 @@
-"""A flag of ``headrace run`` as an engine declares it, and how the text behind a flag is read."""
+"""The declaration of an engine's flag of ``headrace run``, and functions that read the text after a flag."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ class Flag:
     ----------
     name, help : str
     read : callable, optional
-        From the text on the command line; raises `argparse.ArgumentTypeError`.
+        Reads the text on the command line; raises `argparse.ArgumentTypeError`.
     choices : sequence of str
     metavar : str, optional
     is_switch : bool
         It stands alone, without a text.
     place : {"own", "files", "meaning", "running"}
-        Where help has it: in a group of the engine's own; with the inputs and outputs; with what changes the result; with
-        how any application is run.
+        Its place in the help: in a group of the engine's own; with the inputs and outputs; with the flags that change the
+        result; with those for running any application.
     is_option : bool
         `start` takes it by the same name.
     refusal : str
-        Why an application of another engine has no use for it, after that one's name; by default what is so of all flags of
-        the engine.
+        Why an application of another engine cannot use it, to follow that one's name; by default the engine's own
+        `refusal`.
     """
 
     name: str
@@ -45,7 +45,7 @@ class Flag:
     refusal: str = ""
 
     def add_to(self, group: argparse._ArgumentGroup, more: str = "") -> None:
-        """Add it to a group of a parser, with `more` at the end of its help."""
+        """Add the flag to a group of a parser, with `more` at the end of its help."""
         how: dict[str, Any] = {"action": "store_true", "default": None} if self.is_switch else {
             "type": self.read, "choices": self.choices, "metavar": self.metavar,
         }  # fmt: skip
@@ -53,7 +53,7 @@ class Flag:
 
 
 def one_of(what: str, names: Collection[str]) -> Callable[[str], str]:
-    """Read a name."""
+    """Return a function that reads one of some names."""
 
     def read(text: str) -> str:
         if text not in names:

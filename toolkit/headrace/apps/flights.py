@@ -61,7 +61,7 @@ def _instants(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def _whole(column: pa.ChunkedArray, name: str) -> pa.ChunkedArray:
-    """int64; whole floats too, since one missing value makes a pandas column float."""
+    """Return int64; whole floats are accepted, since one missing value makes a pandas column float."""
     try:
         if pa.types.is_floating(column.type):
             column = pc.if_else(pc.is_nan(column), None, column)
@@ -71,7 +71,7 @@ def _whole(column: pa.ChunkedArray, name: str) -> pa.ChunkedArray:
 
 
 def new_york() -> pa.Table:
-    """Every flight that left New York in 2013."""
+    """Return every flight that left New York in 2013."""
     from headrace_datasets import flights
 
     return flights().to_arrow()

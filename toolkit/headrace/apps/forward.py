@@ -1,6 +1,6 @@
 """forward: every tuple of all inputs, in merged order (STRETCH, Operator 15).
 
-It has no key and no state: what it measures is the gate.
+It has no key and no state, so it measures the gate.
 """
 
 import headrace as hr

@@ -30,7 +30,7 @@ def build(events: hr.Stream, records: int) -> hr.Stream:
 
 
 def numbered(records: int):
-    """Records whose value is their key, at first."""
+    """Return records whose first value is their key."""
     import numpy as np
     import pyarrow as pa
 

@@ -31,7 +31,7 @@ def build(trades: hr.Stream, size: str) -> hr.Stream:
 
 
 def prepared(trades: hr.Stream) -> hr.Stream:
-    """Trades as `may_hedge` reads them."""
+    """Return trades in the form that `may_hedge` reads."""
     price, average = hr.col("price").cast("float64"), hr.col("average").cast("float64")
     trades = trades.select("ts", "id", "price", nd=(price - average) / average)
     if is_text_kind(trades.schema.field("id").type):
@@ -40,14 +40,14 @@ def prepared(trades: hr.Stream) -> hr.Stream:
 
 
 def decided(pairs: hr.Stream) -> hr.Stream:
-    """Those that hedge: the join lets pass what is near, and the quotient itself decides."""
+    """Keep the pairs that hedge: the join passes pairs that are near, and the quotient itself decides."""
     ratio = hr.col("r_nd") / hr.col("l_nd")
     return pairs.filter((ratio >= -1.05) & (ratio <= -0.95)).select("ts", "l_id", "l_price", "r_id", "r_price")
 
 
 @dataclass(frozen=True, eq=False)
 class Numbered(Step):
-    """Add a column of numbers, the same one for equal texts: predicates compare numbers."""
+    """Adds a column of numbers, equal for equal texts, because predicates compare numbers."""
 
     text: str
     number: str

@@ -1,8 +1,8 @@
-"""From the files named on the command line to the streams an application is built on.
+"""Opening the files named on the command line as the streams that an application is built on.
 
 A file is read through Arrow, or through Spark, as one source or as several:
-row i goes to source ``i % S``, so each is sorted where the file is. With Spark
-the rows come back in the file's own types, so that both ways give one result.
+row i goes to source ``i % S``, so each source is sorted if the file is. With Spark
+the rows come back in the file's own types, so that both ways give the same result.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from headrace.stream import Stream, stream
 
 @dataclass
 class Inputs:
-    """What was opened: the streams, how many rows their files have, and the input that is a table."""
+    """The opened inputs: the streams, how many rows their files have, and the input that is a table."""
 
     streams: list[Stream]
     rows: int
@@ -38,7 +38,7 @@ class Inputs:
 
     @property
     def given(self) -> list[Any]:
-        """What the application's `build` takes."""
+        """The inputs that the application's `build` takes."""
         return [*([] if self.dealing is None else [self.dealing.deal]), *self.streams, *self.tables]
 
 
@@ -62,9 +62,9 @@ def open_inputs(
     batch_rows : int, optional
         Rows in a batch that the engine is given.
     spark : SparkSession, optional
-        Read through it.
+        Session to read files through.
     dealing : Dealing, optional
-        Inputs stay whole, as one source each, and it says of which streams their rows are.
+        Inputs stay whole, as one source each, and it assigns their rows to streams.
     """
     opened: list[list[Reader]] = []
     tables: list[pa.Table] = []
@@ -112,7 +112,7 @@ def _open(app: App, side: int, path: str | None, spark: Any, dealing: Dealing | 
 
 
 def _held(table: pa.Table, app: App, name: str, spark: Any) -> Reader:
-    """Hold a prepared input in memory; through Spark, what was prepared makes the way there and back."""
+    """Hold a prepared input in memory; with Spark, the prepared rows pass through it and back."""
     if app.prepare is not None:
         table = app.prepare(table)
     if spark is None:
@@ -131,7 +131,7 @@ def _through_spark(reader: Reader, schema: pa.Schema, path: str, spark: Any) -> 
 
 
 def _from_spark(batches: Callable[[], Iterable[pa.RecordBatch]]) -> Iterator[pa.RecordBatch]:
-    """Add to what Spark says of a file what to do about it."""
+    """Add advice to an error that Spark reports for a file."""
     try:
         yield from batches()
     except InputError as error:
@@ -139,7 +139,7 @@ def _from_spark(batches: Callable[[], Iterable[pa.RecordBatch]]) -> Iterator[pa.
 
 
 def _cast(reader: Reader, schema: pa.Schema, rows: int | None) -> Reader:
-    """Bring batches to these types: a DataFrame's back to those its rows had in the file."""
+    """Cast batches to these types: those of a DataFrame back to the types of the file."""
 
     def batches() -> Iterator[pa.RecordBatch]:
         for batch in reader:
@@ -183,7 +183,7 @@ def _row_of_every(first: int, count: int, row: int) -> str:
 
 
 def _every(batches: Iterable[pa.RecordBatch], first: int, count: int) -> Iterator[pa.RecordBatch]:
-    """Give row `first` and every `count`-th one after it."""
+    """Yield row `first` and every `count`-th row after it."""
     row = 0
     for batch in batches:
         chosen = np.arange((first - row) % count, batch.num_rows, count)

@@ -1,4 +1,4 @@
-"""Numbers of a report as JSON can have them, which has no NaN."""
+"""Numbers of a report in JSON, which has no NaN."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 
 def finite(value: float | None) -> float | None:
-    """Return the number, or None for what is none.
+    """Return the number, or None if it is not finite.
 
     Examples
     --------
@@ -18,7 +18,7 @@ def finite(value: float | None) -> float | None:
 
 
 def quantiles(found: Mapping[str, float]) -> dict[str, float | None]:
-    """Those of a histogram that a report has; None where there was nothing.
+    """Return the quantiles of a histogram that a report has; None where there were no observations.
 
     Examples
     --------

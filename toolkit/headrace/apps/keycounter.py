@@ -1,7 +1,7 @@
-"""keycounter: a counter for each key, told and reset (Kallas et al., Figure 1).
+"""keycounter: a counter for each key, reported and reset (Kallas et al., Figure 1).
 
 Keys are independent of each other, and so are the increments of one key: each worker counts its own. A reset of a key
-waits for the increments of that key, and for nothing else.
+waits only for the increments of that key.
 """
 
 import headrace as hr

@@ -1,7 +1,7 @@
 """mobility: phones that are elsewhere sooner than they can have got there (Prasaad, Ramalingam and Rajan, Figure 1).
 
-SL calls of the area; SL: the two ends of a call, where they were; PS by phone: the speed since its last location; SL:
-those that are too fast; SF: how many an hour.
+SL calls of the area; SL: the two ends of a call with their locations; PS by phone: the speed since its last location; SL:
+speeds that are too high; SF: their number per hour.
 """
 
 import math
@@ -89,7 +89,7 @@ def haversine(lat_1, lon_1, lat_2, lon_2):
 
 
 def read_area(text: str) -> int:
-    """An area's number, which may be negative."""
+    """Read an area's number, which may be negative."""
     digits = text.removeprefix("-")
     if not (digits.isascii() and digits.isdecimal() and len(digits) <= 19 and -(2**63) <= int(text) < 2**63):
         raise ValueError("give the number of an area, within int64")
@@ -97,7 +97,7 @@ def read_area(text: str) -> int:
 
 
 def read_speed(text: str) -> float:
-    """A speed in km/h, from 0 on."""
+    """Read a speed in km/h, from 0 on."""
     try:
         speed = float(text)
     except ValueError:

@@ -1,6 +1,6 @@
-"""modelfraud: transactions against the model of the last rule, which is made of those before it (section 4.1).
+"""modelfraud: transactions checked against the model of the last rule, made of the transactions before it (section 4.1).
 
-Transactions are independent of each other: each worker has the model, and sums its own. A rule depends on all of them.
+Transactions are independent of each other: each worker has the model and sums its own transactions. A rule depends on all.
 Sums have 96 bits, as in `eventwindow`.
 """
 

@@ -1,17 +1,17 @@
 """outlier: connections of a network that are unlike the others (Kallas et al., appendix A.1; Otey et al.'s Reloaded).
 
-Each worker counts what its connections are like, and flags those that are unusual by the model of the last request as
-candidates. A request, at the end of each slice of event time, joins what was counted to the model of all connections so
-far: candidates that are unusual by that one too are told, and the workers go on with it. What flags candidates is the
-joined model of the last request, not what one worker has seen since: so they do not depend on how connections were dealt out.
+Each worker counts the attributes of its connections, and flags connections that are unusual by the model of the last
+request as candidates. A request, at the end of each slice of event time, joins the counts to the model of all connections so
+far: candidates that are unusual by that model too are reported, and the workers go on with it. Candidates are flagged by the
+joined model of the last request, not by what one worker has seen since, so they do not depend on how connections were dealt out.
 
 A connection's score is how many of its attributes are unusual: a protocol, service or flag that not one in `RARE` has; a
 duration or number of bytes more than `DEVIATIONS` standard deviations from the mean, on a logarithmic scale in sixteenths
-of a bit. Counts and sums are integers, so no order of adding matters.
+of a bit. Counts and sums are integers, so the order of additions does not matter.
 
-A connection is known by its `row`, which no other one may have: candidates are kept by it, so of two with one row a worker
-that has both would keep the second, and two workers with one each would join them to one of them. `headrace run` numbers the
-rows of its file; a caller of `program` numbers them, through all streams.
+A connection is identified by its `row`, which must be unique, because candidates are kept by it: of two connections with one
+row, a worker that has both would keep the second, and two workers with one each would keep one of them at the join.
+`headrace run` numbers the rows of its file; a caller of `program` has to number them through all streams.
 """
 
 import headrace as hr

@@ -1,7 +1,7 @@
-"""pageview: views of pages with what is known of the page at that time (Kallas et al., section 4.1).
+"""pageview: views of pages with the page's metadata at that time (Kallas et al., section 4.1).
 
-Pages are independent of each other, and so are the views of one page: what is known of it is replicated, so that several
-workers serve a page that everybody looks at. An update of a page waits for its views.
+Pages are independent of each other, and so are the views of one page: its metadata are replicated, so that several
+workers can serve a hot page. An update of a page waits for its views.
 """
 
 import headrace as hr

@@ -1,4 +1,4 @@
-"""What the ordered applications have in common: options, and durations as the integers that stages compute with."""
+"""Shared parts of the ordered applications: options, and durations as the integers that stages compute with."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MOST = (1 << 31) - 1
 
 
 def in_unit(stream: Stream, duration: Duration, name: str) -> int:
-    """A duration in the unit of the stream's event times.
+    """Return a duration in the unit of the stream's event times.
 
     Examples
     --------
@@ -26,12 +26,12 @@ def in_unit(stream: Stream, duration: Duration, name: str) -> int:
 
 
 def width_of(stream: Stream, size: Duration) -> int:
-    """The size of an hour or a day, at least 1, in the unit of the stream's event times."""
+    """Return the size of an hour or a day, at least 1, in the unit of the stream's event times."""
     return Window.parse(size, size, unit_of(stream)).size
 
 
 def whole_option(name: str, default: int, help: str, most: int = MOST) -> Option:
-    """An option that is a whole number from 1 on."""
+    """Return an option that is a whole number from 1 on."""
 
     def read(text: str) -> int:
         number = read_whole(text, most)

@@ -1,14 +1,14 @@
 """Pairs of items, counted and ranked for each hour or day: the last two stages of queries 1 and 2 of TPCx-BB.
 
-Both want the most frequent pairs of a window, and a ranking cannot be partitioned: a pair is among the first or not
-by the counts of all others. What can be is the counting, by the smaller item of a pair. The last stage then has
-little to do. While a window lasts a count only rises, so a pair that fell out of the first `top` comes back only with
+Both queries want the most frequent pairs of a window. A ranking cannot be partitioned: whether a pair is among the first
+depends on the counts of all others. The counting can be, by the smaller item of a pair; the last stage then has
+little to do. Within a window a count only rises, so a pair that fell out of the first `top` comes back only with
 a tuple of its own: it is enough to keep those `top`, in order, and nearly every tuple ends at one comparison with the
 last of them.
 
-A window is over when a row of a later one has come, also one that makes no pair. So the operator that makes the pairs sends, for
-the first row of a key in a window, a tuple in which an item is paired with itself: it has the count 0, and all that it
-says is that its window has begun. The first row of all in a window is also the first of its key.
+A window is over when a row of a later one has come, even one that makes no pair. So the operator that makes the pairs sends,
+for the first row of a key in a window, a tuple in which an item is paired with itself: it has the count 0, and only
+announces that its window has begun. The first row of all in a window is also the first of its key.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The option that the transactional applications have in common."""
+"""The option that the transactional applications share."""
 
 from headrace.apps.app import Option, read_whole
 

@@ -1,6 +1,6 @@
 """sl, Streaming Ledger: deposits, and transfers that happen if there is enough (TStream, section VI-A).
 
-READ_MODIFY of two or four records under a condition on two of them: what one operation does depends on what others read.
+READ_MODIFY of two or four records under a condition on two of them: the effect of one operation depends on what others read.
 """
 
 import headrace as hr

@@ -1,11 +1,11 @@
-"""smarthome: loads of smart plugs, predicted from the slice that is over and from days before (Kallas et al., appendix A.2).
+"""smarthome: loads of smart plugs, predicted from the last slice and from earlier days (Kallas et al., appendix A.2).
 
 The DEBS challenge of 2014: averages of houses, households and plugs. Houses are independent of each other, so each worker
-has some of them; the sum of a house is that of its rows in their order, so the rows of one house wait for each other. At the
-end of a slice everything is joined, compared with what is known of days before, and told.
+has some of them; a house's rows are summed in their order, so the rows of one house wait for each other. At the
+end of a slice everything is joined, compared with the averages of earlier days, and reported.
 
-What is known of a key is kept under a number made of its ids, which is another one for every key but in rare cases: then
-the next free number is taken. Keys are brought into the order of their ids once a slice.
+The data of a key are kept under a number made of its ids, which differs between keys except in rare cases, when
+the next free number is taken. Keys are sorted by their ids once a slice.
 """
 
 import math

@@ -1,7 +1,7 @@
 """sold_together: which items are sold together, hour by hour (TPCx-BB query 1; Prasaad, Ramalingam and Rajan, Table 1).
 
-SL rows that are whole; PS by ticket: pairs of its items, each once an hour; PS by item: counts; SF: the ranking of the
-hour. `ranked_pairs` has the last two, and says how the end of an hour gets there.
+SL complete rows; PS by ticket: pairs of its items, each once an hour; PS by item: counts; SF: the ranking of the
+hour. `ranked_pairs` has the last two, and explains how they learn of the end of an hour.
 """
 
 import headrace as hr

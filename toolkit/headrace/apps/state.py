@@ -17,12 +17,12 @@ from headrace.ingress.readers import no_file_at
 
 
 def check_folder(folder: str, tables: Sequence[str], others: Sequence[str]) -> None:
-    """Raise `OutputError` if a folder cannot be meant.
+    """Raise `OutputError` if a folder cannot be used for the tables.
 
     Parameters
     ----------
     tables : sequence of str
-        Whose files it will have.
+        Tables whose files it will have.
     others : sequence of str
         Paths of the other files of the command.
     """
@@ -45,10 +45,10 @@ def check_folder(folder: str, tables: Sequence[str], others: Sequence[str]) -> N
 
 @contextmanager
 def state_files(folder: str | None, tables: Sequence[str]) -> Iterator[Callable[[Any], None]]:
-    """Make the folder, and find out now whether the files can be written.
+    """Create the folder, and check now whether the files can be written.
 
-    Gives a function that takes the run, once it is over, and completes them; they get their names at the end, all or,
-    if something fails, none, and then the folder is as it was.
+    Yields a function that takes the finished run and completes the files. They get their names at the end, all of them
+    or, if something fails, none, and then the folder is as it was.
     """
     if folder is None:
         yield lambda run: None
@@ -76,7 +76,7 @@ def state_files(folder: str | None, tables: Sequence[str]) -> Iterator[Callable[
 
 
 def numbers(content: pa.Table) -> pa.Table:
-    """Bring a table's content to int64, with sizes in the place of lists and sets.
+    """Convert a table's content to int64, with sizes in place of lists and sets.
 
     Examples
     --------
@@ -92,7 +92,7 @@ def _path(folder: str, table: str) -> Path:
 
 
 def _make(folder: str) -> list[Path]:
-    """Make a folder, and those it is in; returns what was made, the outermost first."""
+    """Create a folder and its parents; returns those created, the outermost first."""
     missing = [path for path in (Path(folder), *Path(folder).parents) if not path.exists()]
     try:
         Path(folder).mkdir(parents=True, exist_ok=True)

@@ -1,9 +1,9 @@
 """tolls: what a segment of a toll road costs, by the vehicles that came or went (Viper, Figure 1; Linear Road).
 
-A1, which knows each vehicle's segment before; F, which lets those pass that have entered, left or changed a segment; A2,
-which counts the vehicles of each segment that they came to or went from; M, the toll. A1 and A2 have instances of their own;
-F and M keep no state, and go with what the operator before them gives. So many threads as are asked for are those of A1 and
-of A2 each; a change of them that is planned comes to each with so many tuples of its own input, if it has as many.
+A1 keeps each vehicle's previous segment; F passes vehicles that have entered, left or changed a segment; A2
+counts the vehicles of each segment that they came to or went from; M computes the toll. A1 and A2 have instances of their
+own; F and M keep no state and are applied to the results of the operator before them. The number of threads holds for A1 and
+for A2 each; a planned change of it takes place at each after that many tuples of its own input, if it gets as many.
 """
 
 import headrace as hr
@@ -58,7 +58,7 @@ def build(reports: hr.Stream, size: str, advance: str, free: int, timeout: str) 
 
 
 def read_free(text: str) -> int:
-    """A number of vehicles, from 0 on."""
+    """Read a number of vehicles, from 0 on."""
     number = 0 if text == "0" else read_whole(text, MOST)
     if number is None:
         raise ValueError(f"give a whole number from 0 to {MOST}")

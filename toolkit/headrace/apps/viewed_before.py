@@ -1,8 +1,8 @@
 """viewed_before: what an item's buyers had looked at before (TPCx-BB query 3; Table 1 of the paper).
 
-SL views and buys that are whole; PS by user: at a buy, the items among the last views; PS by the item bought: how
-often each was, and its rank. A count only rises, so what falls out of the first `top` comes back only when it is
-counted itself: only those are kept in order.
+SL complete views and buys; PS by user: at a buy, the items among the last views; PS by the item bought: how
+often each was viewed, and its rank. A count only rises, so an item that falls out of the first `top` comes back only when it
+is counted itself: only the first `top` are kept in order.
 """
 
 import headrace as hr

@@ -1,7 +1,7 @@
 """viewed_together: which items are looked at in the same session, day by day (TPCx-BB query 2; Table 1 of the paper).
 
-SL rows that are whole; PS by user: the session, and what each new item of it meets; SL: pairs in order; PS by item:
-counts; SF: the ranking of the day. `ranked_pairs` has the last two, and says how the end of a day gets there.
+SL complete rows; PS by user: the session, and the items that each new item of it meets; SL: pairs in order; PS by item:
+counts; SF: the ranking of the day. `ranked_pairs` has the last two, and explains how they learn of the end of a day.
 """
 
 import headrace as hr

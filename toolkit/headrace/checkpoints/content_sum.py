@@ -1,7 +1,7 @@
-"""Whether rows that are read again are those that were read before: a sum over them that depends on value and place.
+"""A checksum of rows by value and place: it tells whether rows that are read again are the same as before.
 
-The sum of any rows is that of the rows before a place and that of those behind it, so it does not matter in which pieces
-rows come. It is for mistakes, as of another file under the same name, not against somebody who makes such a file.
+The sum of rows is the sum of those before any place plus the sum of those after it, so it does not matter in which pieces
+rows come. It detects mistakes, such as another file under the same name; it does not protect against forgery.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ def content_sum(first: int, columns: Mapping[str, Column], start: int = 0, stop:
     first : int
         Place of the first row of the columns.
     columns : mapping of str to Column
-        Values of 8 bytes or less; the order of columns is that of their names.
+        Columns with values of 8 bytes or less; they are ordered by name.
     start, stop : int
-        Rows of the columns that count.
+        Range of the columns' rows to be added up.
 
     Examples
     --------

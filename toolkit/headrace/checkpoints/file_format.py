@@ -1,12 +1,12 @@
-"""Numbers and arrays as the bytes of one file, with a checksum.
+"""The file format of checkpoints: numbers and arrays in one file, with a checksum.
 
 ::
 
     MAGIC       what the file is, and the version of this format
     8 bytes     length of the header, little-endian
-    header      JSON: what was given as values; of each array its name, type and shape
+    header      JSON: the values given; name, type and shape of each array
     arrays      one after the other, as they are in memory, little-endian
-    32 bytes    SHA-256 of all that is before
+    32 bytes    SHA-256 of everything before
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ _DIGEST = hashlib.sha256().digest_size
 
 @dataclass
 class Contents:
-    """What a checkpoint holds.
+    """The contents of a checkpoint.
 
     Parameters
     ----------
     values : dict
-        As JSON has them: dicts with strings as keys, lists, strings, numbers, bools, None.
+        Values that JSON can hold: dicts with strings as keys, lists, strings, numbers, bools, None.
     arrays : dict of str to ndarray
     """
 
@@ -42,31 +42,31 @@ class Contents:
     arrays: dict[str, np.ndarray] = field(default_factory=dict)
 
     def put(self, name: str, part: Contents) -> None:
-        """Hold what another one holds, under a name."""
+        """Add the contents of another one under a name."""
         self.values[name] = part.values
         self.arrays |= {f"{name}/{own}": array for own, array in part.arrays.items()}
 
     def part(self, name: str) -> Contents:
-        """What was `put` under a name."""
+        """Return the contents that were `put` under a name."""
         prefix = f"{name}/"
         arrays = {own[len(prefix) :]: array for own, array in self.arrays.items() if own.startswith(prefix)}
         return Contents(self.values[name], arrays)
 
     def put_texts(self, name: str, texts: Sequence[str]) -> None:
-        """Hold strings, as two arrays."""
+        """Add strings under a name, as two arrays."""
         encoded = [text.encode("utf-8", "surrogatepass") for text in texts]
         self.arrays[f"{name}.bytes"] = np.frombuffer(b"".join(encoded), np.uint8)
         self.arrays[f"{name}.lengths"] = np.array([len(one) for one in encoded], np.int64)
 
     def texts(self, name: str) -> list[str]:
-        """Strings that were `put_texts`."""
+        """Return the strings that `put_texts` added under a name."""
         data, ends = self.arrays[f"{name}.bytes"].tobytes(), np.cumsum(self.arrays[f"{name}.lengths"])
         begins = [0, *ends[:-1].tolist()] if len(ends) else []
         return [data[a:b].decode("utf-8", "surrogatepass") for a, b in zip(begins, ends.tolist(), strict=True)]
 
 
 def pieces(contents: Contents) -> Iterator[bytes | memoryview]:
-    """Give the bytes of a file, piece by piece."""
+    """Yield the bytes of a file, piece by piece."""
     digest = hashlib.sha256()
     for piece in _checked_pieces(contents):
         digest.update(piece)
@@ -88,12 +88,12 @@ def _checked_pieces(contents: Contents) -> Iterator[bytes | memoryview]:
 
 
 def read(path: Path) -> Contents:
-    """Read a file, and make sure that it is whole.
+    """Read a file, and verify that it is whole.
 
     Raises
     ------
     CheckpointError
-        It is no checkpoint, or damaged.
+        The file is not a checkpoint, or is damaged.
     """
     try:
         data = path.read_bytes()

@@ -1,11 +1,11 @@
-"""The checkpoints of one run, in a folder of its own: each is there wholly, or not at all.
+"""The checkpoints of one run, in a folder of its own: each is complete or does not exist.
 
 Order       W1 all is written to a hidden file, W2 that file is on disk (fsync), W3 it gets its name (rename), W4 the name is
-            on disk (fsync of the folder), W5 checkpoints that are too many go
-                    a process that dies before W3 leaves the checkpoints that were there before, and a hidden file that
-                    the next one writes over; after W3 there is one more, which is whole by W2. What a checkpoint refers to
-                    (`results_log`) is on disk before W1
-Alone       One run writes into a folder: it holds a lock on it, which the system takes back when the process ends.
+            on disk (fsync of the folder), W5 surplus checkpoints are removed
+                    a process that dies before W3 leaves the earlier checkpoints and a hidden file, which
+                    the next one overwrites; after W3 there is one more checkpoint, which is whole by W2. The results that
+                    a checkpoint refers to (`results_log`) are on disk before W1
+Alone       One run writes into a folder: it holds a lock on it, which the system releases when the process ends.
 Checked     tests/headrace/checkpoints
 """
 
@@ -26,12 +26,12 @@ _PREFIX, _DIGITS = "checkpoint-", 8
 
 
 class Folder:
-    """Where a run keeps its checkpoints.
+    """The folder in which a run keeps its checkpoints.
 
     Parameters
     ----------
     path : path
-        Made when something is written.
+        Created when something is written.
     """
 
     def __init__(self, path: str | os.PathLike[str]):
@@ -41,7 +41,7 @@ class Folder:
     # -- reading
 
     def numbers(self) -> list[int]:
-        """Numbers of the checkpoints that are there, rising."""
+        """Numbers of the existing checkpoints, in rising order."""
         try:
             names = os.listdir(self.path)
         except OSError:
@@ -50,12 +50,12 @@ class Folder:
         return sorted(int(digits) for digits in found if digits.isascii() and digits.isdecimal())
 
     def path_of(self, number: int) -> Path:
-        """The file of a checkpoint."""
+        """Return the file of a checkpoint."""
         return self.path / f"{_PREFIX}{number:0{_DIGITS}d}"
 
     @staticmethod
     def find(given: str | os.PathLike[str]) -> Path:
-        """Return the file of a checkpoint: the one that was named, or the newest of a folder.
+        """Return the file of a checkpoint: the file given, or the newest in the folder given.
 
         Raises
         ------
@@ -81,17 +81,17 @@ class Folder:
     # -- writing
 
     def begin(self, goes_on: bool) -> None:
-        """Make the folder, and have it for this run alone.
+        """Create the folder, and lock it for this run.
 
         Parameters
         ----------
         goes_on : bool
-            Checkpoints that are there are this run's own.
+            Existing checkpoints are this run's own.
 
         Raises
         ------
         OutputError
-            It cannot be made or written, another run writes there, or there are checkpoints of another run.
+            The folder cannot be created or written, another run writes there, or it has checkpoints of another run.
         """
         said = f"checkpoint={str(self.path)!r}"
         try:
@@ -115,7 +115,7 @@ class Folder:
             )
 
     def end(self) -> None:
-        """Give the folder back."""
+        """Release the folder."""
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None
@@ -126,7 +126,7 @@ class Folder:
         Raises
         ------
         OutputError
-            The disk is full, say; the checkpoints that were there before still are.
+            The disk is full, for example; earlier checkpoints are kept.
         """
         target = self.path_of(number)
         try:
@@ -143,7 +143,7 @@ class Folder:
         return target
 
     def forget_after(self, number: int) -> None:
-        """Remove checkpoints that are newer: a run goes on from an older one, and what they refer to will be written over."""
+        """Remove newer checkpoints, when a run goes on from an older one: the results they refer to will be overwritten."""
         for other in self.numbers():
             if other > number:
                 self.path_of(other).unlink(missing_ok=True)
@@ -172,7 +172,7 @@ class Folder:
 
 
 def cannot_write(path: Path, error: OSError) -> OutputError:
-    """Say that a checkpoint, or results that belong to one, cannot be written."""
+    """Return the error that a checkpoint, or results that belong to one, cannot be written."""
     fix = "make room" if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG) else "give the folder back, or mend it"
     return OutputError(
         f"checkpoint {str(path)!r} cannot be written ({error.strerror or error}); {fix}, and resume from the one before it"
@@ -180,7 +180,7 @@ def cannot_write(path: Path, error: OSError) -> OutputError:
 
 
 def read_checkpoint(given: str | os.PathLike[str]) -> tuple[Path, Contents]:
-    """Read a checkpoint: that file, or the newest of a folder."""
+    """Read a checkpoint: the file given, or the newest in the folder given."""
     path = Folder.find(given)
     return path, read(path)
 

@@ -1,4 +1,4 @@
-"""Containers filled with what was saved of them."""
+"""Kernels that refill containers from their saved contents."""
 
 from headrace.kernel import kernel
 from headrace.memory.lists_kernel import list_append
@@ -7,7 +7,7 @@ from headrace.memory.maps_kernel import map_add
 
 @kernel
 def put_elements(free, arena, lists, at, words):
-    """Elements of a list, in order: int64[n, 1]. 0, or -1 if there is no room."""
+    """Append the elements of a list, in order: int64[n, 1]. Returns 0, or -1 if there is no room."""
     for i in range(words.shape[0]):
         if list_append(free, arena, lists, arena, at, words[i, 0]) < 0:
             return -1
@@ -16,7 +16,7 @@ def put_elements(free, arena, lists, at, words):
 
 @kernel
 def put_entries(free, arena, lists, at, words):
-    """Entries of a map or set, of different keys: int64[n, 1 + words of a value]. 0, or -1 if there is no room."""
+    """Insert the entries of a map or set, with distinct keys: int64[n, 1 + words of a value]. Returns 0, or -1 without room."""
     width = words.shape[1] - 1
     for i in range(words.shape[0]):
         place = map_add(free, arena, lists, arena, at, words[i, 0], width)

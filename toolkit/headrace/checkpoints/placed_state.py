@@ -1,7 +1,7 @@
-"""A state in words of an arena as numbers and arrays, and back: exactly, whatever its containers were told by, and when.
+"""Converting a state in words of an arena to numbers and arrays, and back without loss.
 
-A number is its word, a string its place among the strings of the checkpoint. A container is its elements or entries; where
-they are in the arena, and the hashes that find them, are made anew.
+A number is saved as its word, a string as its place among the strings of the checkpoint, a container as its elements or
+entries; their places in the arena, and the hashes that find them, are made anew.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from headrace.memory.arena import COUNT, FIRST
 
 
 class SavedTexts:
-    """Strings as a checkpoint has them: each once, known by its place.
+    """The strings of a checkpoint: each is saved once and referred to by its place.
 
     Parameters
     ----------
@@ -34,14 +34,14 @@ class SavedTexts:
         self._places: dict[int, int] = {}
 
     def places(self, ids: np.ndarray) -> np.ndarray:
-        """int64[n]: places of strings that are known by these ids."""
+        """Return int64[n]: the places of the strings with these ids."""
         different, inverse = np.unique(ids, return_inverse=True)
         found = [self._places.setdefault(one, len(self._places)) for one in different.tolist()]
         return np.array(found, np.int64)[inverse.reshape(-1)]
 
     @property
     def strings(self) -> list[str]:
-        """All of them, by place."""
+        """All strings, by place."""
         if not self._places:
             return []
         assert self._texts is not None
@@ -50,7 +50,7 @@ class SavedTexts:
 
 
 def known_again(texts: OrderedTexts | None, strings: Sequence[str]) -> np.ndarray:
-    """int64[n]: ids, in this run, of the strings of a checkpoint by their places."""
+    """Return int64[n]: the ids in this run of the strings of a checkpoint, by their places."""
     if not strings:
         return np.zeros(0, np.int64)
     assert texts is not None
@@ -58,7 +58,7 @@ def known_again(texts: OrderedTexts | None, strings: Sequence[str]) -> np.ndarra
 
 
 def save_state(state: State, arena: np.ndarray, place: int, texts: SavedTexts) -> Contents:
-    """Copy a state; nobody may write to it meanwhile.
+    """Copy a state, to which nobody may write meanwhile.
 
     Parameters
     ----------
@@ -67,7 +67,7 @@ def save_state(state: State, arena: np.ndarray, place: int, texts: SavedTexts) -
     place : int
         The state's first word.
     texts : SavedTexts
-        Written: the strings it has.
+        Takes the strings that the state has.
     """
     found = Contents()
     for name, offset in offsets(state).items():
@@ -86,18 +86,18 @@ def save_state(state: State, arena: np.ndarray, place: int, texts: SavedTexts) -
 def restore_state(
     saved: Contents, state: State, free: np.ndarray, arena: np.ndarray, lists: int, place: int, ids: np.ndarray
 ) -> None:
-    """Write a state that was saved, over one whose containers are empty.
+    """Restore a saved state into one whose containers are empty.
 
     Parameters
     ----------
     saved : Contents
-        Of `save_state`, for the same fields.
+        From `save_state`, for the same fields.
     free, arena, lists
-        Whose blocks its containers are to have: see `headrace.memory.arena`.
+        From which its containers take their blocks: see `headrace.memory.arena`.
     place : int
-        Its first word.
+        The state's first word.
     ids : int64[n]
-        Of `known_again`.
+        From `known_again`.
 
     Raises
     ------

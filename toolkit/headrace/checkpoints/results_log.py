@@ -1,7 +1,7 @@
-"""The results that have come out up to each checkpoint of a run: one file, which only grows.
+"""The log of results up to each checkpoint of a run: one file, which only grows.
 
-A checkpoint says how many bytes of the file it refers to, and their checksum. What is behind them came out after it and
-does not belong to it: a run that resumes takes these bytes, and cuts the file there before it writes on. So results and state
+A checkpoint records how many bytes of the file belong to it, and their checksum. Anything after these bytes came out later
+and does not belong to it: a run that resumes truncates the file there before it writes on. So results and state
 are committed together, by the rename of one file (`folder`).
 
 The file is a sequence of Arrow streams, one for each checkpoint that has results.
@@ -29,13 +29,13 @@ _PIECE = 1 << 20
 
 @dataclass(frozen=True)
 class Mark:
-    """How far a checkpoint's results go.
+    """The position in the log up to which results belong to a checkpoint.
 
     Parameters
     ----------
     rows, bytes : int
     sha256 : str
-        Of these bytes.
+        Checksum of these bytes.
     """
 
     rows: int = 0
@@ -43,18 +43,18 @@ class Mark:
     sha256: str = hashlib.sha256().hexdigest()
 
     def as_values(self) -> dict[str, Any]:
-        """As JSON has it."""
+        """Return the mark as a dict for JSON."""
         return asdict(self)
 
 
 class ResultsLog:
-    """Writes the file.
+    """Writes the log.
 
     Parameters
     ----------
     folder : path
     schema : pa.Schema
-        Of the results.
+        Schema of the results.
     """
 
     def __init__(self, folder: Path, schema: pa.Schema):
@@ -65,7 +65,7 @@ class ResultsLog:
         self._writer: pa.RecordBatchStreamWriter | None = None
 
     def begin(self, after: Mark | None = None, of: Path | None = None) -> None:
-        """Begin the file; or go on after what a checkpoint refers to, in this folder or in that of another run."""
+        """Begin the file; or go on after the results of a checkpoint, from this folder or from that of another run."""
         try:
             if after is not None and of is not None and after.bytes and not os.path.samefile(of, self.path.parent):
                 shutil.copyfile(of / NAME, self.path)
@@ -80,7 +80,7 @@ class ResultsLog:
             raise cannot_write(self.path, error) from error
 
     def write(self, batch: pa.RecordBatch) -> None:
-        """Add results. Not yet on disk when this returns."""
+        """Add results, which are not yet on disk when this returns."""
         try:
             if self._writer is None:
                 self._writer = pa.ipc.new_stream(pa.PythonFile(_Counted(self), "w"), self._schema)
@@ -90,7 +90,7 @@ class ResultsLog:
         self._rows += batch.num_rows
 
     def mark(self) -> Mark:
-        """How far it goes now."""
+        """Return the present end of the log."""
         try:
             if self._writer is not None:
                 self._writer.close()
@@ -100,7 +100,7 @@ class ResultsLog:
         return Mark(self._rows, self._bytes, self._digest.hexdigest())
 
     def flush(self) -> None:
-        """Have on disk what was written before."""
+        """Make sure that everything written so far is on disk."""
         assert self._file is not None
         try:
             self._file.flush()
@@ -109,7 +109,7 @@ class ResultsLog:
             raise cannot_write(self.path, error) from error
 
     def end(self) -> None:
-        """Close the file; nothing is said of what is behind the last mark."""
+        """Close the file; an error is ignored, since only results up to the last mark count."""
         if self._file is not None:
             with suppress(OSError):  # a full disk, which was said before
                 self._file.close()
@@ -124,7 +124,7 @@ class ResultsLog:
 
 
 class _Counted:
-    """What Arrow writes to."""
+    """The file object that Arrow writes to; it counts what is written."""
 
     closed = False
 
@@ -155,12 +155,12 @@ class _Counted:
 
 
 def read_results(folder: Path, upto: Mark, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """Give the results that a checkpoint refers to. Nothing is given before all is known to be there.
+    """Yield the results that a checkpoint refers to, after verifying that all are there.
 
     Raises
     ------
     CheckpointError
-        They are not, or they are of other columns.
+        They are missing or damaged, or have other columns.
     """
     path = folder / NAME
     if not upto.bytes:

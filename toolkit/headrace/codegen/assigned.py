@@ -1,8 +1,8 @@
-"""Find the names in a user function that may have no value where they are read.
+"""Finding the names in a user function that may be unbound where they are read.
 
-Python raises `UnboundLocalError` there, at run time; a compiled function would
+Python raises `UnboundLocalError` there at run time; a compiled function would
 go on with whatever the register held. So such a function is refused, with the
-line of the read. A loop may run no time at all, and a condition may not hold.
+line of the read. A loop may run zero times, and a condition may be false.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from headrace.codegen.capture import CapturedFunction
 
 
 def check_assigned(captured: CapturedFunction) -> None:
-    """Raise `FunctionError` at the first read of a local that may have no value, in a function or what it calls."""
+    """Raise `FunctionError` at the first read of a local that may be unbound, in a function or its helpers."""
     for helper in captured.helpers.values():
         check_assigned(helper)
     names = [node for node in ast.walk(captured.node) if isinstance(node, ast.Name)]
@@ -23,7 +23,7 @@ def check_assigned(captured: CapturedFunction) -> None:
 
 
 class _Walk:
-    """Walks statements with the set of names that have a value; None where the end is not reached."""
+    """Walks statements with the set of bound names; None where the end is not reached."""
 
     def __init__(self, captured: CapturedFunction, names: set[str]):
         self._captured, self._local = captured, names
@@ -98,19 +98,19 @@ class _Walk:
 
 
 def stored_inside(node: ast.AST) -> set[str]:
-    """Names that a statement gives a value, anywhere inside."""
+    """Return the names that a statement binds, anywhere inside."""
     return {n.id for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
 
 
 def _both(one: set[str] | None, other: set[str] | None) -> set[str] | None:
-    """What has a value on both ways, of which one may not lead here."""
+    """Return the names bound on both paths, one of which may not lead here."""
     if one is None or other is None:
         return other if one is None else one
     return one & other
 
 
 def _is_not_empty(iterable: ast.expr) -> bool:
-    """Whether a loop over it runs at least once, as far as can be seen."""
+    """Whether a loop over this expression is known to run at least once."""
     if isinstance(iterable, ast.Tuple | ast.List):
         return bool(iterable.elts)
     if isinstance(iterable, ast.Call) and ast.unparse(iterable.func) == "range":

@@ -1,10 +1,10 @@
 """The strings of one batch as numbers, for functions that run over it.
 
-An operator knows strings for as long as a state holds them. A loop over a batch
-needs them for that batch, so here an id is the string's place among the distinct
-ones of the batch, of all columns that are read and of the literals; where
-functions ask which string comes first, these are sorted, and ids order as the
-strings do. Equal strings have equal ids in any case.
+An operator keeps strings for as long as a state holds them. A loop over a batch
+needs them only for that batch, so here an id is the string's place among the distinct
+strings of the batch, from all columns read and the literals. Where
+functions compare the order of strings, these are sorted, so that ids order as the
+strings do. Equal strings always have equal ids.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def reads_as_text(kind: pa.DataType) -> bool:
 
 
 def texts() -> Texts:
-    """How functions over a batch know strings. An id is its own prefix: no string is ever looked at."""
+    """Return how functions over a batch represent strings: an id is its own prefix, so no string is ever read."""
     ranks, points, literals = ARRAYS
     return Texts(ranks, ranks, ranks, points, literal=f"{literals}[{{number}}]", literals=[""])
 
@@ -41,16 +41,16 @@ class BatchTexts:
     columns : sequence of pa.Array
         Strings of any layout.
     literals : sequence of str
-        The first one stands for nulls, too.
+        The first one also stands for nulls.
     is_ordered : bool
         Ids order as the strings do, by code point.
 
     Attributes
     ----------
     ids : list of int64[]
-        Of the strings of each column.
+        Ids of the strings of each column.
     arrays : list of int64[]
-        Those that `ARRAYS` names.
+        The arrays that `ARRAYS` names.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""What the names in a user function stand for in the kernel it becomes part of, and what came of rewriting it."""
+"""What the names in a user function stand for in the kernel it becomes part of, and the functions rewritten so far."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class FieldBinding:
         Condition, for values that may be null: ``t.x is None`` becomes its
         negation, and using a null value raises.
     unasked : str or None
-        Why it cannot be asked whether it is null.
+        Why the function may not ask whether it is null.
     """
 
     read: str
@@ -46,34 +46,34 @@ class FieldBinding:
 
 @dataclass(frozen=True)
 class Unreadable:
-    """An attribute or parameter that exists and cannot be used, and why."""
+    """An attribute or parameter that exists but cannot be used, and the reason."""
 
     reason: str
 
 
 @dataclass(frozen=True)
 class ListBinding:
-    """What an attribute stands for that holds tuples: a list of nodes.
+    """What an attribute that holds tuples stands for: a linked list of nodes.
 
     ``for t in state.tuples`` walks it, ``len(state.tuples)`` counts it, and
-    ``state.tuples = [t for t in state.tuples if ...]`` takes tuples out of it. In
+    ``state.tuples = [t for t in state.tuples if ...]`` removes tuples from it. In
     `following`, `drop` and in the texts of `fields`, ``{node}`` stands for the node.
 
     Attributes
     ----------
     role : str
-        Under which the fields read are noted.
+        Role under which the fields read are recorded.
     first : str
         Expression for the first node; 0: there is none.
     following : str
-        Expression for the next one.
+        Expression for the next node.
     count : str
-        Expression for how many there are.
+        Expression for the number of nodes.
     drop : str
-        Expression that takes a node out, which is behind ``{before}``, 0 for none, and puts it before ``{dropped}``,
-        those taken out so far: the first of all of them.
+        Expression that removes the node after ``{before}`` (0: none) and puts it in front of ``{dropped}``, the list of
+        removed nodes; its value is the new first node of that list.
     give : str
-        Statement for ``{dropped}`` when no more are taken out.
+        Statement for ``{dropped}`` when no more nodes are removed.
     fields : dict
         Field of a tuple -> binding.
     """
@@ -87,13 +87,13 @@ class ListBinding:
     fields: Mapping[str, FieldBinding | Unreadable]
 
     def texts(self) -> list[str]:
-        """All its expressions."""
+        """Return all its expressions."""
         fields = [field for field in self.fields.values() if isinstance(field, FieldBinding)]
         own = [self.first, self.following, self.count, self.drop, self.give]
         return [*own, *(f.read for f in fields), *(f.valid or "" for f in fields)]
 
     def of(self, node: str) -> dict[str, FieldBinding | Unreadable]:
-        """The fields of the tuple at a node."""
+        """Return the fields of the tuple at a node."""
         return {
             name: field
             if isinstance(field, Unreadable)
@@ -106,17 +106,17 @@ class ListBinding:
 
 @dataclass(frozen=True)
 class ContainerBinding:
-    """What an attribute stands for that holds a list, a set, a map or an array.
+    """What an attribute that holds a list, a set, a map or an array stands for.
 
     Attributes
     ----------
     kind : ListOf, SetOf, MapOf or Array
     heads : str
-        The int64 array with the container's head (`headrace.memory.lists_kernel`); of an array, its words.
+        The int64 array with the container's head (`headrace.memory.lists_kernel`); for an array, with its words.
     at : str
-        Where in it the head begins, or the array's first word.
+        Position in it of the head, or of the array's first word.
     lists : str
-        Where the arena's free lists of its owner begin.
+        Position of its owner's free lists in the arena.
     """
 
     kind: Container
@@ -127,7 +127,7 @@ class ContainerBinding:
 
 @dataclass(frozen=True)
 class Memory:
-    """What the containers of a kernel live in: expressions.
+    """The memory in which the containers of a kernel live, as expressions.
 
     Attributes
     ----------
@@ -136,11 +136,11 @@ class Memory:
     temporaries : str
         Heads of containers that last for one call, such as ``sorted(state.words)``.
     temporary_at : str
-        Where one of them is; ``{number}`` stands for its number, below `most`.
+        Position of one of them; ``{number}`` stands for its number, below `most`.
     temporary_lists : str
-        Where the free lists of their owner begin.
+        Position of their owner's free lists.
     staged : str
-        An int64 expression that takes a container for a result: of ``{heads}``, ``{at}`` and ``{width}``.
+        An int64 expression of ``{heads}``, ``{at}`` and ``{width}`` that takes a container into a result.
     most : int
     """
 
@@ -167,7 +167,7 @@ TEMPORARIES = 32
 
 @dataclass(frozen=True)
 class Texts:
-    """How a kernel knows strings: by ids, of which equal strings have equal ones.
+    """How a kernel represents strings: by ids, which are equal for equal strings.
 
     Attributes
     ----------
@@ -176,9 +176,9 @@ class Texts:
     points : str
         The array of their lengths in code points.
     literal : str
-        The id of a literal; ``{number}`` stands for its place in `literals`.
+        Expression for the id of a literal; ``{number}`` stands for its place in `literals`.
     literals : list of str
-        Those that functions use; grows while they are rewritten.
+        Literals that functions use; the list grows while they are rewritten.
     """
 
     prefixes: str
@@ -190,18 +190,18 @@ class Texts:
 
     @property
     def order(self) -> str:
-        """Arguments of what orders ids."""
+        """Arguments for kernels that compare the order of ids."""
         return f"{self.prefixes}, {self.addresses}, {self.lengths}"
 
     def number_of(self, text: str) -> int:
-        """The place of a literal."""
+        """Return the place of a literal."""
         if text not in self.literals:
             self.literals.append(text)
         return self.literals.index(text)
 
 
 def texts_in(bundle: str) -> Texts:
-    """Say how kernels know strings of which a bundle has the arrays and the literals, with `NO_TEXT` the first of these.
+    """Return how kernels represent strings whose arrays and literals are in a bundle; `NO_TEXT` is the first literal.
 
     Examples
     --------
@@ -213,12 +213,12 @@ def texts_in(bundle: str) -> Texts:
 
 
 def memory_of_workers(lists: str, arena: str = "s.arena", staged: str = "np.int64(0)") -> Memory:
-    """Say what containers live in where workers share an arena, and each has temporaries of its own, worker `me`.
+    """Return the memory of containers where workers share an arena and each worker `me` has temporaries of its own.
 
     Parameters
     ----------
     lists : str
-        Where the free lists for a worker's temporaries begin.
+        Position of the free lists for a worker's temporaries.
     arena, staged : str
         As in `Memory`; the free lists are beside the arena.
     """
@@ -235,7 +235,7 @@ def memory_of_workers(lists: str, arena: str = "s.arena", staged: str = "np.int6
 
 @dataclass(frozen=True)
 class Membership:
-    """What ``name in parameter`` and ``(name, key) in parameter`` stand for: a parameter that is asked and nothing else.
+    """What ``name in parameter`` and ``(name, key) in parameter`` stand for: the parameter has no other use.
 
     Attributes
     ----------
@@ -244,7 +244,7 @@ class Membership:
     keyed : dict
         Name -> the kind of its keys, "string" or "number", and the condition, in which ``{key}`` stands for the key.
     what : str
-        What the parameter is, for messages: "the tags".
+        Description of the parameter for messages: "the tags".
     """
 
     names: Mapping[str, str]
@@ -252,7 +252,7 @@ class Membership:
     what: str
 
     def texts(self) -> list[str]:
-        """All its conditions."""
+        """Return all its conditions."""
         return [*self.names.values(), *(text for _, text in self.keyed.values())]
 
 
@@ -261,12 +261,12 @@ Binding = FieldBinding | ListBinding | ContainerBinding | Unreadable
 
 @dataclass(frozen=True)
 class Opened:
-    """A name that stands for a row of a table: assigning a key to it opens the row.
+    """A name that stands for a row of a table: assigning a key to the name opens the row.
 
     Attributes
     ----------
     role : str
-        What its fields are: a key of the host's objects. If it begins with "state", they can be written.
+        Role of its fields: a key of the host's objects. If it begins with "state", they can be written.
     text : str
         Statements that find the row; ``{key}`` stands for the key.
     key : str
@@ -280,7 +280,7 @@ class Opened:
 
 @dataclass(frozen=True)
 class HostKernel:
-    """Everything about the kernel around a user function that its rewriting needs."""
+    """Everything that the rewriting of a user function needs to know of the kernel around it."""
 
     name: str
     objects: Mapping[str, Mapping[str, Binding]]

@@ -1,12 +1,12 @@
 """Generated code that is called by its address, from kernels that are compiled once for all programs.
 
-An engine's loop is the same for every query, and what users write is a small part of what it runs. Compiled together,
-as one unit, the loop is compiled again for each query: 16 s of 20 for a transaction of ten lines. Here the loop calls
+An engine's loop is the same for every query, and user code is a small part of what it runs. Compiled together with that
+as one unit, the loop would be compiled again for each query: 16 s of 20 for a transaction of ten lines. Here the loop calls
 an entry of the generated module by its address, under Numba's own calling convention, so that an exception passes
-through it as through any call; what it costs is an indirect call, of some 2 ns, and that nothing is inlined across it.
+through it as through any call. The cost is an indirect call, of some 2 ns, and the lack of inlining across it.
 
-A bundle whose fields differ from program to program is given to the loop as a plain address (`memory.bundle.opaque`), which
-is what a bundle is to a kernel anyway.
+A bundle whose fields differ from program to program is passed to the loop as a plain address (`memory.bundle.opaque`), which
+is how a kernel represents a bundle anyway.
 
 Without the compiler an address is the number of a Python function.
 """
@@ -41,7 +41,7 @@ def address_of(function: Any, arguments: tuple) -> int:
     function : callable
         Compiled by `headrace.codegen.modules`, an entry of its module; returns an int64. It must stay alive.
     arguments : tuple
-        As it will be called with; bundles as they are.
+        The arguments of later calls; bundles as they are.
     """
     if not JIT:
         number = next(_numbers)
@@ -55,7 +55,7 @@ def address_of(function: Any, arguments: tuple) -> int:
 
 
 class Bound:
-    """A compiled function and the bundle it is called with first, for callers that know addresses only.
+    """A compiled function with the bundle that is its first argument, for callers that only know addresses.
 
     Parameters
     ----------
@@ -104,16 +104,16 @@ else:
 
 
 class Entry(NamedTuple):
-    """Something that a loop calls.
+    """An entry of a program, which a loop calls.
 
     Parameters
     ----------
     name : str
-        Of the kernel in the program, and in the loop.
+        Name of the kernel in the program, and in the loop.
     parameters : str
-        As the loop gives them.
+        Parameters as the loop passes them.
     body : str
-        What the entry does with the program's kernel; it returns an int64.
+        How the entry calls the program's kernel; it returns an int64.
     """
 
     name: str
@@ -135,19 +135,19 @@ def {name}({parameters}):
 
 
 def entries_text(entries: Sequence[Entry]) -> str:
-    """Write the entries of a program, to stand behind its kernels."""
+    """Return the text of a program's entries, which follows its kernels."""
     texts = [_ENTRY.format(name=e.name, parameters=e.parameters, body=indent(e.body, 1).rstrip("\n")) for e in entries]
     return "\n".join(["import numpy as np", *texts])
 
 
 def stubs_text(entries: Sequence[Entry], place: int) -> str:
-    """Write what the loop calls by their names; addresses are in ``l`` from word `place` on."""
+    """Return the text of the stubs that the loop calls by name; addresses are in ``l`` from word `place` on."""
     stubs = [_STUB.format(name=e.name, parameters=e.parameters, word=place + i) for i, e in enumerate(entries)]
     return "\n".join(["from headrace.codegen.called import call", *stubs])
 
 
 def names_of(entries: Sequence[Entry]) -> tuple[str, ...]:
-    """The entries' functions, for `load_module`."""
+    """Return the names of the entries' functions, for `load_module`."""
     return tuple(f"entry_{entry.name}" for entry in entries)
 
 
@@ -155,16 +155,16 @@ def load_looped(
     program_text: str, name: str, loop_text: str, loop_name: str, entries: Sequence[Entry], place: int, parameters: str,
     debug: bool = False,
 ) -> Looped:  # fmt: skip
-    """Load a program's kernels, with their entries, and the loop ``run_worker``, whose bundle ``s`` is the program's own.
+    """Load a program's kernels with their entries, and the loop ``run_worker``, whose bundle ``s`` belongs to the program.
 
     Parameters
     ----------
     program_text : str
         The program's kernels.
     name : str
-        Of the program, for readers of profiles.
+        Name of the program, for readers of profiles.
     loop_text : str
-        The same for all programs, so that it is compiled once.
+        Text that is the same for all programs, so that it is compiled once.
     loop_name : str
     entries, place, parameters
         As of `Looped`.
@@ -178,7 +178,7 @@ def load_looped(
 
 
 class Looped:
-    """A program's entries, and the loop that calls them.
+    """A program's entries and the loop that calls them.
 
     Parameters
     ----------
@@ -187,11 +187,11 @@ class Looped:
         The loop.
     entries : sequence of Entry
     place : int
-        Word of ``l`` where the addresses go.
+        First word of ``l`` for the addresses.
     parameters : str
-        Of the loop, of which the program's own bundles are `opaque` to it.
+        Parameters of the loop; the program's own bundles are `opaque` to it.
     hidden : sequence of str
-        Their names.
+        Names of these bundles.
     """
 
     def __init__(
@@ -203,7 +203,7 @@ class Looped:
         self._addresses: np.ndarray | None = None
 
     def compile(self, arguments: tuple) -> None:
-        """Compile for these arguments of the loop, without running."""
+        """Compile for these arguments of the loop without running it."""
         given = dict(zip(self._names, arguments, strict=True))
         addresses = []
         for entry in self._entries:
@@ -221,7 +221,7 @@ class Looped:
         return self._run(*self._seen(arguments))
 
     def _seen(self, arguments: tuple) -> tuple:
-        """The arguments as the loop sees them."""
+        """Return the arguments as the loop sees them."""
         return tuple(
             opaque(value) if name in self._hidden and is_bundle(value) else value
             for name, value in zip(self._names, arguments, strict=True)

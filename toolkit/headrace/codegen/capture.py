@@ -1,8 +1,8 @@
-"""Find the source of a user's function, and everything it refers to.
+"""Finding the source of a user's function, and everything it refers to.
 
 The function may come from a file, a notebook cell, a doctest or ``exec`` with
-registered source; it may be one of several lambdas on a line, which are told
-apart by the columns in their bytecode. What is found is compared with the code
+registered source; it may be one of several lambdas on a line, which are distinguished
+by the columns in their bytecode. The source found is compared with the code
 that is loaded: after an edit without a reload, the wrong text would be compiled.
 
 Names that are not local are frozen: numbers, strings, bools and tuples of them
@@ -84,25 +84,25 @@ _REFUSED: dict[type[ast.AST], str] = {
 
 @dataclass(frozen=True)
 class CapturedFunction:
-    """A user function as text: nothing in it refers to live objects any more.
+    """A user function as text, which no longer refers to live objects.
 
     Attributes
     ----------
     name : str
         As the user wrote it; ``<lambda>`` for a lambda.
     file, line : str, int
-        Of its ``def`` or ``lambda``.
+        Position of its ``def`` or ``lambda``.
     node : ast.FunctionDef
-        Lines count in `file`. A lambda has become a body of one ``return``.
+        Line numbers are those of `file`. A lambda has become a body of one ``return``.
     parameters : tuple of str
     constants : dict
-        Expressions that frozen names, and parameters with defaults, stand for.
+        Name -> expression that a frozen name, or a parameter with a default, stands for.
     helpers : dict
         Name -> the user function it is bound to.
     objects : dict
         Name -> the object it is bound to, of a type that the caller of `capture` accepts.
     assigned : frozenset of str
-        Locals that are known, to the code that rewrote the text, to have a value where they are read.
+        Locals that the code that rewrote the text knows to be bound where they are read.
     """
 
     name: str
@@ -117,7 +117,7 @@ class CapturedFunction:
     assigned: frozenset[str] = frozenset()
 
     def error(self, text: str, node: ast.AST | None = None) -> FunctionError:
-        """Make an error at a node of this function."""
+        """Return an error at a node of this function."""
         line = getattr(node, "lineno", self.line)
         return FunctionError(text.translate(_UNSEEN), function=self.name, file=self.file, line=line)
 
@@ -130,12 +130,12 @@ def capture(function: Callable, accepts: tuple[type, ...] = ()) -> CapturedFunct
     function : callable
         A ``def`` or lambda, or one decorated with ``numba.njit``.
     accepts : tuple of type
-        Objects of these types it may name as well; the caller knows what to make of them.
+        Types of further objects that it may refer to, which the caller handles.
 
     Raises
     ------
     FunctionError
-        It has no source, or uses something that cannot be compiled.
+        The function has no source, or uses something that cannot be compiled.
 
     Examples
     --------
@@ -197,7 +197,7 @@ def _capture(function: Any, callers: tuple[types.CodeType, ...], accepts: tuple[
 
 
 def _made(captured: CapturedFunction, node: ast.FunctionDef) -> CapturedFunction:
-    """What a comprehension of a function has become, as if it were captured: it knows what that function knows."""
+    """Return the function made of a comprehension as if it were captured, with the constants and helpers of its function."""
     used = {name.id for name in names_in(*node.body)}
     constants = {name: value for name, value in captured.constants.items() if name in used}
     helpers = {name: value for name, value in captured.helpers.items() if name in used}
@@ -209,7 +209,7 @@ def _made(captured: CapturedFunction, node: ast.FunctionDef) -> CapturedFunction
 
 
 def write_texts(node: ast.FunctionDef, values: Mapping[str, ast.expr]) -> None:
-    """Write strings, and tuples with strings, in place of names that stand for them: what is done with one depends on it."""
+    """Replace names that stand for strings, or tuples with strings, by these: the rewriting depends on their values."""
     texts = {name: value for name, value in values.items() if _holds_text(value)}
     if texts:
         node.body = [_WithTexts(texts).visit(statement) for statement in node.body]
@@ -390,7 +390,7 @@ def _check_statements(captured: CapturedFunction) -> None:
 
 
 def _takes_the_rest(node: ast.AST) -> bool:
-    """Whether it is ``*rest`` among the targets of an assignment or a loop."""
+    """Whether this is ``*rest`` among the targets of an assignment or a loop."""
     return isinstance(node, ast.Starred) and isinstance(node.ctx, ast.Store)
 
 
@@ -398,7 +398,7 @@ def _takes_the_rest(node: ast.AST) -> bool:
 
 
 def _freeze(value: Any) -> ast.expr | None:
-    """Write a value as an expression, or return None."""
+    """Return an expression for a value, or None."""
     if value is None or isinstance(value, bool | str):
         return ast.Constant(value)
     if type(value) is int and -(2**63) <= value < 2**63:
@@ -495,7 +495,7 @@ def _resolve(
 
 
 def _library_name(value: Any) -> str | None:
-    """Name a function, type or number type of math, numpy or random."""
+    """Return the name of a function, type or number type of math, numpy or random."""
     name = getattr(value, "__name__", None)
     if not isinstance(name, str) or isinstance(value, types.ModuleType):
         return None

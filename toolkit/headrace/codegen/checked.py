@@ -1,11 +1,11 @@
-"""Conversions in generated code that refuse what would silently lose something.
+"""Conversions in generated code that refuse values which would silently be changed.
 
-Numba stores a float into an int64 array by cutting it off, and reads whatever
+Numba truncates a float that is stored into an int64 array, and reads whatever
 lies under a null. User functions are plain Python, where neither happens, so
 every value they store, emit or return passes one of these. The type is checked
 while compiling and costs nothing; only int32 and nulls are checked per value.
 
-The plain bodies are what runs with ``NUMBA_DISABLE_JIT=1``.
+The plain bodies run with ``NUMBA_DISABLE_JIT=1``.
 """
 
 from __future__ import annotations

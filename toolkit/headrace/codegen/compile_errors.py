@@ -1,4 +1,4 @@
-"""What does not compile, in the user's words: the one line of Numba's message that tells something, at the user's line."""
+"""Translating compile errors: the one informative line of Numba's message, at the user's line."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ def check_compiles(
     context: str = "",
     debug: bool = False,
 ) -> Any:
-    """Compile a generated function, or say in the user's words why not.
+    """Compile a generated function, or raise an error at the user's line.
 
     Parameters
     ----------
     generated : GeneratedFunction
     argument_types : iterable of numba types
-        For its parameters, in order.
+        Types of its parameters, in order.
     context : str
-        Source of what it calls, such as the template's ``emit_row``.
+        Source of the functions it calls, such as the template's ``emit_row``.
 
     Returns
     -------
     numba type or None
-        What it returns; None if kernels run as plain Python.
+        Its return type; None if kernels run as plain Python.
 
     Raises
     ------
@@ -52,7 +52,7 @@ def check_compiles(
 
 
 def _text_of(error: BaseException) -> str:
-    """The one line of a Numba message that tells the user something."""
+    """Return the one line of a Numba message that helps the user."""
     text = re.sub(r"\x1b\[[0-9;]*m", "", str(error))
     rejected = re.findall(r"raised a specific error:\s*\w+: (.*)", text)
     if rejected:
@@ -82,21 +82,21 @@ def translate_error(
     functions: Iterable[GeneratedFunction],
     module: python_types.ModuleType,
 ) -> FunctionError:
-    """Trace an error of compiling a generated module to the user's line.
+    """Trace a compile error of a generated module to the user's line.
 
     Parameters
     ----------
     error : Exception
-        What Numba raised.
+        The exception that Numba raised.
     functions : list of GeneratedFunction
-        Whose sources were pasted into the module.
+        The functions whose sources were pasted into the module.
     module : module
         As returned by `load_module`.
 
     Returns
     -------
     FunctionError
-        Raise it ``from None``: Numba's own text has a hundred lines, of which the error has the one that tells something;
+        Raise it ``from None``: of the hundred lines of Numba's own text it has the one that helps;
         all of them are in `FunctionError.compiler`. If the error is in no user function, it names the first one.
     """
     functions = list(functions)

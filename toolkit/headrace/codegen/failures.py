@@ -1,4 +1,4 @@
-"""Why a compiled function failed on a tuple: the user's own function is called on it again, in plain Python."""
+"""Finding out why a compiled function failed on a tuple: the user's own function is called on it again, in plain Python."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def call_plain(
     Returns
     -------
     result, emitted
-        What it returned, and a dict for each emission.
+        Its return value, and a dict for each emission.
 
     Raises
     ------
@@ -120,9 +120,9 @@ def explain_failure(
     function, arguments, values, emits
         As for `call_plain`.
     cause : Exception, optional
-        What the compiled function raised; said if Python does not fail.
+        The exception of the compiled function; reported if Python does not fail.
     again : function, optional
-        Gives the values once more, for a second call: where the first one may have changed them.
+        Returns the values once more for a second call, where the first call may have changed them.
 
     Returns
     -------
@@ -163,7 +163,7 @@ def _fields_of(value: object) -> Mapping[str, Any]:
 
 
 def _copied(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """The same with containers of its own: a call may change them, and there may be another one."""
+    """Copy values with their containers, since a call may change them and another call may follow."""
     return {
         name: copy.deepcopy(part) if isinstance(part, dict) else copy.copy(part) if isinstance(part, list | set) else part
         for name, part in fields.items()
@@ -171,7 +171,7 @@ def _copied(fields: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _offending(values: Mapping[str, object]) -> dict[str, object]:
-    """The tuple, or both tuples of a join with their roles in front, and the key."""
+    """Return the tuple, or both tuples of a join with their roles as prefixes, and the key."""
     tuples = {role: value for role, value in values.items() if isinstance(value, Mapping) and role != "state"}
     result: dict[str, object] = {}
     for role, value in tuples.items():

@@ -1,4 +1,4 @@
-"""User functions: plain Python in, text for a generated module out, errors in the user's own lines.
+"""User functions: from plain Python to text for a generated module, with errors at the user's own lines.
 
 A template decides what the attributes of a function's parameters stand for and
 pastes `GeneratedFunction.source` into its module:
@@ -25,10 +25,10 @@ def user_update(slot, row, s_chars, c_chars, out):  # user_update:1
     if c_chars[row] > s_chars[slot]:  # user_update:2
         s_chars[slot] = checked_int64(c_chars[row])  # user_update:3
 
-What a user should know, beyond what an error tells: globals and closures are
+What a user should know beyond what errors say: globals and closures are
 frozen when the operator is made; integers are int64 and wrap around; the order
 of calls to ``random`` depends on the threads, so a function that uses it breaks
-the promise that every run gives the same output.
+the guarantee that every run gives the same output.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ def specialise(
     function : callable or CapturedFunction
         Plain Python: a ``def`` or a lambda.
     name : str
-        What the generated function is called.
+        Name of the generated function.
     arguments : tuple of str
         The roles of the user's parameters, by position, such as
         ``("state", "t", "emit")``. The user may name them differently, and
@@ -113,13 +113,13 @@ def specialise(
         Role -> what it stands for: a dict of field -> expression for a
         parameter with attributes, an expression for a single value. A field
         given as text is read-only, except for roles whose name begins with
-        "state"; `FieldBinding` says more, `ListBinding` that it holds tuples,
-        `Unreadable` why it cannot be used, `Membership` that it is asked what is in it.
+        "state". Instead of text: `FieldBinding` for more details, `ListBinding` for a field that
+        holds tuples, `Unreadable` for one that cannot be used, `Membership` for ``in`` tests.
     parameters : tuple of str
         Parameters of the generated function: all names that the texts of
         bindings, `emit` and `poll` use, apart from those of the module.
     emits : dict, list or None
-        Names of the output fields, in order, with kinds if they are to be
+        Names of the output fields, in order, with kinds if these are to be
         checked; None where the function cannot emit.
     emit : str
         Statement(s) for an emission; ``{values}`` stands for all values in
@@ -127,37 +127,37 @@ def specialise(
     left_out : dict, optional
         The last of these fields, which are given by name only -> expression that stands for one that is left out.
     hints : dict, optional
-        Output field, one that is there or is not -> what to say where it is missing, or given.
+        Name of an output field, existing or not -> advice where it is missing, or given.
     poll : str or None
-        Condition, tested in each turn of loops that may be long; where it
+        Condition tested in each iteration of loops that may be long; where it
         holds, the function returns, or raises RuntimeError if it owes a value.
     returns : str or None
         None: the function returns nothing. A kind, or "truth": it must return
-        such a value on every path. "any": whatever it returns.
+        such a value on every path. "any": it may return anything.
     decorator : str
         Written above each function; "" for none.
     debug : bool
-        Integers that leave the range of int64 raise and do not wrap around.
+        Integers that leave the range of int64 raise instead of wrapping around.
     memory : Memory, optional
-        What containers live in; needed if a binding is a `ContainerBinding`.
+        The memory of containers; needed if a binding is a `ContainerBinding`.
     texts : Texts, optional
-        How the kernel knows strings; without it a function has none.
+        How the kernel represents strings; without it a function can have none.
     kinds : dict, optional
-        Role of a single value -> "string", or a tuple of "string" and "number", where it is no number.
+        Role of a single value that is not a number -> "string", or a tuple of "string" and "number".
     rows : dict, optional
-        Names in the function that stand for rows of tables -> how a row is found, once a key is assigned to the name.
+        Names in the function that stand for rows of tables -> how a row is found once a key is assigned to the name.
     named : dict, optional
-        Names in the function, beside its parameters, that stand for something with fields -> role.
+        Names in the function, beside its parameters, that stand for an object with fields -> role.
     ends : tuple of str, optional
-        Roles of states that end with the call: assigning a container of one to a field of its kind hands it over, without
+        Roles of states that end with the call: assigning a container of one to a field of its kind hands it over without
         a copy, where the function does not use it again.
     only_used : bool
-        Leave out parameters that the function has no use for.
+        Leave out parameters that the function does not use.
 
     Raises
     ------
     FunctionError
-        With file and line, if the function cannot be compiled this way.
+        With file and line, if the function cannot be compiled in this way.
     """
     if isinstance(function, CapturedFunction):
         captured = dataclasses.replace(function, node=copied(function.node))  # it is rewritten in place

@@ -1,4 +1,4 @@
-"""A user function, rewritten for one kernel: its text, and what is known of it."""
+"""The result of rewriting a user function for one kernel: its text, and its properties."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ class GeneratedFunction:
     Attributes
     ----------
     name : str
-        What the kernel calls.
+        The function that the kernel calls.
     parameters : tuple of str
-        Of `name`, by position.
+        Parameters of `name`, by position.
     source : str
         The function and the helpers it calls, decorated. Each line ends in a
         marker, which `translate_error` reads wherever the text is pasted.
@@ -33,9 +33,9 @@ class GeneratedFunction:
     line_map : dict
         Line of `source`, from 1 -> (file, line) of the user.
     reads, writes : dict
-        Role -> names of the fields it reads, and assigns; ``emit`` assigns those that are given to a call of it.
+        Role -> names of the fields that it reads, and assigns; a call of ``emit`` assigns the fields passed to it.
     expression : str or None
-        The returned expression, where the function is nothing else: a template
+        The returned expression, where the function consists of it alone: a template
         can write it in place of a call.
     impure : tuple of str
         Calls whose results differ from run to run, such as ``random.random``.
@@ -56,17 +56,17 @@ class GeneratedFunction:
 
     @property
     def signature(self) -> str:
-        """The call, as ``name(parameter, ...)``."""
+        """The function's call, as ``name(parameter, ...)``."""
         return f"{self.name}({', '.join(self.parameters)})"
 
     @property
     def may_raise(self) -> bool:
-        """Whether a call may fail, or take long: it is not made without need, and what it is made on is on record."""
+        """Whether a call may fail or take long: it is then made only when needed, and its tuple is recorded."""
         return bool(_MAY_RAISE.search("\n".join(line.partition("  # ")[0] for line in self.source.splitlines())))
 
     @property
     def uses_containers(self) -> bool:
-        """Whether it calls what works on a list, a set, a map or an array, of a state or its own, or orders strings."""
+        """Whether it uses kernels on lists, sets, maps or arrays, of a state or its own, or on the order of strings."""
         return any("headrace.codegen.containers" in line for line in self.imports)
 
     @property

@@ -1,10 +1,10 @@
-"""Find names of containers that stand for something else in Python than in a compiled function.
+"""Finding names of containers that would mean something else in Python than in a compiled function.
 
-``old = state.words`` gives a second name to what the field holds. ``state.words = []`` then gives the field a new list,
-and `old` keeps the one before: in Python. Here a field is a place, which is emptied or copied into, and a name stands
-for the place. So a function is refused that reads such a name after its place was given something else, with the line
-of the read; and so is a loop over a container whose place is given something else in its body, and goes on. The same
-holds for lists made in passing that have two names, of which one is given another list.
+``old = state.words`` gives the field's list a second name. In Python, ``state.words = []`` then gives the field a new list
+and `old` keeps the one before. Here a field is a place, which is emptied or copied into, and a name stands
+for the place. So a function that reads such a name after its place was assigned anew is refused, with the line
+of the read; so is a loop over a container whose place is assigned anew in its body, if the loop goes on. The same
+holds for temporary lists with two names, one of which is assigned another list.
 """
 
 from __future__ import annotations
@@ -27,25 +27,25 @@ def check_held(
     lists: Collection[str],
     roles: Mapping[str, str],
 ) -> None:
-    """Raise `FunctionError` at the first read of a name whose place was given something else.
+    """Raise `FunctionError` at the first read of a name whose place was assigned anew.
 
     Parameters
     ----------
     captured : CapturedFunction
     field_of : callable
-        The place of an expression, if it is a field that holds a container.
+        Returns the place of an expression, if it is a field that holds a container.
     names : mapping
         Names that stand for a container when the function begins -> its place.
     lists : collection of str
-        Names that are given containers.
+        Names that containers are assigned to.
     roles : mapping
-        Names that stand for something with fields -> role.
+        Names that stand for an object with fields -> role.
     """
     _Walk(captured, field_of, names, lists, roles).check()
 
 
 class _Walk:
-    """Walks statements with the names that are lost on some way to each; None where the end is not reached."""
+    """Walks statements with the names that are invalid on some path to each; None where the end is not reached."""
 
     def __init__(
         self,
@@ -62,7 +62,7 @@ class _Walk:
         self._turns: list[list[Lost]] = []
 
     def check(self) -> None:
-        """Go through the function, where it has a loop over a container, or a name for one."""
+        """Check the function if it has a loop over a container, or a name for one."""
         self._block(self._captured.node.body, {})
 
     def _block(self, statements: Iterable[ast.stmt], lost: Lost | None) -> Lost | None:
@@ -134,7 +134,7 @@ class _Walk:
         return after
 
     def _loops_over(self, iterable: ast.expr) -> Key | None:
-        """The place of the container that a loop goes over itself, and not over a copy."""
+        """Return the place of the container that a loop goes over directly, not over a copy."""
         while isinstance(iterable, ast.Call):
             if isinstance(iterable.func, ast.Attribute) and iterable.func.attr in ("items", "keys", "values"):
                 iterable = iterable.func.value
@@ -148,7 +148,7 @@ class _Walk:
         return self._places.get(node.id) if isinstance(node, ast.Name) else self._field_of(node)
 
     def _given(self, target: ast.expr, value: ast.expr, lost: Lost) -> Lost:
-        """After a target is given a value."""
+        """Update the names after a target is assigned."""
         if isinstance(target, ast.Tuple | ast.List):
             return lost  # a container is given to one name or field
         field = self._field_of(target)
@@ -171,7 +171,7 @@ class _Walk:
         return lost | {name: node for name, known in self._places.items() if known == place and name != but}
 
     def _read(self, node: ast.AST, lost: Lost) -> Lost:
-        """Check the names that are read, and note what helpers give to fields."""
+        """Check the names that are read, and note the fields that helpers assign."""
         for name in ast.walk(node):
             if isinstance(name, ast.Name) and isinstance(name.ctx, ast.Load) and name.id in lost:
                 text = self._said(self._places[name.id])
@@ -190,7 +190,7 @@ class _Walk:
 def _named_places(
     root: ast.AST, field_of: Callable[[ast.AST], Key | None], names: Mapping[str, Key], lists: Collection[str]
 ) -> dict[str, Key]:
-    """Names of containers -> the place each stands for."""
+    """Return names of containers -> the place each stands for."""
     found = dict(names)
     given = [
         (node.targets[0] if isinstance(node, ast.Assign) else node.target, node.value)
@@ -213,7 +213,7 @@ def _named_places(
 
 
 def _given_by(helper: CapturedFunction | None, call: ast.Call, roles: Mapping[str, str]) -> set[Key]:
-    """Fields that a helper assigns, of what it is given."""
+    """Return the fields that a helper assigns, of its arguments."""
     if helper is None:
         return set()
     given = dict(zip(helper.parameters, call.args, strict=False))
@@ -232,7 +232,7 @@ def _given_by(helper: CapturedFunction | None, call: ast.Call, roles: Mapping[st
 
 
 def _either(one: Lost | None, other: Lost | None) -> Lost | None:
-    """What is lost on one of two ways, of which one may not lead here."""
+    """Return the names invalid on either of two paths, one of which may not lead here."""
     if one is None or other is None:
         return other if one is None else one
     return other | one

@@ -25,12 +25,12 @@ class _Texts(NamedTuple):
 
 
 def included(module: ModuleType, instead: Mapping[str, str] | None = None) -> str:
-    """Return the text of a file of kernels, as part of a source for `load_module`.
+    """Return the text of a file of kernels as part of a source for `load_module`.
 
-    What follows the file's imports is as it stands; so the kernels read, are
+    The text after the file's imports is unchanged, so the kernels read, are
     checked, and fail with the lines of an ordinary file. The generated module
-    compiles them as its own, with what else it defines: names that the file
-    leaves open are the module's.
+    compiles them with its other functions: names that the file
+    does not define are looked up in the module.
 
     Parameters
     ----------
@@ -85,7 +85,7 @@ def _texts_of(module: ModuleType, others: Mapping[str, str]) -> _Texts:
 
 
 def _opening(source: str, others: Mapping[str, str]) -> tuple[list[ast.Import | ast.ImportFrom], int]:
-    """The imports that a file needs as part of another one, and its last line before what follows them."""
+    """Return the imports that a file needs as part of another one, and the last line before the rest of it."""
     imports: list[ast.Import | ast.ImportFrom] = [_COMPILED]
     end = 0
     for statement in ast.parse(source).body:

@@ -1,10 +1,10 @@
-"""Which expressions of a user function are strings or containers. The rest are numbers, whose types the compiler finds.
+"""Inference of which expressions of a user function are strings or containers; the rest are numbers, typed by the compiler.
 
-A generated function knows a string by its id and a container by where its head
-lies: both are integers there. So what may be done with them is decided here, before
-the text is written, and what may not is refused with the user's line.
+A generated function represents a string by its id and a container by the place of its
+head: both are integers there. So the permitted operations are decided here, before
+the text is written, and others are refused with the user's line.
 
-What an expression is, its *static kind*, is one of
+The *static kind* of an expression is one of
 
 ==================================  ====================================================
 ``"number"``                        an integer, float or bool
@@ -47,7 +47,7 @@ def is_container(kind: Static) -> bool:
 
 
 def static_of(kind: Any) -> Static:
-    """The static kind of a value of a kind, as kept in a state or emitted."""
+    """Return the static kind of a value of a kind, as kept in a state or emitted."""
     known = scalar(kind)
     if kind == TEXTS:
         return kind
@@ -57,30 +57,30 @@ def static_of(kind: Any) -> Static:
 
 
 def element_of(kind: Static) -> Static:
-    """What a loop over a container gives."""
+    """Return the static kind of what a loop over a container gives."""
     return static_of(kind.key if isinstance(kind, MapOf) else kind.kind)
 
 
 def said(kind: Static) -> str:
-    """A static kind in an error text."""
+    """Return a static kind as error texts name it."""
     if isinstance(kind, tuple):
         return "a tuple"
     return f"a {kind}" if isinstance(kind, str) else repr(kind)
 
 
 class Inference:
-    """The static kinds of one function, as it is called.
+    """The static kinds of the expressions of one function, as it is called.
 
     Parameters
     ----------
     captured : CapturedFunction
     roles : mapping of str to str
-        Parameter -> what it is.
+        Parameter -> its role.
     host : HostKernel
     given : mapping
-        Parameters that stay parameters -> static kind of what they are given.
+        Parameters that stay parameters -> static kind of their arguments.
     returned : dict
-        What is known of what helpers return, by how they are called; grows.
+        Static kinds that helpers are known to return, by how they are called; grows.
     """
 
     def __init__(
@@ -108,7 +108,7 @@ class Inference:
         self.note_numbers(())
 
     def note_numbers(self, given: Iterable[str]) -> None:
-        """Find the names for list columns of numbers; `given`: parameters that are one."""
+        """Find the names that stand for list columns of numbers; `given`: parameters that do."""
         pairs = [(target, node) for node in self._binding_nodes if isinstance(node, ast.Assign) for target in node.targets]
         names = {*given, *(target.id for target, _ in pairs if isinstance(target, ast.Name))}
         self._number_lists = set(given)
@@ -125,7 +125,7 @@ class Inference:
             self._number_lists = names - others
 
     def is_numbers(self, node: ast.AST) -> bool:
-        """Whether it is a list column of numbers, a part of one, or a name for that: an array, read where it lies."""
+        """Whether this is a list column of numbers, a slice of one, or a name for either: an array that is read in place."""
         if isinstance(node, ast.Name):
             return node.id in self._number_lists
         if isinstance(node, ast.IfExp):
@@ -187,7 +187,7 @@ class Inference:
     # -- expressions
 
     def of(self, node: ast.expr) -> Static:
-        """The static kind of an expression; None if it depends on a name whose kind is not known yet."""
+        """Return the static kind of an expression; None if it depends on a name whose kind is not known yet."""
         method = getattr(self, f"_of_{type(node).__name__}", None)
         return "number" if method is None else method(node)
 
@@ -307,7 +307,7 @@ class Inference:
         return next(iter(kinds), "number")
 
     def given_to(self, helper: CapturedFunction, node: ast.Call) -> dict[str, Static]:
-        """Static kinds of the arguments of a call, by parameter."""
+        """Return the static kinds of the arguments of a call, by parameter."""
         given = dict(zip(helper.parameters, node.args, strict=False))
         given |= {keyword.arg: keyword.value for keyword in node.keywords if keyword.arg is not None}
         roles = self.roles_of(helper, node)
@@ -315,7 +315,7 @@ class Inference:
         return {name: kind for name, kind in kinds.items() if kind is not None}
 
     def roles_of(self, helper: CapturedFunction, node: ast.Call) -> dict[str, str]:
-        """Parameters of a helper that are given a parameter with a role."""
+        """Return the parameters of a helper whose argument is a parameter with a role."""
         given = dict(zip(helper.parameters, node.args, strict=False))
         given |= {keyword.arg: keyword.value for keyword in node.keywords if keyword.arg is not None}
         found = {}
@@ -328,7 +328,7 @@ class Inference:
     # -- what loops give
 
     def item_of(self, node: ast.expr) -> Static:
-        """The static kind of what a loop over an expression gives."""
+        """Return the static kind of what a loop over an expression gives."""
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
             name = ast.unparse(self._captured.constants.get(node.func.id, node.func))
             if name == "enumerate" and node.args:
@@ -361,7 +361,7 @@ class Inference:
         return None if kind is None else "number"
 
     def kept_by(self, node: ast.expr) -> str:
-        """The kind of the elements of a container, or of its keys or values."""
+        """Return the kind of the elements of a container, or of its keys or values."""
         if self.is_view(node):
             assert isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
             owner = self.of(node.func.value)
@@ -370,7 +370,7 @@ class Inference:
         return kind.key if isinstance(kind, MapOf) else kind.kind
 
     def is_view(self, node: ast.AST) -> bool:
-        """Whether it is the items, keys or values of a map."""
+        """Whether this is the items, keys or values of a map."""
         return (
             isinstance(node, ast.Call)
             and isinstance(node.func, ast.Attribute)

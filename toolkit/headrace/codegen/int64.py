@@ -1,4 +1,4 @@
-"""Integers of plain Python that behave as those of compiled functions with ``debug=True``: they raise where 64 bits end."""
+"""Python integers that behave like those of compiled functions with ``debug=True``: results beyond 64 bits raise."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ for _name, _symbol in {"neg": "-", "abs": "abs"}.items():
 
 
 def bounded(value: Any) -> Any:
-    """The same with bounded integers: a tuple or state, a key, a value, a list or the values of a map."""
+    """Return a tuple or state, a key, a value, a list or the values of a map with its integers bounded."""
     if isinstance(value, list):
         made = copy.copy(value)
         made[:] = map(bounded, value)

@@ -37,7 +37,7 @@ class Scalar:
     zero : int, float, bool or str
         Default first value of a field of a state.
     in_functions : str
-        What a function sees: a kind of number, or "string".
+        The type that a function sees: a kind of number, or "string".
     """
 
     dtype: str
@@ -349,7 +349,7 @@ def _scalar(maker: str, label: str, kind: Any) -> str:
 
 
 def read_kind(label: str, given: Any) -> Kind | None:
-    """Read a kind as users write it; None if it is none.
+    """Read a kind as users write it; None if this is not a kind.
 
     Raises
     ------
@@ -366,5 +366,5 @@ def read_kind(label: str, given: Any) -> Kind | None:
 
 
 def kinds_text(also: Mapping[str, object] | tuple[str, ...] = ()) -> str:
-    """The kinds, for error texts."""
+    """Return the kinds as a text for errors."""
     return ", ".join([*SCALAR_NAMES, *also, "list_of(...), set_of(...), map_of(...), array(...)"])

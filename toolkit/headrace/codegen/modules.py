@@ -6,11 +6,11 @@ for a function in a module (0.008 s). So an operator's kernel is written to a
 file whose name is a hash of everything its machine code depends on
 (`headrace.caches.identity`): the source, what it reaches in the modules of
 headrace it imports, the versions, the processor, and whether bounds are checked.
-A module never changes its meaning, and nothing has to be invalidated.
+A module never changes its meaning, so nothing ever has to be invalidated.
 
-The text that is executed is always the text that was asked for, never what lies
-on disk; the file is for tracebacks and profiles. The machine code is kept as
-`headrace.caches` says.
+The text executed is always the text that was requested, never the file
+on disk; the file is for tracebacks and profiles. `headrace.caches` describes how
+machine code is kept.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def cache_directory() -> pathlib.Path:
 
 
 def _kept(name: str, text: bytes) -> pathlib.Path | None:
-    """Write a module's source where tracebacks and profiles find it; None where there is no such place."""
+    """Write a module's source to where tracebacks and profiles find it; None where nothing can be written."""
     try:
         path = private_directory("modules") / f"{name}.py"
         if path.exists() and path.read_bytes() == text:
@@ -131,7 +131,7 @@ def _compile(
 def compiled(
     function: Callable | None = None, *, inline: str | bool = "never", borrows: bool = False, seldom: bool = False
 ) -> Any:
-    """Decorator of our kernels in a generated source.
+    """Decorator of the package's own kernels in a generated source.
 
     Divisions follow NumPy (no check); bounds are checked only in the debug
     variant of the module.
@@ -151,15 +151,15 @@ def compiled(
 
 
 def compiled_borrowing(function: Callable) -> Any:
-    """Decorator of kernels that count no references to their arrays, which would keep LLVM from inlining them.
+    """Decorator of kernels without reference counts for their arrays, which would keep LLVM from inlining them.
 
-    They make no arrays and return none. So do all functions of a module whose entries are called by their addresses.
+    They make no arrays and return none. All functions of a module whose entries are called by address are such kernels.
     """
     return _compile(function, "numpy", "never", borrows=True)
 
 
 def compiled_within(function: Callable) -> Any:
-    """Decorator of kernels that LLVM is to copy into their callers, however large it finds them: what is done for each row."""
+    """Decorator of kernels that LLVM must inline into their callers whatever their size: work done for each row."""
     return _compile(function, "numpy", "never", is_within=True)
 
 
@@ -181,12 +181,12 @@ def compiled_user(function: Callable) -> Any:
 
 
 def compiled_user_within(function: Callable) -> Any:
-    """The same for a function with one caller: LLVM copies it there, where it might find it too large."""
+    """The same for a function with one caller, into which LLVM must inline it whatever its size."""
     return _compile(function, "python", "never", is_within=True) if JIT else compiled_user(function)
 
 
 def compiled_user_bounded(function: Callable) -> Any:
-    """The same for a function that indexes arrays of its own: beyond their bounds it raises, as in Python."""
+    """The same for a function that indexes arrays of its own: an index out of bounds raises, as in Python."""
     return _compile(function, "python", "never", is_bounded=True) if JIT else compiled_user(function)
 
 
@@ -212,8 +212,8 @@ def load_module(
     debug : bool
         Compile with bounds checks. It is another module with another name.
     entry : str or tuple of str, optional
-        The function that Python calls, or the functions that are called by their addresses (`headrace.codegen.called`):
-        the others become their parts, see `headrace.codegen.parts`. Without it Python can call every function.
+        The function that Python calls, or the functions that are called by their addresses (`headrace.codegen.called`);
+        the others become their parts (`headrace.codegen.parts`). Without it Python can call every function.
 
     Returns
     -------

@@ -1,9 +1,9 @@
-"""Generated functions that only ever run inside another one: typed and lowered, but not finished by themselves.
+"""Generated functions that only ever run inside another one: typed and lowered, but not optimised by themselves.
 
-A kernel that is linked into its callers (`headrace.linkable`) is optimised once by itself, and kept. What belongs to one
-operator has one caller: it stops after lowering, and the one function that Python calls links all of it and is optimised
-once. A new join shape took 40 % less processor time so (8.5 s instead of 14.2, an aggregate 3.7 instead of 5.8, measured
-together on a busy machine); the machine code is unchanged.
+A kernel that is linked into its callers (`headrace.linkable`) is optimised once by itself, and kept. A function that belongs
+to one operator has one caller: it stops after lowering, and the one function that Python calls links all of them and is
+optimised once. A new join shape thus took 40 % less processor time (8.5 s instead of 14.2, an aggregate 3.7 instead of 5.8,
+measured together on a busy machine); the machine code is unchanged.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _WIDE = ('"prefer-vector-width"="512"',) if binding.get_host_cpu_features().get(
 
 
 class OperatorLibrary(JITCodeLibrary):
-    """Numba's own, whose functions use the widest vectors that pay."""
+    """Numba's own library, whose functions use the widest vectors that pay off."""
 
     def add_ir_module(self, ir_module: ir.Module) -> None:
         mark(ir_module, *_WIDE)
@@ -29,7 +29,7 @@ class OperatorLibrary(JITCodeLibrary):
 
 
 class PartLibrary(LinkableLibrary):
-    """LLVM code that is linked into its caller's as it was lowered: one operator alone has it, and is optimised whole."""
+    """LLVM code that is linked into its caller's as lowered: only one operator has it, which is optimised as a whole."""
 
     placing = _WIDE
 
@@ -44,10 +44,10 @@ class EntryCompiler(LibraryCompiler):
 
 
 class AddressLibrary(OperatorLibrary):
-    """The library of a function that is called by its address, and has nothing that Python could call."""
+    """The library of a function that is called by its address and that Python cannot call."""
 
     def get_pointer_to_function(self, name: str) -> int:
-        """Address of a function; of one that is not there, of something that refuses."""
+        """Return the address of a function; for a missing one, that of a function that refuses to be called."""
         return super().get_pointer_to_function(name) or REFUSE
 
 
@@ -64,7 +64,7 @@ class PartCompiler(EntryCompiler):
 
 
 class WithinLibrary(PartLibrary):
-    """LLVM code that is copied into its caller, of which there is one."""
+    """LLVM code that is inlined into its only caller."""
 
     placing = (*_WIDE, "alwaysinline")
 
@@ -76,7 +76,7 @@ class WithinCompiler(EntryCompiler):
 
 
 class _LetWrap:
-    """Of a library of functions of users: their whole numbers wrap around."""
+    """Mixin for libraries of user functions: their integers wrap around."""
 
     def add_ir_module(self, ir_module: ir.Module) -> None:
         let_wrap(ir_module)
@@ -94,7 +94,7 @@ class UserCompiler(EntryCompiler):
 
 
 class UserWithinLibrary(_LetWrap, WithinLibrary):
-    """A user's function that is copied into its caller, of which there is one."""
+    """A user's function that is inlined into its only caller."""
 
 
 class UserWithinCompiler(EntryCompiler):
@@ -114,7 +114,7 @@ class UserAloneCompiler(EntryCompiler):
 
 
 class SeldomLibrary(PartLibrary):
-    """LLVM code that stays a function of its own, beside callers that are laid out for when they do not call it."""
+    """LLVM code of a rarely called function: it is not inlined, and its callers are laid out for not calling it."""
 
     placing = (*_WIDE, "noinline", "cold")
 

@@ -1,7 +1,7 @@
-"""A state whose fields lie side by side in words of an arena: where each is, and the text of what is done with all of them.
+"""A state whose fields lie side by side in words of an arena: the place of each field, and text that works on all of them.
 
-In a kernel such a state is at word ``k`` of ``s.arena``, which ``s.arena_f`` and ``s.arena_h`` have as float64 and as
-float32, and the free lists of its owner begin at word ``owner`` of ``s.arena_free`` (`headrace.memory.arena`).
+In a kernel such a state is at word ``k`` of ``s.arena``, of which ``s.arena_f`` and ``s.arena_h`` are views as float64 and
+float32; the free lists of its owner begin at word ``owner`` of ``s.arena_free`` (`headrace.memory.arena`).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ State = Mapping[str, StateField]
 
 
 def offsets(state: State) -> dict[str, int]:
-    """Field -> its first word, from that of the state.
+    """Return field -> its first word, relative to that of the state.
 
     Examples
     --------
@@ -33,12 +33,12 @@ def offsets(state: State) -> dict[str, int]:
 
 
 def words_of(state: State) -> int:
-    """How many words a state has."""
+    """Return how many words a state has."""
     return sum(cells_of(field.kind) for field in state.values())
 
 
 def cell(kind: str, place: str, arena: str = "s.arena") -> str:
-    """The text of a word, in the array that has it as it is.
+    """Return the text of a word, in the array that has its type.
 
     Examples
     --------
@@ -51,9 +51,9 @@ def cell(kind: str, place: str, arena: str = "s.arena") -> str:
 
 
 def bindings(state: State, k: str = "k", owner: str = "owner", arena: str = "s.arena") -> dict[str, Binding]:
-    """What the fields of a state stand for in a function, with these names of its place and its owner's free lists.
+    """Return what the fields of a state stand for in a function, given the names of its place and its owner's free lists.
 
-    Its numbers are in the words of `arena`, in whose place a kernel may have an array of its own; containers are in those
+    Its numbers are in the words of `arena`, for which a kernel may use an array of its own; containers are in the words
     of ``s.arena``.
     """
     fields: dict[str, Binding] = {}
@@ -72,7 +72,7 @@ def bindings(state: State, k: str = "k", owner: str = "owner", arena: str = "s.a
 
 
 def beginning(state: State, k: str = "k") -> list[str]:
-    """Statements that make first values of zeros."""
+    """Return the statements that turn zeros into first values."""
     lines = []
     for name, offset in offsets(state).items():
         kind, first = state[name].kind, state[name].first
@@ -91,7 +91,7 @@ def beginning(state: State, k: str = "k") -> list[str]:
 
 
 def write_first_values(state: State, arena: np.ndarray, place: int) -> None:
-    """Make first values of zeros, in the arena itself.
+    """Turn zeros into first values, in the arena itself.
 
     Parameters
     ----------
@@ -113,7 +113,7 @@ def write_first_values(state: State, arena: np.ndarray, place: int) -> None:
 
 
 def ending(state: State, k: str = "k", owner: str = "owner") -> list[str]:
-    """Statements that give back what the containers of a state hold, and make it zeros."""
+    """Return the statements that free what the containers of a state hold, and set the state to zeros."""
     lines = [
         f"release(s.arena_free, s.arena, {owner}, s.arena, {k} + {offset})"
         for name, offset in offsets(state).items()
@@ -123,7 +123,7 @@ def ending(state: State, k: str = "k", owner: str = "owner") -> list[str]:
 
 
 def word_kinds(state: State) -> dict[str, str]:
-    """Field -> what its word is, int64, float64 or float32, of those that are no containers.
+    """Return field -> type of its word (int64, float64 or float32), for fields that are not containers.
 
     Examples
     --------
@@ -139,5 +139,5 @@ def word_kinds(state: State) -> dict[str, str]:
 
 
 def is_grown(kind: Kind) -> bool:
-    """Whether it is a container that takes memory of its own as it grows."""
+    """Whether this is a container that takes memory of its own as it grows."""
     return not isinstance(kind, str | Array)

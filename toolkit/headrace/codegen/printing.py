@@ -1,9 +1,9 @@
-"""``print`` in user functions, called by threads that do not hold Python's lock.
+"""``print`` in user functions, called by threads that do not hold the GIL.
 
-Numba's own ``print`` asks for an environment, which a function that is linked into others does not have; where it finds none it
-gives up, and keeps the lock for ever. Texts that stand in the function, whole numbers, floats and bools need none.
+Numba's own ``print`` asks for an environment, which a function that is linked into others does not have; without one it
+gives up and holds the GIL for ever. Text literals in the function, whole numbers, floats and bools need no environment.
 
-The plain body is what runs with ``NUMBA_DISABLE_JIT=1``.
+The plain body runs with ``NUMBA_DISABLE_JIT=1``.
 """
 
 from __future__ import annotations

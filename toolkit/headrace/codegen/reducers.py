@@ -1,6 +1,6 @@
-"""`any`, `all`, `sum`, `min`, `max`, `len` and `next` of what a comprehension makes: loops in functions of their own.
+"""Rewriting `any`, `all`, `sum`, `min`, `max`, `len` and `next` of a comprehension as loops in functions of their own.
 
-``any(x > t.v for x in state.items)`` becomes a call, at its place, of a function that is treated as if the user had written it::
+``any(x > t.v for x in state.items)`` becomes a call of a function that is treated as if the user had written it::
 
     def ...(t, state):
         for x in state.items:
@@ -8,7 +8,7 @@
                 return True
         return False
 
-So it is evaluated when Python would do it, it ends as early, and its loop may go over all that a loop may.
+So it is evaluated when Python would evaluate it and ends as early, and it can loop over anything that a loop can.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ def reduce_comprehensions(
     is_builtin: Callable[[ast.Name], bool],
     is_left: Callable[[ast.Name], bool],
 ) -> list[ast.FunctionDef]:
-    """Rewrite calls in the statements of a function, in place; returns the functions that are called now.
+    """Rewrite calls in the statements of a function, in place; returns the new functions that are called instead.
 
-    Their parameters are the locals that they use, by the same names, and what is given where there is nothing; a name
-    of theirs is none of the function around them. One that calls another comes behind it.
+    Their parameters are the locals that they use, by the same names, and the default for an empty comprehension. Their
+    own names differ from those of the function around them. A function comes after those that it calls.
 
     Parameters
     ----------
@@ -47,9 +47,9 @@ def reduce_comprehensions(
     local : set of str
         Parameters and all names that are assigned.
     is_builtin : callable
-        Whether a name, which is no local, means the builtin of that name.
+        Whether a name that is not a local means the builtin of that name.
     is_left : callable
-        Whether a name, which is no local, means what a function of its own cannot be given.
+        Whether a name that is not a local means something that cannot be passed to a function of its own.
     """
     rewriting = _Rewriting(local, is_builtin, is_left)
     body[:] = [rewriting.visit(statement) for statement in body]
@@ -96,7 +96,7 @@ class _Rewriting(ast.NodeTransformer):
 
 
 def _taken_apart(node: ast.Call) -> tuple[_Comprehension, ast.expr | None] | None:
-    """The comprehension, and the start or what is given where there is nothing; None if it is called in another way."""
+    """Return the comprehension, and the start or default; None if the function is called in another way."""
     what = node.func.id if isinstance(node.func, ast.Name) else ""
     if not node.args or any(isinstance(argument, ast.Starred) for argument in node.args):
         return None
@@ -135,7 +135,7 @@ def _each_of(over: ast.expr) -> ast.GeneratorExp:
 
 
 class _Fresh:
-    """Names that are not used yet."""
+    """Makes names that are not used yet."""
 
     def __init__(self, used: set[str]):
         self._used = used
@@ -160,7 +160,7 @@ def _loop(over: _Comprehension, inner: Sequence[ast.stmt]) -> ast.stmt:
 
 
 def _written(text: str, at: ast.AST, **parts: ast.expr) -> list[ast.stmt]:
-    """Statements from their text, with expressions in place of names, on the line of `at`."""
+    """Return statements from their text, with names replaced by expressions, on the line of `at`."""
     return [_Putting(parts).visit(statement) for statement in statements(text, at)]
 
 

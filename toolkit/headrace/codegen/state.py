@@ -1,4 +1,4 @@
-"""Kinds of values that user functions keep and emit, and how `state=` and `emits=` are read, for every engine."""
+"""Reading `state=` and `emits=`, for every engine: the kinds of values that user functions keep and emit."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ _INT64 = range(-(2**63), 2**63)
 
 @dataclass(frozen=True)
 class StateField:
-    """A field of a state: its kind, and its value when the state comes to be; None: an empty container."""
+    """A field of a state: its kind, and its first value; None: an empty container."""
 
     kind: Kind
     first: int | float | bool | str | None
 
 
 def read_state(given: Mapping[str, Any] | None, has_keyed_tags: bool = False) -> dict[str, StateField]:
-    """Read ``state=``: name -> kind, or first value, which says the kind too.
+    """Read ``state=``: name -> kind, or first value, which implies the kind.
 
     Parameters
     ----------
     given : mapping
     has_keyed_tags : bool
-        Whether ``hr.map_of(..., by=)`` means something.
+        Whether ``hr.map_of(..., by=)`` has a meaning.
 
     Raises
     ------
     ParameterError
-        If a function could not use a name, or a value is of no kind.
+        If a function could not use a name, or a value has no kind.
 
     Examples
     --------
@@ -70,7 +70,7 @@ def read_emits(given: Mapping[str, Any] | None) -> dict[str, Kind]:
 
 
 def named_by_python(label: str, given: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Return names as Python reads them in a function; `ParameterError` if two of them are one."""
+    """Return names as Python reads them in a function; `ParameterError` if two become the same."""
     names: dict[Any, Any] = {}
     for name, value in (given or {}).items():
         called = python_name(name) if isinstance(name, str) else name

@@ -1,4 +1,4 @@
-"""Writing kernels as text."""
+"""Helpers for writing kernels as text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Syntax trees: copies of them, and expressions and statements from text, each at the line of a node."""
+"""Copying syntax trees, and making expressions and statements from text at the line of a node."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ _PLACE = ("lineno", "col_offset", "end_lineno", "end_col_offset")
 
 
 def copied(tree: T, at: ast.AST | None = None) -> T:
-    """Copy a tree, and say that all of it is where another node is.
+    """Copy a tree, with the position of another node for all of it.
 
-    Functions are rewritten in place, and at every start of a run: `copy.deepcopy` took a sixth of what that takes.
+    Functions are rewritten in place, at every start of a run: `copy.deepcopy` took a sixth of that time.
 
     Examples
     --------
@@ -52,17 +52,17 @@ def _statements(text: str) -> list[ast.stmt]:
 
 
 def expression(text: str, at: ast.AST) -> ast.expr:
-    """An expression from its text, at a node."""
+    """Return an expression from its text, at a node."""
     return copied(_expression(text), at)
 
 
 def statements(text: str, at: ast.AST) -> list[ast.stmt]:
-    """Statements from their text, at a node."""
+    """Return statements from their text, at a node."""
     return [copied(one, at) for one in _statements(text)]
 
 
 def names_in(*nodes: ast.AST) -> list[ast.Name]:
-    """All names in nodes, whether they are read or assigned."""
+    """Return all names in nodes, whether read or assigned."""
     return [each for node in nodes for each in ast.walk(node) if isinstance(each, ast.Name)]
 
 

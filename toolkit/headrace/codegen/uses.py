@@ -1,4 +1,4 @@
-"""Which containers of a state a function gives away: assigned as a whole, and not used besides on any way through it."""
+"""Finding the containers of a state that a function hands over: assigned as a whole, and not used otherwise on any path."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ Uses = set[tuple[str, str]]
 
 
 def given_away(body: Iterable[ast.stmt], roles: Mapping[str, str], of: Iterable[str]) -> dict[int, ast.Attribute]:
-    """Find what is assigned from fields of some states, and not used besides.
+    """Find the fields of some states that are assigned to something else and not used otherwise.
 
     Parameters
     ----------
@@ -23,8 +23,8 @@ def given_away(body: Iterable[ast.stmt], roles: Mapping[str, str], of: Iterable[
     Returns
     -------
     dict of int to ast.Attribute
-        The values of such assignments, by identity. A way takes one branch of two, and goes through a loop again and again;
-        a state that is used as a whole, given to a helper for one, has no field that is used once.
+        The values of such assignments, by identity. A path takes one branch of two, and may repeat a loop;
+        if a state is used as a whole, such as passed to a helper, all its fields count as used more than once.
 
     Examples
     --------
@@ -40,7 +40,7 @@ def given_away(body: Iterable[ast.stmt], roles: Mapping[str, str], of: Iterable[
 
 
 def _search(body: list[ast.stmt], names: Mapping[str, str], elsewhere: Uses, found: dict[int, ast.Attribute]) -> None:
-    """Look through statements of a way on which `elsewhere` is used too."""
+    """Search the statements of a path on which `elsewhere` is used too."""
     uses = [_uses(one, names) for one in body]
     for at, one in enumerate(body):
         others = elsewhere.union(*uses[:at], *uses[at + 1 :])
@@ -55,7 +55,7 @@ def _search(body: list[ast.stmt], names: Mapping[str, str], elsewhere: Uses, fou
 
 
 def _uses(node: ast.AST, names: Mapping[str, str]) -> Uses:
-    """Role and field of what is used; the field of a whole state is ""."""
+    """Return role and field of what is used; the field of a whole state is ""."""
     fields = [
         each
         for each in ast.walk(node)

@@ -1,7 +1,7 @@
-"""What the user wrote, as a checksum: of functions, and of all that they refer to.
+"""A checksum of what the user wrote: of functions, and of everything they refer to.
 
-It is that of the text, without comments, line numbers and places of files, and of the values that its names are frozen to: the
-same in another process, another file, after another version of this package has made other kernels of it.
+It covers the text, without comments, line numbers and file locations, and the values that its names are frozen to. So it is
+the same in another process, in another file, and after another version of this package has generated other kernels.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from headrace.codegen.capture import CapturedFunction, capture
 
 
 def checksum(functions: Mapping[str, Callable], *said: object) -> str:
-    """Return the checksum of functions, by name, and of whatever else was said, by its `repr`.
+    """Return the checksum of functions, by name, and of any further arguments, by their `repr`.
 
     Examples
     --------

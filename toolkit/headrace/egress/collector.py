@@ -1,10 +1,10 @@
-"""The output gate: takes what the instances wrote, orders it by content, passes it on.
+"""The output gate: drains the records that instances wrote, orders them by content, and passes them on.
 
-One thread per operator. It drains the instances' rings, holds back what is
+One thread per operator drains the instances' rings, holds back what is
 above the smallest promise, sorts the rest and hands it to the sink or to the
 next operator's input. Sorting is by content (time, key value, positions), never
-by instance, so the number of instances cannot be seen in the result. Which
-content that is, the operator's finisher says: times and keys, or nothing but the
+by instance, so the number of instances cannot be seen in the result. The
+operator's finisher determines the content that orders: times and keys, or only the
 position of the tuple that caused the result.
 """
 
@@ -41,7 +41,7 @@ MOST_REST_S = 0.002
 
 
 class Finisher(Protocol):
-    """What the collector must know of an operator's results."""
+    """How an operator's result records become ordered result rows."""
 
     schema: pa.Schema
     reads_b_and_c: bool
@@ -52,12 +52,12 @@ class Finisher(Protocol):
         ...
 
     def finish(self, records: Records) -> pa.RecordBatch:
-        """Put records into the order of their content and make the result rows of them; there is at least one."""
+        """Order records by content and make result rows of them; there is at least one record."""
         ...
 
 
 class Consumer(Protocol):
-    """Where results go on to."""
+    """Takes the results of an operator in order: a sink, or the input of another operator."""
 
     def write(self, batch: pa.RecordBatch) -> None: ...
 
@@ -83,16 +83,16 @@ class Collector:
     is_last : bool
         No other operator follows.
     is_saturated : callable
-        Whether the operator's sources wait for room just now.
+        Whether the operator's sources wait for room at present.
     lists : sequence of (int, int)
-        Pairs of value columns that hold lists: positions, as of `words_ring.write_words`, and numbers of words.
+        Pairs of value columns that refer to lists: positions, as of `words_ring.write_words`, and numbers of words.
     rest : float
         As `REST`.
     least_rest_s : float
-        After a turn of few rows, or none, it rests for so long in any case: for results that come one by one, where to wake it
-        for each costs the threads that make them more than the results do.
+        After a turn of few rows, or none, it rests at least this long. It is meant for results that come one by one, where
+        waking the collector for each would cost the threads that make them more than the results do.
     by_place : bool
-        Promises say of records of one `primary` too which may still follow (`rings.publish_place`).
+        Promises also cover part of the records of one `primary` (`rings.publish_place`).
     """
 
     def __init__(
@@ -153,7 +153,7 @@ class Collector:
                 self._is_whole = True
 
     def _go_on(self, held: Held, bound: int, place: int, watermark: int) -> bool:
-        """Take what is in the rings, and pass on what may go. True if that was the end."""
+        """Drain the rings and pass on what may be released. True at the end of the results or a stop."""
         out = self._out
         self._drain(held)
         if read_cell(out.words, rings.OUT_STOP):
@@ -181,23 +181,23 @@ class Collector:
 
     @contextmanager
     def at_rest(self) -> Iterator[bool]:
-        """While it lasts nothing is passed on. Gives False if it has ended, in the middle of something maybe."""
+        """A context in which nothing is passed on. Gives False if the collector has not begun or failed within a turn."""
         with self._turn:
             yield self._is_whole and self._held is not None
 
     def held_back(self) -> list[np.ndarray | None]:
-        """Copy what is in the rings or held back, as columns. While it is at rest, and nobody writes results."""
+        """Copy what is in the rings or held back, as columns. Called while it is at rest and nobody writes results."""
         assert self._held is not None
         self._drain(self._held)
         return self._held.copies()
 
     def hold_back(self, columns: Sequence[np.ndarray | None]) -> None:
-        """Begin with results that an earlier run held back; before it runs."""
+        """Begin with results that an earlier run held back; called before it runs."""
         self._first = columns
 
     @property
     def unreleased(self) -> int:
-        """Results that are in the rings, or held back here. While it collects, those that it moves may count twice."""
+        """Number of results in the rings or held back here; while it collects, those being moved may count twice."""
         waiting = int((read_cells(self._out.head) - read_cells(self._out.tail)).sum())
         return max(0, waiting) + (self._held.count if self._held is not None else 0)
 

@@ -1,4 +1,4 @@
-"""Lists, sets, maps and arrays of user functions outside their kernels: as columns of results, as Python's own.
+"""Lists, sets, maps and arrays of user functions outside kernels: converted to result columns or to Python objects.
 
 To a kernel they are words of 64 bits: an integer as it is, a float as its bits, a
 string as its id. The elements of a list, and the entries of a set or map (a key,
@@ -28,12 +28,12 @@ MOST_ELEMENTS = 2**31 - 1
 
 
 def stride_of(kind: Kind) -> int:
-    """Words of an element or entry."""
+    """Number of words of an element or entry."""
     return 1 + kind.width if isinstance(kind, MapOf) else 1
 
 
 def text_words(kind: Kind) -> list[int]:
-    """Which words of an element or entry are ids of strings."""
+    """Which words of an element or entry are string ids."""
     if not isinstance(kind, MapOf):
         return [0] if (kind if isinstance(kind, str) else kind.kind) == "string" else []
     value = kind.value
@@ -45,12 +45,12 @@ def text_words(kind: Kind) -> list[int]:
 
 
 def holds_text(kind: Kind) -> bool:
-    """Whether values of this kind are strings, or hold some."""
+    """Whether values of this kind are strings or contain strings."""
     return bool(text_words(kind))
 
 
 def as_column(words: np.ndarray, offsets: np.ndarray, kind: Container, texts: KeyDictionary | None) -> pa.Array:
-    """Make a column of what was emitted.
+    """Make a column of emitted values.
 
     Parameters
     ----------
@@ -59,7 +59,7 @@ def as_column(words: np.ndarray, offsets: np.ndarray, kind: Container, texts: Ke
         Value i is ``words[offsets[i] : offsets[i + 1]]``.
     kind : ListOf, SetOf, MapOf or Array
     texts : KeyDictionary, optional
-        Where the strings are, if there are any.
+        Holds the strings, if there are any.
     """
     stride = stride_of(kind)
     bounds = offsets // stride
@@ -104,7 +104,7 @@ def _values(words: np.ndarray, kind: str, texts: KeyDictionary | None) -> pa.Arr
 
 
 def as_object(words: np.ndarray, kind: Container, texts: KeyDictionary | None) -> Any:
-    """Make of the words of one container what plain Python functions work on, as `headrace.reference.containers` has it."""
+    """Turn the words of one container into what plain Python functions work on (`headrace.reference.containers`)."""
     made = first_value(kind)
     if not isinstance(kind, MapOf):
         values = _shown(words, kind.kind, texts)
@@ -128,20 +128,20 @@ def as_object(words: np.ndarray, kind: Container, texts: KeyDictionary | None) -
 
 
 def _shown(words: np.ndarray, kind: str, texts: KeyDictionary | None) -> list[Any]:
-    """Values as functions see them: times as integers of their unit."""
+    """Return values as functions see them: times as integers of their unit."""
     known = scalar(kind)
     assert known is not None
     return words.tolist() if pa.types.is_temporal(known.arrow) else _values(words, kind, texts).to_pylist()
 
 
 def word_object(word: np.ndarray, kind: str, texts: KeyDictionary | None) -> Any:
-    """A word as functions see it, as Python's own.
+    """Return a word as a Python object, with the value that functions see.
 
     Parameters
     ----------
     word : int64[1], float64[1] or uint8[1]
     kind : str
-        What functions see of it: "int64", "float64", "bool" or "string".
+        The type that functions see: "int64", "float64", "bool" or "string".
     texts : KeyDictionary or None
         Of strings, if there are any.
     """
@@ -155,7 +155,7 @@ def word_object(word: np.ndarray, kind: str, texts: KeyDictionary | None) -> Any
 
 
 def state_objects(state: Mapping[str, StateField], arena: np.ndarray, place: int, texts: KeyDictionary | None) -> dict[str, Any]:
-    """The fields of a state that lies in words of an arena (`codegen.placed`), as Python's own objects."""
+    """Return the fields of a state that lies in words of an arena (`codegen.placed`), as Python objects."""
     fields: dict[str, Any] = {}
     for name, offset in offsets(state).items():
         kind, at = state[name].kind, place + offset

@@ -113,11 +113,11 @@ class DirectorySink:
                     return
 
     def _temporary(self, name: str) -> Path:
-        """A name that nobody can guess: others may write to the directory too, and put links where ours are known."""
+        """Return a name that nobody can guess: others may write to the directory, and could put links at names they know."""
         return self.path / f".{name}.{uuid.uuid4().hex}"
 
     def _write(self) -> None:
-        """Write what is held as the next file. The caller holds the lock."""
+        """Write the rows held as the next file. The caller holds the lock."""
         if not self._rows:
             return
         name = f"part-{self.files:06d}.parquet"

@@ -1,4 +1,4 @@
-"""Columns of what user functions emit: words of 64 bits on their way out, as Arrow has them."""
+"""Values that user functions emit, as Arrow columns: made from words of 64 bits."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def emitted_column(
     texts : KeyDictionary or None
         Of strings, if there are any.
     is_copy : bool
-        Nobody else has `words`.
+        Nobody else refers to `words`.
 
     Examples
     --------

@@ -4,8 +4,8 @@ Numbers, times and truth values without nulls are gathered by a kernel, whatever
 their order and however many sources and batches they come from; other columns
 batch by batch, by Arrow. (By Arrow alone, two forwarded sources with three
 numbers in a row cost 58 ns a row, by the kernel 12.) One call serves all columns,
-and where a batch's columns lie is looked up once: a join gives a few dozen rows
-at a time, and what is done once for each of its columns costs more than they do.
+and the addresses of a batch's columns are looked up once: a join gives a few dozen rows
+at a time, so fixed work for each column would cost more than the rows.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Gatherer:
     Parameters
     ----------
     stores : list of Store
-        By source. Its batches are looked up again only when there are others.
+        By source. The batches of a store are looked up again only when they have changed.
     """
 
     def __init__(self, stores: Sequence[Store]):
@@ -79,9 +79,9 @@ class Gatherer:
         self._rows = np.array([batch.num_rows for batch in self._batches], np.int64)
 
     def _neighbours(self, refs: np.ndarray, names: Sequence[str]) -> list[pa.Array] | None:
-        """Rows of one batch that follow each other, as `forward` asks for, are not copied.
+        """Return consecutive rows of one batch, as `forward` asks for, without a copy.
 
-        A slice keeps all of its batch in memory, so few rows are.
+        A slice keeps all of its batch in memory, so few rows are copied even so.
         """
         count = len(refs)
         if refs[-1] - refs[0] != count - 1:
@@ -128,7 +128,7 @@ class Gatherer:
 
 
 class _Table:
-    """Where the values of some columns lie, batch by batch; of batches that were asked for.
+    """Addresses of the values of some columns, batch by batch, for the batches that were asked for.
 
     Parameters
     ----------
@@ -161,7 +161,7 @@ class _Table:
 
 
 class _ByArrow:
-    """Columns that the kernel cannot gather, batch by batch: Arrow's take of a chunked array copies all of it first."""
+    """Gathers other columns by Arrow, batch by batch, because Arrow's take of a chunked array copies all of it first."""
 
     def __init__(
         self, batch_of: np.ndarray, row_of: np.ndarray, is_used: np.ndarray, batches: Sequence[pa.RecordBatch]
@@ -169,7 +169,7 @@ class _ByArrow:
         self._batch_of, self._row_of, self._is_used, self._batches = batch_of, row_of, is_used, batches
 
     def column(self, name: str) -> pa.Array:
-        """A row for each reference."""
+        """Return the column with a row for each reference."""
         if len(self._used) == 1:
             return take(self._used[0][1].column(name), self._row_of)
         places, back = self._order
@@ -187,12 +187,12 @@ class _ByArrow:
 
     @functools.cached_property
     def _used(self) -> list[tuple[int, pa.RecordBatch]]:
-        """The batches that any row is asked of, by number."""
+        """The batches that some reference points into, with their numbers."""
         return [(number, self._batches[number]) for number in np.flatnonzero(self._is_used).tolist()]
 
     @functools.cached_property
     def _order(self) -> tuple[list[np.ndarray], pa.Array]:
-        """Which results come from each batch, and how they get back into their order."""
+        """The positions of the results that come from each batch, and the indices that restore the order of the results."""
         places = [np.flatnonzero(self._batch_of == number) for number, _ in self._used]
         back = np.empty(len(self._batch_of), np.int64)
         back[np.concatenate(places)] = np.arange(len(back))
@@ -201,7 +201,7 @@ class _ByArrow:
 
 @functools.lru_cache(maxsize=64)
 def _width_of(kind: pa.DataType) -> int:
-    """Bytes of a value, if values lie one after the other in a width that the kernel knows, or `_BY_ARROW`."""
+    """Return the bytes of a value if values are contiguous and of a width that the kernel knows, else `_BY_ARROW`."""
     if pa.types.is_boolean(kind):
         return gather_kernel.BITS
     if not (pa.types.is_primitive(kind) or pa.types.is_temporal(kind)):

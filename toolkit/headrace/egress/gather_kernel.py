@@ -1,6 +1,6 @@
-"""Kernels that bring rows from many batches into one array: where each row lies, then its value.
+"""Kernels that gather rows from many batches into one array: first the place of each row, then its value.
 
-The addresses are of Arrow buffers, which the caller keeps alive.
+The addresses are those of Arrow buffers, which the caller keeps alive.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ BITS = 0
 def locate(refs, starts, firsts, hints, batch_of, row_of, is_used):
     """Find the batch of each reference, and its row there.
 
-    Mostly the batch is that of the reference before it of the same source, so
-    that one is tried first; then the batches of the source are halved.
+    Mostly the batch is that of the previous reference of the same source, so
+    that one is tried first; then a binary search goes over the source's batches.
 
     Parameters
     ----------
@@ -27,8 +27,8 @@ def locate(refs, starts, firsts, hints, batch_of, row_of, is_used):
     starts : int64[sources + 1]
         Where the batches of each source start.
     firsts : int64[batches + 1]
-        Row number of each batch's first row, ascending for each source; a number
-        of no meaning at the end.
+        Row number of each batch's first row, ascending for each source; the last
+        entry has no meaning.
     hints : int64[sources]
         Scratch: the batch that was tried last.
     batch_of : int32[n]
@@ -36,7 +36,7 @@ def locate(refs, starts, firsts, hints, batch_of, row_of, is_used):
     row_of : int64[n]
         Out.
     is_used : bool[batches]
-        Out: which of them any reference is to; all False before.
+        Out: whether any reference points into the batch; all False before.
     """
     for source in range(hints.size):
         hints[source] = starts[source]
@@ -59,16 +59,16 @@ def locate(refs, starts, firsts, hints, batch_of, row_of, is_used):
 
 @kernel
 def gather(addresses, offsets, rows, widths, starts, batch_of, row_of, out):
-    """Bring the values of each column into one array; all columns in one call, since most results are few rows.
+    """Gather the values of each column into one array; all columns in one call, since most results are few rows.
 
     Parameters
     ----------
     addresses : int64[columns, batches]
         Where a batch's values begin; 0 where no row is asked for.
     offsets : int64[columns, batches]
-        Of a column of bits: the bit of the first row.
+        For a column of bits: the bit of the first row.
     rows : int64[batches]
-        How many each batch has.
+        Number of rows of each batch.
     widths : int64[columns]
         Bytes of a value: 8, 4 or 1; `BITS`; others are left out.
     starts : int64[columns]

@@ -1,4 +1,4 @@
-"""Result records that wait for their release: until none before them in time, or at their place, can follow."""
+"""Result records held back until no record that precedes them in the output order can follow."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ KEPT_S = 10.0
 
 
 class Held:
-    """Records that wait for their release, in arrays that stay: fresh memory costs more than what is written to it.
+    """Records that wait for their release, in arrays that are reused: fresh memory costs more than writing to it.
 
     Parameters
     ----------
     dtypes : list of dtype or None
         Of `primary`, `a`, `b`, `c`, `at` and the values; None for a column that nobody reads.
     clock : callable
-        Seconds.
+        Returns seconds.
     by_place : bool
-        Records of one `primary` are released in the order of `a`, each as soon as none before it will follow.
+        Records of one `primary` are released in the order of `a`, each as soon as no record before it can follow.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class Held:
         self._note(first, parts[1])
 
     def _note(self, primary: np.ndarray, a: np.ndarray | None) -> None:
-        """Know the first of these as well."""
+        """Update the smallest `primary`, and place, held with these records."""
         earliest = int(primary.min())
         if self._by_place and earliest <= self.earliest:
             assert a is not None
@@ -71,12 +71,12 @@ class Held:
         self.earliest = min(self.earliest, earliest)
 
     def is_due(self, bound: int, place: int) -> bool:
-        """Whether some may be released: up to `bound`, and of bound + 1 those before a place."""
+        """Whether some record may be released: `primary` up to `bound`, or bound + 1 and `a` below `place`."""
         return self.count > 0 and (self.earliest <= bound or (self.earliest == bound + 1 and self.first_place < place))
 
     @contextmanager
     def release(self, bound: int, place: int = 0) -> Iterator[Records]:
-        """Take the records up to `bound` out, and of bound + 1 those with `a` below `place`: they are read while it lasts."""
+        """Take out records up to `bound`, and of bound + 1 those with `a` below `place`; readable within the context only."""
         held = [None if column is None else column[: self.count] for column in self._columns]
         first = held[0]
         assert first is not None
@@ -92,7 +92,7 @@ class Held:
         self._keep(rest)
 
     def _keep(self, rest: np.ndarray) -> None:
-        """What is left, at these places, moves to the front."""
+        """Move the records that are left, at these positions, to the front."""
         columns, count = self._columns, self.count
         self.count = len(rest)
         for column in columns:
@@ -108,16 +108,16 @@ class Held:
             self._fill(0, [None if column is None else column[: len(rest)] for column in columns])
 
     def copies(self) -> list[np.ndarray | None]:
-        """Copy what is held."""
+        """Copy the columns of the records held."""
         return [None if column is None else column[: self.count].copy() for column in self._columns]
 
     @property
     def values(self) -> list[np.ndarray]:
-        """The value columns of what is held."""
+        """The value columns of the records held."""
         return [column[: self.count] for column in self._columns[HEAD_COLUMNS:] if column is not None]
 
     def _give_back(self, held: int) -> None:
-        """Halve more room than there was from the start, if for long little of it was wanted, as for the `held` just now."""
+        """Halve the room, down to that of the start, if for long less than a quarter was used, as by `held` records just now."""
         if self._room == _ROOM:
             return
         now = self._clock()

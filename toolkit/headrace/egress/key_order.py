@@ -1,4 +1,4 @@
-"""Results by (time, key): the order of key values, which ids do not tell, and the key columns in it."""
+"""Ordering results by (time, key value): key ids do not order like the values."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def _order(dictionary: KeyDictionary, ids: np.ndarray, times: np.ndarray) -> np.
 
 
 def key_ranks(dictionary: KeyDictionary | None, ids: np.ndarray) -> np.ndarray:
-    """Position of each id's key value in the order of values."""
+    """Return the rank of each id's key value among the values."""
     if dictionary is None:
         return np.zeros(len(ids), np.int64)
     return ranks(ids, dictionary.argsort)

@@ -1,4 +1,4 @@
-"""Lists of results on their way out: taken from the rings of `words_ring`, kept until their records are released."""
+"""Lists that result records refer to: drained from the rings of `words_ring`, kept until their records are released."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _KEPT_ROOM = 1 << 20
 
 
 class _Taken:
-    """The words of one instance: those from number `first` on, in memory that grows and shrinks with them."""
+    """The words drained from one instance, from number `first` on, in memory that grows and shrinks with them."""
 
     def __init__(self):
         self._memory = np.empty(_LEAST_ROOM, np.int64)
@@ -42,7 +42,7 @@ class _Taken:
         self._end = end
 
     def forget(self, before: int) -> None:
-        """Words with a lower number are not asked for again."""
+        """Drop words with a lower number, which are not needed again."""
         self._start += before - self.first
         self.first = before
         kept = self._end - self._start
@@ -61,7 +61,7 @@ class Payload:
     ----------
     out : OutArrays
     lists : sequence of (int, int)
-        Which of a record's value columns hold positions, and which of them the counts.
+        Pairs of a record's value columns: one that holds positions, and one that holds the counts.
     """
 
     def __init__(self, out: OutArrays, lists: Sequence[tuple[int, int]]):
@@ -71,7 +71,7 @@ class Payload:
         """By instance: the number of the first word after those of the records that came."""
 
     def drain(self, r: int) -> None:
-        """Take what an instance has written. After its records were looked for: then their words come with them."""
+        """Drain the words that an instance has written. Called after OUT_HEAD is read, so records come with their words."""
         out, ring = self._out, self._out.list_words[r]
         tail, head = read_cell(out.list_tail, r * CELL), read_cell(out.list_head, r * CELL)  # P3
         while tail < head:
@@ -82,12 +82,12 @@ class Payload:
             words_taken(out, r, tail)
 
     def note(self, r: int, values: Sequence[np.ndarray]) -> None:
-        """Records of an instance came, with these value columns; there is at least one."""
+        """Note that records of an instance came, with these value columns; there is at least one."""
         ends = [int(values[position][-1] & WORD_MASK) + int(values[count][-1]) for position, count in self._lists]
         self._behind[r] = max(ends)
 
     def take(self, positions: np.ndarray, counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Bring lists together.
+        """Copy lists into one array.
 
         Parameters
         ----------
@@ -113,7 +113,7 @@ class Payload:
         return words, offsets
 
     def forget(self, values: Sequence[np.ndarray]) -> None:
-        """Free the words that no record refers to which is still held; these are the value columns of those that are."""
+        """Free the words that no held record refers to; `values` are the value columns of the held records."""
         needed = list(self._behind)
         for position, _ in self._lists:
             numbers = values[position] & WORD_MASK
@@ -127,6 +127,6 @@ class Payload:
 
     @staticmethod
     def compile() -> None:
-        """Compile what is used while results come."""
+        """Compile the kernels that are used while results come."""
         one, two = np.zeros(1, np.int64), np.zeros(2, np.int64)
         compile_now(copy_lists, (one, one, one, one, two, one))

@@ -1,4 +1,4 @@
-"""Result records as columns, as they leave the rings; what puts them in order sees them so."""
+"""Result records as columns, as they leave the rings; finishers read them in this form."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ HEAD_COLUMNS = 5
 class Records:
     """Drained result records as columns; `b` and `c` are None where the finisher does not read them.
 
-    `words` has the lists that columns of positions refer to, where there are any. With `index`, they are the rows at these
-    places of the columns that were `given`: one is brought together when it is asked for, and seldom are all of them.
+    `words` has the lists that columns of positions refer to, where there are any. With `index`, the records are the rows at
+    these positions of the columns `given`: a column is gathered when it is asked for, and seldom are all of them.
     """
 
     def __init__(self, primary, a, b, c, at, values, words: Payload | None = None, index: np.ndarray | None = None):
@@ -55,12 +55,12 @@ class Records:
         return [self._chosen(column) for column in self._values]
 
     def at_places(self, places: np.ndarray) -> Records:
-        """Those at these places of the columns given."""
+        """Return the records at these positions of the columns given."""
         return Records(*self.given, self._values, self.words, places)
 
 
 class Ordered:
-    """Records in a given order; a column is brought into it when it is asked for, and seldom are all of them."""
+    """Records in a given order; a column is put in order when it is asked for, and seldom are all of them."""
 
     def __init__(self, records: Records, order: np.ndarray):
         self._records, self._order = records, order

@@ -5,16 +5,16 @@ orders results first: the right boundary of the window, or the position of the
 tuple that made the result; a, b, c order the rest by content. Each instance
 promises in MARK[r] that it will write no further record with
 primary <= MARK[r]; the collector releases what all active instances promised.
-Where `a` says which of those of one primary is first, PLACE_MARK promises more, for
+Where `a` orders the records of one primary, PLACE_MARK promises more, for
 all instances at once (`publish_place`): no further record with primary = MARK + 1
 and a < PLACE_MARK. So the order of the output never depends on which instance wrote what.
 
-Where no collector takes them but another operator, ELSEWHERE has the address of a kernel that is called for each of this
-(`elsewhere`): rows are written here all the same, and what is done with HEAD, TAIL and MARK is its own business.
+Where another operator takes the records instead of a collector, ELSEWHERE has the address of a kernel that is called for
+each of these steps (`elsewhere`): rows are written here all the same, and that kernel alone deals with HEAD, TAIL and MARK.
 
-Where workers join and leave, an engine does that under its own seqlock
-(`membership`), together with what else changes then. Positions alone are enough:
-an engine without time leaves the watermark at `progress.MIN_TIME`.
+An engine whose workers join and leave changes the membership under its own seqlock
+(`membership`), together with whatever else changes then. Positions alone are enough:
+an engine without event time leaves the watermark at `progress.MIN_TIME`.
 
 State       OUT_HEAD[r] records written, OUT_TAIL[r] records collected,
             MARK[r] the promise; END_OF_TIME for a worker that is not active
@@ -27,17 +27,17 @@ Ordering    W1 write record, W2 store_release OUT_HEAD, W3 store_release MARK
                     W2 is before W3 and C1 before C2: a seen promise implies
                     the records it covers
             W4 store_release MARK_TS; C0 load_acquire all MARK_TS before the MARKs
-                    a watermark that is seen is never ahead of the promise: what
-                    it allows to be freed no held-back record refers to
+                    a watermark that is seen is never ahead of the promise: no
+                    held-back record refers to what it allows to be freed
             C1 is a scan of `memory.seqlock` (V1 to V3), `start_mark` a store under it (S2)
                     the promise of a leaver, END_OF_TIME, is never seen without that of
-                    the joiner. In which order they are stored, by index in
+                    the joiner. The order in which they are stored, by index in
                     `instance_loop`, does not matter
             W3, W5 fence, W6 load WANTED; C4 store WANTED, `prepare` (a fence),
             C5 load MARKs
-                    store buffers: of the two fences one is first. If W5: C5 sees
-                    the promise. If the collector's: W6 sees what it waits for.
-                    With new records W6 is not asked: their signal has its fence
+                    store buffers: one of the two fences is first. If it is W5, C5 sees
+                    the promise. If it is the collector's, W6 sees what it waits for.
+                    With new records W6 is skipped: their signal has its own fence
             P1 store_release PLACE_MARK := 0, P2 store_release MARK, P3 store_release PLACE_MARK, W5, P4 load WANTED and
             WANTED_PLACE; C6 load_acquire MARK, C7 load_acquire PLACE_MARK, C8 load_acquire MARK
                     a mark only grows: if C6 and C8 are the same, C7 is behind P1 of that mark, and before P2 of
@@ -163,13 +163,13 @@ def allocate(
 
 @kernel
 def elsewhere(o, me, request, head, mark):
-    """Have what is in the collector's place do what it is called for."""
+    """Call the kernel that stands in for the collector, with this request."""
     return call(o.words[ELSEWHERE], (o.words[ELSEWHERE + 1], np.int64(me), np.int64(request), np.int64(head), np.int64(mark)))
 
 
 @kernel(borrows=True, seldom=True)
 def await_room(o, me, heads, tails, head, capacity):
-    """Wait until number `head` fits into the ring of these counters, here or in `words_ring`. False when stopped."""
+    """Wait until item `head` fits into the ring with these counters, here or in `words_ring`. False when stopped."""
     if o.words[ELSEWHERE] != 0:
         return elsewhere(o, me, FOR_ROOM, head, 0) != 0
     store_release(heads, me * CELL, head)  # as W2, or P2 of `words_ring`
@@ -190,7 +190,7 @@ def await_room(o, me, heads, tails, head, capacity):
 
 @kernel
 def reserve_slot(o, me, head):
-    """Wait until record number `head` fits into the ring. Its slot, or -1 when stopped."""
+    """Wait until record number `head` fits into the ring. Returns its slot, or -1 when stopped."""
     capacity = o.primary.shape[1]
     if head - load_acquire(o.tail, me * CELL) >= capacity and not await_room(o, me, o.head, o.tail, head, capacity):
         return -1
@@ -199,7 +199,7 @@ def reserve_slot(o, me, head):
 
 @kernel
 def reserve_slots(o, me, head, wanted):
-    """Wait until a record fits. How many of `wanted` do, one behind the other in the ring, or -1 when stopped."""
+    """Wait until a record fits. Returns how many of `wanted` fit contiguously into the ring, or -1 when stopped."""
     slot = reserve_slot(o, me, head)
     if slot < 0:
         return -1
@@ -233,8 +233,8 @@ def publish(o, me, head, mark, watermark):
 def publish_place(o, me, mark, place):
     """P1 to P3: nothing <= `mark` will follow, and of mark + 1 nothing with a smaller `a` than `place`.
 
-    For one that promises for all, has no records of its own, and is called by one thread at a time. What is promised may be
-    less than before, and says nothing then.
+    For an instance that promises for all and has no records of its own; one thread at a time calls it. A promise smaller
+    than the one before has no effect.
     """
     before = load_relaxed(o.mark, me * CELL)
     if mark < before or (mark == before and place <= load_relaxed(o.words, PLACE_MARK)):
@@ -252,7 +252,7 @@ def publish_place(o, me, mark, place):
 
 @kernel
 def promised(o):
-    """C1: the smallest promise of the active instances and their smallest watermark, one snapshot unless it is stopped."""
+    """C1: the smallest promise and the smallest watermark of the active instances, as one snapshot unless stopped."""
     while True:
         before = begin_scan(o.membership, 0)
         smallest = END_OF_TIME
@@ -269,14 +269,14 @@ def promised(o):
 
 @kernel
 def promised_place(o, bound):
-    """C7, C8: the place that belongs to what `promised` said before: of bound + 1, no further record has a smaller `a`."""
+    """C7, C8: the place that goes with a `bound` from `promised`: no further record of bound + 1 has a smaller `a`."""
     place = load_acquire(o.words, PLACE_MARK)
     return place if promised(o)[0] == bound else 0
 
 
 @kernel
 def glance(o, wanted):
-    """The smallest promise and watermark, and whether there is something to collect or to release."""
+    """Return the smallest promise and watermark, and whether there is something to collect or to release."""
     bound, watermark = promised(o)
     ready = (wanted <= bound) or bound == END_OF_TIME or load_acquire(o.words, OUT_STOP) != 0
     if wanted == bound + 1 and promised_place(o, bound) > load_relaxed(o.words, WANTED_PLACE):
@@ -303,7 +303,7 @@ def await_release(o, wanted, timeout_ns):
     Returns
     -------
     promise, watermark : int
-        The smallest of each now.
+        The smallest of each at the end of the wait.
     """
     store_release(o.words, WANTED, wanted)  # C4
     ticket = prepare(o.words, COLLECTOR_WAITING, o.event, RELEASE_EVENT)
@@ -320,7 +320,7 @@ def await_release(o, wanted, timeout_ns):
 
 @kernel
 def drained(o, me, tail):
-    """The collector has taken every record before `tail` of instance `me`."""
+    """Note that the collector has taken every record before `tail` of instance `me`, and wake instances that wait."""
     store_release(o.tail, me * CELL, tail)
     signal(o.words, INSTANCES_WAITING, o.event, DRAINED_EVENT)
 
@@ -345,7 +345,7 @@ def start_mark(o, me, mark, watermark):
 
 @kernel
 def switch_behind(o, me, config, mark):
-    """Put a configuration of the operator behind into force, from which results beyond `mark` are routed by it.
+    """Put a configuration of the downstream operator into force: results beyond `mark` are routed by it.
 
     All instances have promised `mark`, and wait while one of them does this.
     """

@@ -1,13 +1,13 @@
-"""What result records hold of no fixed length: a ring of int64 words for each worker, beside its ring of records.
+"""Lists of no fixed length in result records: a ring of int64 words for each worker, beside its ring of records.
 
 A record has one value column of *positions* for each such column of the results,
-and one of counts: so many words from that position on are its list. A position
+and one of counts: its list is that many words from that position on. A position
 says whose ring it is in and how many words were written there before, so it
-means the same after the words have moved on.
+stays valid after the words have left the ring.
 
 The collector takes words as they come, whether or not their record is
-published: a writer that waits for room waits for nothing but the collector's next
-turn, and a list may be longer than the ring. What it has taken waits with the
+published, so a writer that waits for room waits only for the collector's next
+turn, and a list may be longer than the ring. The words it has taken wait with the
 records for their release (`payload`).
 
 State       PAYLOAD_HEAD[r] words written, PAYLOAD_TAIL[r] words taken
@@ -17,12 +17,12 @@ Invariants  I1  0 <= PAYLOAD_HEAD[r] - PAYLOAD_TAIL[r] <= words of the ring
             I3  word n of r is at n % size while PAYLOAD_TAIL[r] <= n < PAYLOAD_HEAD[r]
 Ordering    P1 write words, P2 store_release PAYLOAD_HEAD, then W2 of `rings`
             C2 of `rings`, P3 load_acquire PAYLOAD_HEAD, P4 read words
-                    P2 is before W2 and C2 before P3: with a record come its words
+                    P2 is before W2 and C2 before P3: a record comes with its words
             P5 store_release PAYLOAD_TAIL, P0 load_acquire PAYLOAD_TAIL
                     a place is written again only once it is read
             P2, `signal` (a fence); C4 of `rings` (a fence), then its look at
             PAYLOAD_HEAD: a collector that goes to sleep has seen the words, or is
-            woken. The same for P5 and a writer that waits for room
+            woken. The same holds for P5 and a writer that waits for room
 Progress    A full ring waits for the collector (back-pressure), polling STOP.
 Checked     tests/headrace/egress/test_words_ring.py
 """
@@ -45,7 +45,7 @@ WORD_MASK = (1 << INSTANCE_SHIFT) - 1
 
 @kernel
 def write_words(o, me, source, first, count, step):
-    """Write a list, before the record that it belongs to is published.
+    """Write a list; called before the record that it belongs to is published.
 
     Parameters
     ----------
@@ -54,12 +54,12 @@ def write_words(o, me, source, first, count, step):
     me : int
         The instance.
     source : int64[]
-        The list is `count` words of it: that at `first`, and every `step`-th one after it.
+        The list is `count` of its words: the one at `first`, and every `step`-th one after it.
 
     Returns
     -------
     position : int
-        For the record; -1 when stopped.
+        To be stored in the record; -1 when stopped.
     """
     capacity = o.list_words.shape[1]
     head = load_relaxed(o.list_head, me * CELL)
@@ -84,19 +84,19 @@ def write_words(o, me, source, first, count, step):
 
 @kernel
 def words_taken(o, me, tail):
-    """The collector has taken every word before `tail` of instance `me`."""
+    """Note that the collector has taken every word before `tail` of instance `me`, and wake instances that wait."""
     store_release(o.list_tail, me * CELL, tail)  # P5
     signal(o.words, INSTANCES_WAITING, o.event, DRAINED_EVENT)
 
 
 @kernel
 def copy_lists(addresses, sizes, firsts, positions, offsets, out):
-    """Bring lists together, one behind the other.
+    """Copy lists into one array, one after the other.
 
     Parameters
     ----------
     addresses, sizes, firsts : int64[instances]
-        Where the words of each instance that were taken are, how many, and the number of the first of them.
+        For each instance: address and count of the words that were taken, and the number of the first of them.
     positions : int64[n]
         Of lists whose words were taken.
     offsets : int64[n + 1]

@@ -1,32 +1,32 @@
 """From Arrow to the engine: readers, event times, key dictionary, tokeniser, encoder.
 
-A source is read as Arrow record batches, each of which was validated, put in order if asked, and encoded: event
-times as int64 in the stream's unit, keys as dense ids, the columns that kernels need as NumPy arrays; everything
+A source is read as Arrow record batches. Each batch is validated, put in order if asked, and encoded: event
+times as int64 in the stream's unit, keys as dense ids, the columns that kernels need as NumPy arrays. Everything
 else stays in Arrow and is referred to by row.
 
 =================  ======================================================================
 ``readers``        anything that holds a table, as record batches in order
-``aligning``       a later batch, brought to the schema of the first one
+``aligning``       casts later batches to the schema of the first one
 ``parquet``        Parquet files as batches that are bounded in bytes
-``batch_bytes``    what rows take, for that
+``batch_bytes``    the bytes that rows take, for that bound
 ``validation``     full validation of batches
-``watermarks``     what a source says of time itself
+``watermarks``     watermarks that a source gives itself
 ``reorder``        bounded repair of disorder
 ``times``          event time: from a column to int64, checked, and back
-``encode``         from record batches to what the engine reads; ``encode_kernel``
+``encode``         from record batches to arrays that the engine reads; ``encode_kernel``
 ``columns``        Arrow columns as NumPy arrays
 ``lists``          list columns as kernels read them
-``key_sources``    what the key of a stream is made of
+``key_sources``    the columns that make up the key of a stream
 ``keys``           the key dictionary: values to dense ids, and back; ``keys_kernel``
-``key_tables``     a table of keys: values hashed to ids, its arrays and their growth
-``string_keys``    such a table of strings,
-``number_keys``    of numbers,
-``tuple_keys``     of several columns
+``key_tables``     the hash table from key values to ids: its arrays and their growth
+``string_keys``    such a table for strings,
+``number_keys``    for numbers,
+``tuple_keys``     for keys of several columns
 ``hashing``        a stable hash of key values
 ``comparison``     how a join compares a left column with a right one
-``ordered_texts``  strings known by id whose order kernels can ask for
+``ordered_texts``  strings by id whose order kernels can compare
 ``tokeniser``      words of a text column; ``tokeniser_kernel``
 ``sorting``        sorting results; ``sorting_kernel``
-``store``          where the tuples of a source lie, by row number; ``store_kernel``
+``store``          the tuples of a source, by row number; ``store_kernel``
 =================  ======================================================================
 """

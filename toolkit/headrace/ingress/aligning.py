@@ -1,4 +1,4 @@
-"""Batches brought to one schema: a later one to that of the first, and those of several sources that say "not null" or not."""
+"""Bringing batches to one schema: later batches to that of the first, and sources that differ in which columns may be null."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ if TYPE_CHECKING:
 
 
 def align(batch: pa.RecordBatch, schema: pa.Schema, source: str) -> pa.RecordBatch:
-    """Bring a batch to the first one's schema by casts that keep values; more columns are left out.
+    """Bring a batch to the first one's schema by casts that keep values; additional columns are left out.
 
     Parameters
     ----------
     batch : pa.RecordBatch
     schema : pa.Schema
     source : str
-        What error texts call the source.
+        Name of the source in error texts.
 
     Raises
     ------
     SchemaError
-        A column that is missing, or whose values the first one's type does not have.
+        A column is missing, or has values that the first batch's type cannot hold.
     """
     arrays = []
     for field in schema:
@@ -53,7 +53,7 @@ def align(batch: pa.RecordBatch, schema: pa.Schema, source: str) -> pa.RecordBat
 
 
 def shared_schema(one: pa.Schema, other: pa.Schema) -> pa.Schema | None:
-    """Give the schema of two that differ at most in which columns may be null; None where they differ in more.
+    """Return the common schema of two that differ at most in which columns may be null; None where they differ in more.
 
     Examples
     --------
@@ -98,7 +98,7 @@ def _are_alike(one: pa.DataType, other: pa.DataType) -> bool:
 
 
 def _family(kind: pa.DataType) -> str:
-    """Say what values of a type are, whatever their width, unit and layout.
+    """Return what kind of values a type has, whatever their width, unit and layout.
 
     Examples
     --------

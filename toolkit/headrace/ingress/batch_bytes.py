@@ -1,8 +1,8 @@
-"""Batches that are bounded in bytes: what rows take once nothing is shared between them.
+"""Bounding batches in bytes: counting what rows take once they share no values.
 
-A dictionary, a run, a view and a list view say a long value once and refer to it
-often, so few bytes of input may be very many values. Cutting a batch costs nothing
-while it refers; expanding a piece of it then makes `BATCH_BYTES` at most, or one row.
+A dictionary, a run, a view and a list view hold a long value once and refer to it
+often, so few bytes of input may stand for very many values. Slicing a batch costs nothing
+while it refers; expanding a slice then makes at most `BATCH_BYTES`, or one row.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ BATCH_BYTES = 1 << 26
 
 
 def pieces(batch: pa.RecordBatch, rows: int, most_bytes: int = BATCH_BYTES) -> Iterator[pa.RecordBatch]:
-    """Yield slices of a valid batch, of at most so many rows, and bytes unless it is a single row.
+    """Yield slices of a valid batch that are bounded in rows and, unless they are a single row, in bytes.
 
     Examples
     --------
@@ -43,14 +43,14 @@ def pieces(batch: pa.RecordBatch, rows: int, most_bytes: int = BATCH_BYTES) -> I
 
 
 def _most(array: pa.Array) -> int:
-    """Return a bound on the bytes of an array's rows, at little cost for what most columns are."""
+    """Return an upper bound of the bytes of an array's rows, at little cost for most types of columns."""
     if pa.types.is_dictionary(array.type):
         return len(array) * (longest(array.dictionary) + array.indices.type.bit_width // 8)
     return int(np.sum(row_bytes(array))) if _is_of_any_width(array.type) else len(array) * _width(array.type)
 
 
 def longest(array: pa.Array) -> int:
-    """Return the bytes of the longest value."""
+    """Return the size of the longest value in bytes."""
     return int(np.max(row_bytes(array), initial=0)) if len(array) else 0
 
 
@@ -66,7 +66,7 @@ def _width(kind: pa.DataType) -> int:
 
 
 def row_bytes(array: pa.Array) -> np.ndarray | int:
-    """Return how many bytes each row takes by itself, int64[n], or the one number that all do.
+    """Return how many bytes each row takes by itself, int64[n], or one number if all rows take the same.
 
     Examples
     --------
@@ -115,7 +115,7 @@ def _lengths(array: pa.Array, dtype: type) -> np.ndarray:
 
 
 def _ends(values: pa.Array) -> np.ndarray:
-    """Return int64[n + 1]: bytes of the values before each."""
+    """Return int64[n + 1]: total bytes of the values before each value."""
     ends = np.zeros(len(values) + 1, np.int64)
     np.cumsum(np.broadcast_to(row_bytes(values), len(values)), out=ends[1:])
     return ends

@@ -2,7 +2,7 @@
 
 Kernels are compiled once for writable, aligned, contiguous arrays. Arrow's
 buffers are read-only, may start anywhere (slices) and, from foreign memory, at
-any alignment; the views made here have one type for all of them. Nothing
+any alignment; the views made here have one NumPy type for all of these. Nothing
 writes to them: other columns and processes may share the memory.
 """
 
@@ -61,10 +61,10 @@ def view_buffer(buffer: pa.Buffer | None, offset: int, count: int, dtype: Any) -
 
 
 def as_arrow(numbers: np.ndarray, kind: pa.DataType) -> pa.Array:
-    """Return numbers as an array of a kind that has the same layout, without a copy and without nulls.
+    """Return numbers as an array of a type with the same layout, without a copy and without nulls.
 
-    (`pa.array` and `cast` look at values and kinds: some 100 us for a result that
-    nobody has waited for lately, where this takes 5.)
+    (`pa.array` and `cast` inspect values and types: some 100 us for a result after
+    a pause, where this takes 5.)
 
     Examples
     --------
@@ -93,7 +93,7 @@ def validity(array: pa.Array) -> np.ndarray | None:
 
 
 def presence(array: pa.Array) -> np.ndarray | None:
-    """Return what `validity` does, of any type: a union has its nulls in its parts, runs have them in their values."""
+    """Return the same as `validity`, for any type: a union has its nulls in its children, runs have them in their values."""
     if pa.types.is_run_end_encoded(array.type):
         known = presence(array.values)
         rows = np.arange(array.offset, array.offset + len(array))
@@ -128,7 +128,7 @@ def is_string(kind: pa.DataType) -> bool:
 
 
 def is_list(kind: pa.DataType) -> bool:
-    """Whether it is a list column of any layout."""
+    """Whether this is a list type, of any layout."""
     return (
         pa.types.is_list(kind)
         or pa.types.is_large_list(kind)
@@ -139,7 +139,7 @@ def is_list(kind: pa.DataType) -> bool:
 
 
 def plain_type(kind: pa.DataType) -> pa.DataType:
-    """Return the type of a dictionary's values, any other type as it is."""
+    """Return the value type of a dictionary type; any other type as it is."""
     return kind.value_type if pa.types.is_dictionary(kind) else kind
 
 
@@ -161,7 +161,7 @@ def string_spans(array: pa.Array) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def list_lengths(array: pa.Array) -> np.ndarray:
-    """Return int64[n], how many elements each list has; a null list none."""
+    """Return int64[n]: the number of elements of each list, 0 for a null list."""
     kind, count = array.type, len(array)
     if pa.types.is_fixed_size_list(kind):
         lengths = np.full(count, kind.list_size, np.int64)
@@ -196,7 +196,7 @@ def list_parts(array: pa.Array) -> tuple[pa.Array, np.ndarray]:
 
 
 def _span(array: pa.Array) -> int:
-    """Return how many elements lie between the beginning of the first list and the end of the last, of no view."""
+    """Return how many elements lie between the start of the first list and the end of the last; not for list views."""
     kind, count = array.type, len(array)
     if pa.types.is_fixed_size_list(kind):
         return count * kind.list_size
@@ -273,7 +273,7 @@ def floats(array: pa.Array) -> np.ndarray:
 
 
 def is_whole(kind: pa.DataType) -> bool:
-    """Whether `integers` reads it."""
+    """Whether `integers` reads a column of this type."""
     return (
         pa.types.is_integer(kind)
         or pa.types.is_boolean(kind)
@@ -285,7 +285,7 @@ def is_whole(kind: pa.DataType) -> bool:
 
 
 def is_scalar(kind: pa.DataType) -> bool:
-    """Whether a user function can read it: a number or bool; a timestamp or duration, as an integer of its unit."""
+    """Whether a user function can read this type: a number or bool; a timestamp or duration, as an integer of its unit."""
     plain = plain_type(kind)
     return (
         pa.types.is_boolean(plain)
@@ -297,7 +297,7 @@ def is_scalar(kind: pa.DataType) -> bool:
 
 
 def is_number(kind: pa.DataType) -> bool:
-    """Whether `values` reads it."""
+    """Whether `values` reads a column of this type."""
     return is_whole(kind) or pa.types.is_floating(kind)
 
 
@@ -308,7 +308,7 @@ def check_value_type(name: str, kind: pa.DataType) -> None:
 
 
 def cast_hint(kind: pa.DataType) -> str:
-    """Return what to do about a type that is not supported."""
+    """Return advice on a type that is not supported."""
     if pa.types.is_run_end_encoded(kind):
         return "decode it with pyarrow.compute.run_end_decode"
     if pa.types.is_dictionary(kind) and not is_string(kind.value_type):
@@ -335,7 +335,7 @@ def values(array: pa.Array, name: str, narrow: bool = False, first_row: int = 0)
     ----------
     narrow : bool
         Keep integers of at most 32 bits as int32 and float32 as float32 (a
-        uint32 still widens), as joins like it; otherwise int64 and float64.
+        uint32 still widens), as joins prefer; otherwise int64 and float64.
 
     Returns
     -------
@@ -357,7 +357,7 @@ def values(array: pa.Array, name: str, narrow: bool = False, first_row: int = 0)
 
 
 def from_values(numbers: np.ndarray, kind: pa.DataType, is_null: np.ndarray | None = None) -> pa.Array:
-    """Return a column of type `kind` of what `values` gave of one, or of some of it.
+    """Return a column of type `kind` from the array that `values` made of one, or from a selection of it.
 
     Parameters
     ----------
@@ -393,7 +393,7 @@ def value_dtype(kind: pa.DataType, narrow: bool = False) -> np.dtype:
 
 
 def codes(array: pa.Array) -> pa.Array:
-    """Return an array whose nulls are its own: a dictionary may have a null entry, and is decoded then."""
+    """Return an array with all nulls in its own validity: a dictionary array whose dictionary has a null entry is decoded."""
     return plain(array) if pa.types.is_dictionary(array.type) and array.dictionary.null_count else array
 
 

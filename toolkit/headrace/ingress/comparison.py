@@ -1,10 +1,10 @@
 """How a join compares a left column with a right one: by key id or by number, in which type and unit.
 
-Only values of one kind are equal: texts of any layout, bytes, whole numbers and
-floats (as float64 where either is one), truth values, dates, times of day,
+Only values of one kind are ever equal: texts of any layout, bytes, whole numbers and
+floats (as float64 where either is a float), truth values, dates, times of day,
 instants (a timestamp without a zone is in UTC), durations. Columns of one kind
-in different units are compared in the coarser one, where a value of the other
-that is not whole matches nothing: no value is rounded and none overflows.
+in different units are compared in the coarser unit; a value that is not whole in
+that unit matches nothing, so no value is rounded and none overflows.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ class Comparison:
     Attributes
     ----------
     dtype : numpy dtype or None
-        What kernels compare numbers in: narrow where both are, no value changed.
+        The type in which kernels compare numbers: narrow where both columns are, so no value changes.
         None: as keys, by id.
     divisors : (int, int)
-        What the left and the right values are divided by, to be in one unit.
+        Divisors that bring the left and the right values to one unit.
     """
 
     dtype: np.dtype | None
@@ -41,12 +41,12 @@ class Comparison:
 def compare_equal(
     left: str, left_kind: pa.DataType, right: str, right_kind: pa.DataType, use: str = "equal()"
 ) -> Comparison:
-    """Return how two columns are found equal, or say why they cannot be.
+    """Return how two columns are compared for equality, or raise with the reason why they cannot be.
 
     Parameters
     ----------
     use : str
-        What asks, for the error's text.
+        What the comparison is for, for the error's text.
 
     Raises
     ------
@@ -81,7 +81,7 @@ def compare_equal(
 def compare_band(
     left: str, left_kind: pa.DataType, right: str, right_kind: pa.DataType, width: int | float
 ) -> Comparison:
-    """Return how two columns are compared within a width, which is in their own unit; raises as `compare_equal`."""
+    """Return how two columns are compared within a width, given in their own unit; raises as `compare_equal`."""
     use = f"band({left!r}, {right!r}, {width!r})"
     kinds = (plain_type(left_kind), plain_type(right_kind))
     for name, declared, kind in zip((left, right), (left_kind, right_kind), kinds, strict=True):
@@ -98,7 +98,7 @@ def compare_band(
 
 
 def _family(kind: pa.DataType) -> str:
-    """What values of a type are: only those of one family are ever equal."""
+    """Return the kind of a type's values: only values of one family are ever equal."""
     for name, is_one in (
         ("text", is_text),
         ("bytes", is_string),
@@ -114,7 +114,7 @@ def _family(kind: pa.DataType) -> str:
 
 
 def _unit(kind: pa.DataType) -> int:
-    """Nanoseconds of one unit; 1 for what is no time."""
+    """Return the nanoseconds of one unit; 1 for a type that is not a time."""
     if pa.types.is_date(kind):
         return _DAY if pa.types.is_date32(kind) else _NANOSECONDS["ms"]
     if pa.types.is_timestamp(kind) or pa.types.is_time(kind) or pa.types.is_duration(kind):

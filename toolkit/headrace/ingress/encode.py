@@ -1,8 +1,8 @@
-"""From Arrow record batches to what the engine reads.
+"""From Arrow record batches to arrays that the engine reads.
 
 An `Encoder` belongs to one source. It checks event times (type, nulls, range,
-order), turns keys into dense ids, a set of them for each row, and lays the
-columns that kernels need out as contiguous arrays. Everything else stays in
+order), turns keys into dense ids, a set of them for each row, and lays out the
+columns that kernels need as contiguous arrays. Everything else stays in
 Arrow and travels by reference as the batch's payload.
 """
 
@@ -44,13 +44,13 @@ class EncodedBatch:
     offsets : int32[n + 1] or None
         Row i has ``keys[offsets[i]:offsets[i + 1]]``; None: row i has ``keys[i]``.
     columns : dict
-        Name -> (values, valid): contiguous, and uint8[n] or None if none is null.
+        Name -> (values, valid): values are contiguous; valid is uint8[n], or None if none is null.
     payload : pa.RecordBatch
         The columns carried by reference.
     first_row : int
-        Row number, in its source, of the first one.
+        Row number, in its source, of the first row.
     elements : tuple of ndarray
-        What addresses among `columns` lead into: must live as long as the rows are read.
+        The memory that addresses among `columns` point into; it must live as long as the rows are read.
     """
 
     ts: np.ndarray
@@ -91,10 +91,10 @@ class Encoder:
         Columns that kernels read, as int64, float64 or bool; narrow ones keep
         int32 and float32.
     forms : dict of str to (str, int)
-        Names among `values` that are no columns, but a column (of whole numbers)
-        divided: where that leaves a rest, the value is null.
+        Names among `values` that stand for a column (of whole numbers) divided
+        by a number: where a remainder is left, the value is null.
     counted : sequence of str
-        Columns among `values`, of any type, of which kernels read only whether there is a value.
+        Columns among `values`, of any type, of which kernels only read whether there is a value.
     texts : dict of str to KeyDictionary
         Text columns among `values`, and lists of strings among `lists`: kernels read the ids of their strings.
     lists : sequence of str
@@ -102,32 +102,32 @@ class Encoder:
     carry : sequence of str
         Columns of the payload.
     time_unit : str
-        Of an integer event time.
+        Unit of an integer event time.
     window_size : int
         In the stream's unit, for the check of the range.
     nulls : {"error", "drop"}
-        What a null key or element is; dropped ones are counted, their row stays.
+        How null keys and elements are treated; dropped ones are counted, and their row stays.
     max_rows : int
-        Rows of an encoded batch; larger input is split.
+        Most rows of an encoded batch; larger input is split.
     max_tuple_keys : int
-        Keys of one row, before it is an error.
+        Most keys of one row; more are an error.
     max_batch_keys : int
-        Keys (or words) of an encoded batch, beyond which it is split.
+        Keys (or words) of an encoded batch beyond which it is split.
     equal_columns : tuple of str
-        Of a join: columns whose null is a null key, whether they are in `keys`
-        or not. A tuple with a dropped key stays and has `no_key` for it.
+        For a join: columns in which a null is a null key, whether they are in `keys`
+        or not. A tuple with a dropped key stays and has `no_key` instead.
     no_key : int
         Negative, so that no other key is equal to it.
     is_tracked : bool
-        Touch the dictionary's ids with the rows' times.
+        Record the rows' times as uses of the dictionary's ids (`touch`).
     source : str
         Name for error texts.
     time_value : str
-        Under which of `values` kernels read the event time in the stream's unit, if they do.
+        The one of `values` under which kernels read the event time in the stream's unit, if any.
     await_keys : callable, optional
-        Called where not one more row's keys fit, with the horizon of each
-        dictionary that was tried: waits until one is later, or returns False
-        if none will be before more rows are taken.
+        Called when the keys of not even one more row fit, with the horizon at which each
+        dictionary was tried: waits until a horizon has moved, or returns False
+        if none will move before more rows are taken.
 
     Examples
     --------
@@ -210,19 +210,19 @@ class Encoder:
         return self._last_ts
 
     def encode(self, batch: pa.RecordBatch, ts: np.ndarray | None = None) -> Iterator[EncodedBatch]:
-        """Yield the rows of a batch, in order, in one encoded batch or more.
+        """Yield the rows of a batch, in order, as one or more encoded batches.
 
         Parameters
         ----------
         batch : pa.RecordBatch
             Valid; see `readers.Reader` for data from files.
         ts : int64[n], optional
-            Its event times, where they are known already.
+            Its event times, if they are known already.
 
         Raises
         ------
         InputError
-            Its subclasses, naming column, row and value. Rows before the bad
+            One of its subclasses, naming column, row and value. Rows before the bad
             one may have been yielded.
         """
         if not batch.schema.equals(self.schema):
@@ -249,7 +249,7 @@ class Encoder:
 
     @property
     def codable(self) -> list[str]:
-        """Of these, those whose values are looked up as keys and not read otherwise: codes of a dictionary do as well."""
+        """Those of `columns_used` that are only looked up as keys, so that dictionary codes can replace their values."""
         otherwise = {*self._read_beside_keys, *(column for key in self.keys if key.how != "value" for column in key.columns)}
         return [column for column in self.columns_used if column not in otherwise]
 
@@ -273,7 +273,7 @@ class Encoder:
             yield from self._encode_fitting(rows, times, first_row + start)
 
     def _encode_fitting(self, rows: pa.RecordBatch, ts: np.ndarray, first_row: int) -> Iterator[EncodedBatch]:
-        """Encode rows: at once, or where the keys of so many do not fit, as many at a time as do."""
+        """Encode rows all at once, or where their keys do not all fit, as many rows at a time as do fit."""
         start = 0
         while start < ts.size:
             stop = ts.size
@@ -299,7 +299,7 @@ class Encoder:
 
     @property
     def dictionaries(self) -> list[KeyDictionary]:
-        """Of keys, if there are any, and of texts."""
+        """The dictionary of keys, if there is one, and those of texts."""
         return [*([] if self.dictionary is None else [self.dictionary]), *dict.fromkeys(self.texts.values())]
 
     def _cuts(self, batch: pa.RecordBatch) -> list[tuple[int, int]]:
@@ -323,7 +323,7 @@ class Encoder:
         return cuts
 
     def _bound(self, batch: pa.RecordBatch, key: KeySource) -> np.ndarray:
-        """Return at least how many keys each row has."""
+        """Return an upper bound of the number of keys of each row."""
         if key.how in ("value", "any"):
             return np.full(batch.num_rows, len(key.columns), np.int64)
         array = columns.plain(self._column(batch, key.columns[0]))
@@ -411,7 +411,7 @@ class Encoder:
             return dictionary.use_rows(keys, offsets, ts if self.is_tracked else None)
 
     def _key_sets(self, batch: pa.RecordBatch, first_row: int) -> tuple[np.ndarray, np.ndarray | None]:
-        """Return ids and offsets of the rows' keys, where a key may still be there twice."""
+        """Return ids and offsets of the rows' keys, which may still hold a key twice."""
         dictionary = self.dictionary
         parts, offsets = self._part(batch, self.keys[0], 0, first_row)
         for key in self.keys[1:]:
@@ -448,7 +448,7 @@ class Encoder:
     def _part(
         self, batch: pa.RecordBatch, key: KeySource, position: int, first_row: int
     ) -> tuple[np.ndarray, np.ndarray | None]:
-        """Return int32[k, width] inner ids of one part of the key, and offsets; None: one for each row."""
+        """Return int32[k, width] inner ids of one part of the key, and offsets; offsets are None if each row has one."""
         arrays = [columns.codes(self._column(batch, name)) for name in key.columns]
         if key.how == "value":
             ids, valid = self._value_ids(arrays[0], key.columns[0], position, first_row)
@@ -519,14 +519,14 @@ class Encoder:
 
 
 def _divided(values: np.ndarray, valid: np.ndarray | None, divisor: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return int64[n] quotients, and uint8[n]: 0 where there is a rest, or was no value."""
+    """Return int64[n] quotients, and uint8[n]: 0 where there is a remainder, or was no value."""
     quotients = values // divisor
     is_whole = quotients * divisor == values
     return quotients, (is_whole if valid is None else is_whole & valid.view(np.bool_)).view(np.uint8)
 
 
 def _check_width(array: pa.Array, name: str, first_row: int, offsets: np.ndarray | None = None) -> None:
-    """Raise `OverflowInputError` with column and row for an integer beyond int64, which only unsigned ones can be."""
+    """Raise `OverflowInputError` with column and row for an integer beyond int64, which only a uint64 can be."""
     if not pa.types.is_uint64(array.type):
         return
     try:

@@ -1,7 +1,7 @@
 """A stable 64-bit hash of key values, and reads of eight bytes at a time.
 
-The bucket of a key is a function of its value alone, so that a mapping of
-buckets to instances can be saved and replayed by another process, or on
+The bucket of a key is a function of its value alone, so a mapping of
+buckets to instances can be saved, and replayed by another process or on
 another machine. The definition below is therefore part of the file format of
 mappings, and must not change. All arithmetic is modulo 2**64, ``>>`` shifts in
 zeros, bytes are little-endian::
@@ -110,8 +110,8 @@ else:
 def load_short(data, start, length):
     """Return a string of at most 8 bytes as an integer, zero padded.
 
-    Reads past the string's end only inside `data`: the last string of a buffer
-    is put together byte by byte, as foreign buffers need not be padded.
+    Reads past the string's end only within `data`: the last string of a buffer
+    is assembled byte by byte, since foreign buffers need not be padded.
     """
     if length == 0:
         return ZERO

@@ -1,4 +1,4 @@
-"""What the key of a stream is made of, and the dictionary for such keys."""
+"""The columns that make up the key of a stream, and the dictionary for such keys."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class KeySource:
         "any": the value of each of the columns; "words", "hashtags": of a text,
         see `words.py`; "pairs": ordered pairs of words, two key columns.
     distance : int or None
-        For "pairs": the most that the words are apart; None for any distance.
+        For "pairs": the largest distance between the words; None for any distance.
     """
 
     columns: tuple[str, ...]
@@ -49,7 +49,7 @@ class KeySource:
 
     @property
     def width(self) -> int:
-        """Key columns it makes."""
+        """Number of key columns it makes."""
         return 2 if self.how == "pairs" else 1
 
     @property
@@ -58,7 +58,7 @@ class KeySource:
         return self.how == "value"
 
     def key_type(self, schema: pa.Schema) -> pa.DataType:
-        """Return the type of its key columns, or say why there is none."""
+        """Return the type of its key columns, or raise with the reason why they cannot be a key."""
         kinds = [field_type(schema, column, "key") for column in self.columns]
         kind = kinds[0]
         if any(not other.equals(kind) for other in kinds):
@@ -93,7 +93,7 @@ def make_dictionary(
     limit: int = DEFAULT_LIMIT,
     operators: int = 1,
 ) -> KeyDictionary | None:
-    """Return an empty dictionary for keys of these sources, as many as each of these operators may have; None without keys."""
+    """Return an empty dictionary for keys of these sources, with room for the keys of each operator; None without keys."""
     if not keys:
         return None
     types = [kind for key in keys for kind in [key.key_type(schema)] * key.width]

@@ -1,4 +1,4 @@
-"""A table of keys: values hashed to ids, its arrays and their growth."""
+"""The hash table from key values to ids: its arrays and their growth."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ SMALLEST_ARENA = 1 << 16
 
 
 def id_capacity(max_keys: int, buckets: int = BUCKETS) -> int:
-    """Return how far ids may reach: twice the keys that may be live, for buckets are not quite even.
+    """Return the limit of ids: twice the keys that may be live, because buckets are not quite even.
 
-    Ids count the keys of the fullest bucket, times the buckets. So this bounds the
-    memory of keys that somebody chose to be of one bucket, too.
+    Ids reach up to the keys of the fullest bucket times the number of buckets, so this also
+    bounds the memory of keys that somebody chose to fall into one bucket.
     """
     return max(64 * buckets, 2 * max_keys)
 
 
 class KeyLimitError(OverflowInputError):
-    """No more keys can be live; it may pass when some expire. What was encoded stays, and is found again."""
+    """No more keys can be live until some expire. Keys encoded before the error stay in the table and are found again."""
 
 
 class KeyTable:
-    """The arrays of one table and their growth; what a word means is the subclass's."""
+    """The arrays of one table and their growth; the subclass defines what a word means."""
 
     is_string = False
     operators = 1
@@ -62,7 +62,7 @@ class KeyTable:
 
     @property
     def last(self) -> np.ndarray:
-        """Event time of the last use by id, a view."""
+        """Event time of the last use, by id; a view."""
         return self.uses[LAST_USE::USE_WORDS]
 
     @property
@@ -79,7 +79,7 @@ class KeyTable:
         return sum(array.nbytes for array in held)
 
     def run(self, count: int, encode, *inputs, ids: np.ndarray | None = None) -> np.ndarray:
-        """Call an encoding kernel until it is through, growing what it asks for."""
+        """Call an encoding kernel until it is done, growing the arrays it asks for."""
         ids = np.empty(count, np.int32) if ids is None else ids
         position = 0
         while True:
@@ -121,7 +121,7 @@ class KeyTable:
 
     @property
     def _allowed(self) -> str:
-        """How many keys may be live, in words."""
+        """Text that says how many keys may be live."""
         if self.operators == 1:
             return f"max_keys = {self.limit}"
         return f"{self.operators} * max_keys = {self.limit} (of {self.operators} operators that share them)"
@@ -154,7 +154,7 @@ class KeyTable:
         return self.stored[ids].view(np.int64)
 
     def compile_results(self) -> None:
-        """Compile what `argsort` and `decode` use; here that is NumPy's."""
+        """Compile the kernels that `argsort` and `decode` use; here they use NumPy, so there are none."""
 
 
 __all__ = ["LARGEST_ID_COUNT", "SMALLEST_ARENA", "KeyLimitError", "KeyTable", "id_capacity"]

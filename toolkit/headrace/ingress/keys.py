@@ -1,19 +1,19 @@
 """The key dictionary: key values to dense integer ids, and back.
 
-Inside the engine a key is an int32. Its low bits are its bucket, a stable hash
+Inside the engine a key is an int32. Its low bits are its bucket, from a stable hash
 of the value (`hashing.py` defines it), so the ownership test is arithmetic on
 the id; its other bits count the keys of that bucket, so state is a dense array.
 An id whose key's last window has expired is recycled: live ids, and with them
 the state, grow with the live keys and not with the stream.
 
-Anybody can find keys that are all of one bucket. One instance then does all the
-work, as for one hot key, and no mapping of buckets helps; and ids are as sparse as
-there are buckets, until `id_capacity` refuses more of them. The tables themselves
+Anybody can find keys that all fall into one bucket. One instance then does all the
+work, as for one hot key, and no mapping of buckets helps. Only one id in as many as there
+are buckets is then used, until `id_capacity` refuses more. The tables themselves
 cannot be flooded: their places come from a hash with a random seed.
 
-A tuple of several columns is encoded by column first; the tuple of inner ids is
-then the key of a second table, hashed by the values' hashes. Of a column that is
-dictionary-encoded each entry is looked up once, while the dictionary stays the same.
+A tuple of several columns is encoded column by column; the tuple of inner ids is
+then the key of a second table, hashed by the values' hashes. In a dictionary-encoded
+column each entry is looked up once as long as the dictionary stays the same.
 """
 
 from __future__ import annotations
@@ -49,12 +49,12 @@ _TABLES = {"string": StringTable, "int": IntTable, "float": FloatTable}
 
 
 def _is_same(known: pa.Array, dictionary: pa.Array) -> bool:
-    """Whether two dictionaries have the same entries; a file's is built anew for each batch. (Equal floats may differ.)"""
+    """Whether two dictionaries have the same entries; one from a file is built anew for each batch. (Equal floats may differ.)"""
     return is_same_memory(known, dictionary) or (columns.is_string(dictionary.type) and known.equals(dictionary))
 
 
 def key_kind(kind: pa.DataType) -> str | None:
-    """Return which of `KINDS` a column type is as a key, or None if it cannot be one."""
+    """Return which of `KINDS` a column type is as a key, or None if it cannot be a key."""
     kind = columns.plain_type(kind)
     if columns.is_string(kind):
         return "string"
@@ -79,13 +79,13 @@ class KeyDictionary:
         All columns (of one kind) use one inner table, as the two words of a
         pair do.
     operators : int
-        That share the ids: so many times `limit` keys may be live.
+        Number of operators that share the ids: that many times `limit` keys may be live.
 
     Notes
     -----
     Any thread may call any method: `lock` is held during each call. Between the
-    encoding of a key and its `touch` a `recycle` could free its id: a thread that
-    shares a dictionary with a recycling one holds `lock` over both.
+    encoding of a key and its `touch` a `recycle` could free its id, so a thread that
+    shares a dictionary with a recycling thread must hold `lock` over both.
 
     Examples
     --------
@@ -144,7 +144,7 @@ class KeyDictionary:
 
     @property
     def id_limit(self) -> int:
-        """All ids given so far are below it, a multiple of `buckets`: the size for dense state."""
+        """A multiple of `buckets` above all ids given so far: the size for dense state."""
         with self.lock:
             return self._table.id_limit
 
@@ -155,13 +155,13 @@ class KeyDictionary:
             return self._table.nbytes
 
     def compile_results(self) -> None:
-        """Compile what `argsort` and `decode` use, so that a run's first results do not wait for the compiler."""
+        """Compile the kernels that `argsort` and `decode` use, so that a run's first results do not wait for the compiler."""
         with self.lock:
             for table in self._inner:
                 table.compile_results()
 
     def set_types(self, types: Sequence[pa.DataType]) -> None:
-        """Declare the column types that `decode` returns; else the first array encoded sets them."""
+        """Declare the column types that `decode` returns; otherwise the first array encoded sets them."""
         for column, kind in enumerate(types):
             self._note_type(column, kind)
 
@@ -303,14 +303,14 @@ class KeyDictionary:
         return kept[: kept_offsets[-1]], kept_offsets
 
     def expire(self, horizon_ts: int) -> None:
-        """Note that ids whose last use is before an event time may be recycled, and do it once there may be many."""
+        """Note that ids last used before an event time may be recycled; recycle them once there may be many."""
         self.horizon = horizon_ts
         if self.size > self._recycle_at:
             self.recycle(horizon_ts)
             self._recycle_at = max(_LEAST_RECYCLED, 2 * self.size)
 
     def recycle(self, horizon_ts: int) -> int:
-        """Free the ids whose last use is before an event time, and return how many.
+        """Free the ids last used before an event time, and return how many there were.
 
         A freed id is given to the next new key of its bucket: no state, tuple
         or result may refer to it any more. Ids never touched stay.
@@ -335,13 +335,13 @@ class KeyDictionary:
             ]
 
     def _parts(self, ids: np.ndarray) -> list[np.ndarray]:
-        """The inner ids of each key column."""
+        """Return the inner ids of each key column."""
         if not isinstance(self._table, TupleTable):
             return [ids]
         return [np.ascontiguousarray(self._table.parts[ids, k]) for k in range(len(self.kinds))]
 
     def numbers(self, ids: np.ndarray) -> list[np.ndarray] | None:
-        """Return int64[n] for each key column, which order like the keys, if all keys are whole numbers, else None."""
+        """Return int64[n] for each key column, ordered like the keys, if all columns are whole numbers, else None."""
         if any(name != "int" for name in self.kinds):
             return None
         ids = np.ascontiguousarray(ids, np.int32)

@@ -13,28 +13,28 @@ id          ``slot << bucket_bits | bucket``. Each bucket counts its own slots
             and keeps a list of freed ids, linked through `lengths`.
 by id       `homes` (the low bits of the seeded hash); `stored` (the word, or
             where a long string starts in `arena`); `lengths` (bytes of a
-            string); `uses` (two int64, in one cache line: LAST_USE, its event
-            time, `UNTOUCHED` before one, `FREE` if the id is not in use; and
-            LAST_ROW it was met in, counted over all batches, which finds
-            repetitions within a row); `hashes`, the stable ones, only in
+            string); `uses` (two int64, in one cache line: LAST_USE, the event
+            time of the last use, `UNTOUCHED` before any, `FREE` if the id is not in
+            use; and LAST_ROW, the last row with the key, counted over all batches, which
+            finds repetitions within a row); `hashes`, the stable ones, only in
             the inner tables of tuples, whose own hashes are made of them.
 
-direct      ids + 1 of the whole numbers from `base` on, 0: none; of any others
-            nothing. A number in this range has no place among the slots, so
-            dense numbers are found without a hash and, with AVX, some at a
+direct      id + 1 of each whole number from `base` on, 0 for none; empty for other
+            keys. A number in this range has no place among the slots, so
+            dense numbers are found without a hash and, with AVX, several at a
             time (0.6 ns a key instead of 4.5).
 
-Two hashes: the stable one says the bucket, is computed when a key is new, and
-could be made to collide by a choice of keys; the seeded one says the
+Two hashes: the stable one determines the bucket, is computed when a key is new, and
+could be made to collide by a choice of keys; the seeded one determines the
 place. With it no entry lies far from its home: of 2**31 keys in a table half
-full the farthest lies some 100 places on. One beyond `PROBE_LIMIT` means that
-somebody knows the seed, and is refused rather than searched for.
+full the farthest lies some 100 places on. An entry beyond `PROBE_LIMIT` means that
+somebody knows the seed; it is refused rather than searched for.
 
-The table is larger than the caches as soon as keys are many, so the place of a
-key is asked for some keys ahead of looking at it (pairs of words, 2 M keys: 15
+With many keys the table is larger than the caches, so the place of a
+key is prefetched some keys ahead of its look-up (pairs of words, 2 M keys: 15
 instead of 25 ns a pair; 110,000 words: 10 instead of 12).
 
-A kernel that needs more room returns how far it came and what it needs: the
+A kernel that needs more room returns how far it came and what it needs; the
 handle grows that array and calls again. Nothing here allocates or raises.
 """
 
@@ -110,7 +110,7 @@ class TableArrays(NamedTuple):
 
 @kernel
 def find_room(g, bucket, arena_bytes, distance):
-    """Say whether one more key fits, `distance` places from its home, before anything is written for it."""
+    """Return a status: whether one more key, `distance` places from its home, fits. Called before anything is written for it."""
     if g.counts[LIVE] >= g.limit:
         return OVER_LIMIT
     if distance > PROBE_LIMIT:
@@ -126,7 +126,7 @@ def find_room(g, bucket, arena_bytes, distance):
 
 @kernel
 def take_id(g, bucket, h, home, length):
-    """Take a free id of a bucket; `find_room` said that there is one."""
+    """Take a free id of a bucket; `find_room` must have found one."""
     identity = np.int64(g.bucket_free[bucket])
     if identity >= 0:
         g.bucket_free[bucket] = g.lengths[identity]
@@ -150,7 +150,7 @@ def encode_strings(g, data, starts, ends, ids, first):
     Returns
     -------
     position, status : int
-        Strings before `position` are done; status says what the next one needs.
+        Strings before `position` are done; `status` says what the next one needs.
     """
     mask = np.int64(g.slots.size // PLACE_WORDS - 1)
     count = starts.size
@@ -264,7 +264,7 @@ def find_direct(direct, base, words, ids):
 
 @kernel
 def encode_direct(g, words, ids, first):
-    """Write the ids that `find_direct` did not find; numbers in its range get their place there."""
+    """Write the ids that `find_direct` did not find; numbers in its range get a place in the direct table."""
     size = np.uint64(g.direct.size)
     for i in range(first, words.size):
         if ids[i] >= 0:
@@ -364,7 +364,7 @@ def encode_parts(g, parts, row_parts, row_hashes, row_homes, ids, first):
 
 @kernel
 def rehash(slots, wider, homes):
-    """Move every entry of a table into an empty one of more places."""
+    """Move every entry of a table into an empty, larger one."""
     mask = np.int64(wider.size // PLACE_WORDS - 1)
     for old in range(slots.size // PLACE_WORDS):
         entry = slots[PLACE_WORDS * old + ENTRY]
@@ -401,7 +401,7 @@ def empty_place(g, identity, mask):
 
 @kernel
 def free_ids(g, ids, is_string):
-    """Take these live ids out of the table and put them on their buckets' lists."""
+    """Take these live ids out of the table and put them on their buckets' free lists."""
     mask = np.int64(g.slots.size // PLACE_WORDS - 1)
     bucket_mask = (np.int64(1) << g.bucket_bits) - 1
     for i in range(ids.size):
@@ -422,7 +422,7 @@ def free_ids(g, ids, is_string):
 
 @kernel
 def compact_arena(g, arena):
-    """Copy the bytes of live long strings to a new arena and note where they are; returns the bytes used."""
+    """Copy the bytes of live long strings to a new arena and record their places; returns the bytes used."""
     used = 0
     for identity in range(g.stored.size):
         if g.uses[USE_WORDS * identity + LAST_USE] == FREE or g.lengths[identity] <= SHORT:
@@ -452,7 +452,7 @@ def find_used(indices, places, used, back):
     Returns
     -------
     int
-        How many occur.
+        Number of entries that occur.
     """
     count = 0
     for i in range(indices.size):
@@ -470,9 +470,9 @@ def find_used(indices, places, used, back):
 def touch(uses, ids, ts, latest):
     """Note the last use of each id; a time before `latest` counts as that. Returns the last time noted.
 
-    A store, without a look at what was there: so times must not fall, from call to
-    call either, and `latest` is what the call before returned. (A key that several
-    sources use is so kept for as long as they are apart, not longer.)
+    It stores without reading the previous time, so times must not fall, from call to
+    call either, and `latest` is what the previous call returned. (So a key that several
+    sources use is kept longer by no more than the sources are apart in time.)
 
     Parameters
     ----------
@@ -489,7 +489,7 @@ def touch(uses, ids, ts, latest):
 
 @kernel
 def use_rows(uses, ids, offsets, ts, is_tracked, latest, stamp, kept, kept_offsets):
-    """Keep the first occurrence of each id in a row, and note its use; returns the last time noted, see `touch`.
+    """Keep the first occurrence of each id in a row, and note its use; returns the last time noted (see `touch`).
 
     Parameters
     ----------
@@ -500,7 +500,7 @@ def use_rows(uses, ids, offsets, ts, is_tracked, latest, stamp, kept, kept_offse
     ts : int64[n]
         Event times of the rows, sorted; not read unless `is_tracked`.
     stamp : int
-        Rows before this batch, counted from 1.
+        Number of rows before this batch, plus 1.
     kept, kept_offsets : int32[k + 1], int32[n + 1]
         Written, as `ids` and `offsets`.
     """
@@ -532,7 +532,7 @@ def mark_parts(parts, uses, column, marks):
 
 @kernel
 def measure_strings(lengths, ids, offsets):
-    """Write the byte offsets that the strings of `ids` need, one after the other."""
+    """Write the byte offsets of the strings of `ids`, laid out one after the other."""
     offsets[0] = 0
     for i in range(ids.size):
         offsets[i + 1] = offsets[i] + lengths[ids[i]]

@@ -1,15 +1,15 @@
-"""List columns as kernels read them: for each row where its elements lie, how many, how many are null.
+"""List columns as kernels read them: for each row the address of its elements, their number, and how many are null.
 
 The elements of a batch lie in one buffer of int64 or float64: Arrow's own where it
-is that already, a copy otherwise. Of strings it holds the ids. A row's list is three values of the store, which
-move and are found as those of any column (`names_of`)::
+has that type, a copy otherwise. For strings it holds the ids. A row's list is three values in the store, which
+are kept and found like those of any column (`names_of`)::
 
     x        address of the first element; the column's validity says whether the list is null
     x.size   number of elements, 0 of a null list
     x.nulls  how many of them are null; those are 0 in the buffer
 
 Addresses do not keep memory alive: `NumberLists.elements` must live as long as a
-kernel may read the rows, for which the store has a place (`Store.append`).
+kernel may read the rows, so the store keeps them (`Store.append`).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class NumberLists(NamedTuple):
     valid : uint8[n] or None
         0 where a list is null; None if none is.
     elements : int64[k] or float64[k]
-        What the addresses lead into; empty where no row has an element. Read only.
+        The memory that the addresses point into; empty where no row has an element. Read only.
     """
 
     addresses: np.ndarray
@@ -57,7 +57,7 @@ def names_of(name: str) -> tuple[str, str, str]:
 
 
 def element_dtype(kind: pa.DataType) -> np.dtype:
-    """Return what kernels read of a list column's elements: float64 of floats, int64 of all else, ids of strings among it.
+    """Return the dtype in which kernels read a list column's elements: float64 for floats, int64 for all else (string ids too).
 
     Examples
     --------
@@ -98,7 +98,7 @@ def number_lists(array: pa.Array, name: str, first_row: int = 0) -> NumberLists:
     array : pa.Array
         In any of Arrow's layouts of lists.
     name : str
-        Of the column, and `first_row` its first row's number, for errors.
+        Name of the column, and `first_row` the number of its first row, for errors.
 
     Raises
     ------
@@ -124,14 +124,14 @@ def number_lists(array: pa.Array, name: str, first_row: int = 0) -> NumberLists:
 
 
 def text_lists(dictionary: KeyDictionary, array: pa.Array, ts: np.ndarray) -> NumberLists:
-    """Find the lists of a column of strings: their elements are ids, which are used at the time of their row.
+    """Find the lists of a column of strings: their elements are ids, whose use is noted at the time of their row.
 
     Parameters
     ----------
     dictionary : KeyDictionary
         Of the strings.
     array : pa.Array
-        That `check_list_type` has let through.
+        A column that `check_list_type` has let through.
     ts : int64[n]
         Of the rows, sorted.
 
@@ -149,7 +149,7 @@ def text_lists(dictionary: KeyDictionary, array: pa.Array, ts: np.ndarray) -> Nu
 
 
 def text_ids(dictionary: KeyDictionary, texts: pa.Array, ts: np.ndarray) -> np.ndarray:
-    """Return int64[n] ids of strings, 0 at nulls; they are used at these times, sorted."""
+    """Return int64[n] ids of strings, 0 at nulls; their use is noted at the times `ts`, which are sorted."""
     valid = columns.validity(texts)
     # As for keys: a recycling thread must not come between.
     with dictionary.lock:
@@ -163,7 +163,7 @@ def text_ids(dictionary: KeyDictionary, texts: pa.Array, ts: np.ndarray) -> np.n
 
 
 def _lists(array: pa.Array, elements: pa.Array, offsets: np.ndarray, numbers: np.ndarray) -> NumberLists:
-    """The lists whose elements are these numbers."""
+    """Return the lists whose elements are these numbers."""
     nulls = np.zeros(len(array), np.int64)
     if elements.null_count:
         places = np.flatnonzero(columns.validity(elements) == 0)
@@ -173,12 +173,12 @@ def _lists(array: pa.Array, elements: pa.Array, offsets: np.ndarray, numbers: np
 
 
 def _rows_of(places, offsets):
-    """Return in which rows elements lie."""
+    """Return the rows that elements lie in."""
     return np.searchsorted(offsets, places, side="right") - 1
 
 
 def _check_width(elements: pa.Array, name: str, offsets: np.ndarray, first_row: int) -> None:
-    """Raise with the row, where `columns.integers` would name an element's place."""
+    """Raise for an integer beyond int64 with its row, where `columns.integers` would name the element's position."""
     numbers = columns.view_buffer(elements.buffers()[1], elements.offset, len(elements), np.uint64)
     too_large = numbers > _INT64_MAX
     valid = columns.validity(elements)

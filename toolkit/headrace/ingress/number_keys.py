@@ -1,4 +1,4 @@
-"""Keys that are numbers: a word each."""
+"""Key tables for numbers, each of which is one word."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from headrace.memory.words import NAN_BITS
 
 
 class IntTable(KeyTable):
-    """Whole numbers. The first ones decide which range of them is looked up directly, if they are near each other."""
+    """Whole numbers. If the first ones lie close together, they determine the range that is looked up directly."""
 
     is_range_known = False
 
@@ -41,7 +41,7 @@ class IntTable(KeyTable):
 
     @staticmethod
     def column(values: np.ndarray, kind: pa.DataType) -> pa.Array:
-        """Return numbers as keys of this kind."""
+        """Return numbers as a key column of this type."""
         if pa.types.is_boolean(kind):
             return pa.array(values.astype(np.bool_))
         if pa.types.is_integer(kind):

@@ -1,24 +1,24 @@
-"""Strings known by id whose order kernels can ask for: what min and max of a text column need, and user functions.
+"""Strings by id whose order kernels can compare, as min and max of a text column need, and user functions.
 
-The ids of a `KeyDictionary` say whether strings are equal and nothing about their
-order. Here the bytes of every live string lie where kernels find them, by id; they
-never move, so an instance may compare while new strings come in. Ids of strings
-that are used no more are given to others. The bytes of `PAGE` strings that were new
-at one time lie in one page, which is freed when none of them is live: what one
-string that lives on may keep is bounded.
+The ids of a `KeyDictionary` say whether strings are equal but nothing about their
+order. Here the bytes of every live string lie where kernels find them by id. They
+never move, so an instance may compare strings while new ones come in. Ids of strings
+that are no longer used are recycled. The bytes of `PAGE` strings that were new
+at one time lie in one page, which is freed when none of them is live, so the memory
+that one long-lived string keeps is bounded.
 
-What uses a string is a tuple, at its event time (`touch`); or a state that outlives
-the window of the tuple it had the string from. An instance with such states notes
-in HELD that it still has a string, at an event time: for `recycle` that is a use
+A string is used by a tuple, at its event time (`touch`), or by a state that outlives
+the window of the tuple it took the string from. An instance with such states notes
+in HELD that it still has a string, at an event time; for `recycle` that is a use
 like any other.
 
 Invariants  I1  an id's entries are written before any tuple with it is published,
                 and not again while the id is live
             I2  HELD[id] is written by `_note`, before the id is published, and after
-                that only by instances that hold the id, which is live as long
+                that only by instances that hold the id, which stays live that long
 Ordering    An instance notes what it holds before it publishes the watermark that
             `recycle` is told of (`rings`, W4), so what is read there is not older.
-            Instances are not at the same event time, and may note the same id: the
+            Instances are at different event times and may note the same id: the
             latest time stays (`hold_text`).
 Checked     tests/headrace/elastic/test_texts.py, test_distinct.py
 """
@@ -50,19 +50,19 @@ MAX_TEXTS = 1 << 24
 
 
 class OrderedTexts(KeyDictionary):
-    """A dictionary of strings, and arrays by id that kernels read.
+    """A dictionary of strings, with arrays by id that kernels read.
 
     Parameters
     ----------
     limit : int
         Strings that may be live at one time (``max_keys``).
     too_many : str, optional
-        What to say, and what to do, if there are more; by default that of an operator with `max_keys`.
+        Error text for more strings than that, with advice; by default that of an operator with `max_keys`.
 
     Attributes
     ----------
     prefixes : int64[capacity]
-        The first eight bytes as a number that orders like them, zeros after a shorter string.
+        The first eight bytes as a number that orders like them, padded with zeros.
     addresses : int64[capacity]
         Of the string's bytes.
     lengths : int64[capacity]
@@ -70,7 +70,7 @@ class OrderedTexts(KeyDictionary):
     points : int64[capacity]
         In code points.
     held : int64[capacity]
-        Event time at which a state held the string last; kernels write it, by `hold_text`.
+        Event time at which a state last held the string; kernels write it through `hold_text`.
 
     Notes
     -----
@@ -91,12 +91,12 @@ class OrderedTexts(KeyDictionary):
 
     @property
     def arrays(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """What kernels compare by: see `headrace.memory.text_order`."""
+        """The arrays that kernels compare by; see `headrace.memory.text_order`."""
         return self.prefixes, self.addresses, self.lengths
 
     @property
     def nbytes(self) -> int:
-        """Memory held, in bytes, without the arrays by id."""
+        """Memory held, in bytes, not counting the arrays by id."""
         with self.lock:
             return super().nbytes + sum(page.nbytes for page, _ in self._pages.values())
 

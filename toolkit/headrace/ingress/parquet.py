@@ -1,18 +1,18 @@
-"""Parquet files as record batches that are bounded in bytes, whatever a few kilobytes of them stand for.
+"""Reading Parquet files as record batches that are bounded in bytes, however much a few kilobytes of the file stand for.
 
-A dictionary page says a long text once, for any number of rows; and pages compress
-a thousand times. So before row groups are decoded, the longest entry of each
-dictionary of texts is looked at (by reading one row). Where a batch of such rows
+A dictionary page holds a long text once for any number of rows, and pages can be compressed
+a thousandfold. So before a row group is decoded, the longest entry of each
+dictionary of texts is found (by reading one row). Where a batch of such rows
 could pass `BATCH_BYTES`, the column is read as codes, cut, and only then decoded,
-piece by piece. The rows of a batch become fewer by what the file says that its
-columns take uncompressed.
+piece by piece. The larger the columns are uncompressed, according to the file, the fewer
+rows a batch has.
 
-A reader that looks texts up takes codes as they are (`codes=`), where the dictionary of a row
-group is small: 4 ns a row to read instead of 20, and each entry is looked up once a
+A reader that only looks up texts takes the codes as they are (`codes=`), where the dictionary of a row
+group is small: reading costs 4 ns a row instead of 20, and each entry is looked up once a
 group.
 
-(Codes always: of 100,000 names 180 ns a row instead of 28, as Arrow builds the
-dictionary again for each batch. A look costs 0.1 us an entry, once a row group.)
+(Always reading codes would cost 180 ns a row instead of 28 for 100,000 names, as Arrow builds the
+dictionary again for each batch. Finding the longest entry costs 0.1 us an entry, once a row group.)
 """
 
 from __future__ import annotations
@@ -48,14 +48,14 @@ def batches(
     Parameters
     ----------
     source : path or file
-        What the file is opened from again, to read it otherwise.
+        From which the file is opened again, to read it in another way.
     file : pq.ParquetFile
     schema : pa.Schema
         The columns wanted, in their order, with the types that the file gives them.
     batch_rows, most_bytes : int
-        Of a batch; a single row may take more bytes.
+        Bounds of a batch; a single row may take more bytes.
     codes : sequence of str
-        Columns that may be given as a dictionary's codes instead of texts: in batches where that costs less.
+        Columns that may be given as dictionary codes instead of texts, in batches where that costs less.
     """
     groups: list[int] = []
     coded: tuple[tuple[str, ...], tuple[str, ...]] = (), ()
@@ -149,7 +149,7 @@ def _decoded(array: pa.Array, kind: pa.DataType) -> pa.Array:
 
 
 def _chunks(file: pq.ParquetFile, schema: pa.Schema, group: int) -> list[pq.ColumnChunkMetaData]:
-    """The chunks of a row group that hold these columns, or parts of them."""
+    """Return the chunks of a row group that hold these columns, or parts of them."""
     names = schema.names
     chunks = (file.metadata.row_group(group).column(i) for i in range(file.metadata.num_columns))
     return [chunk for chunk in chunks if any(_is_of(chunk.path_in_schema, name) for name in names)]
@@ -160,7 +160,7 @@ def _is_of(path: str, name: str) -> bool:
 
 
 def _leaves_to_code(source, file, schema, group, batch_rows, most_bytes) -> tuple[str, ...]:
-    """Which parts of columns of a row group have a dictionary whose longest entry many rows must not repeat."""
+    """Return the leaf columns whose longest dictionary entry, repeated in each row, could make a batch too large."""
     chunks = [
         chunk
         for chunk in _chunks(file, schema, group)
@@ -183,13 +183,13 @@ def _leaves_to_code(source, file, schema, group, batch_rows, most_bytes) -> tupl
 
 
 def _first_row(source, file, group, coded, names) -> pa.RecordBatch | None:
-    """Some columns of the first row of a row group, these with their dictionaries; None if it has no row."""
+    """Read columns of the first row of a row group, `coded` ones with their dictionaries; None if it has no row."""
     with _opened(source, file, coded) as reader:
         return next(iter(reader.iter_batches(1, row_groups=[group], columns=names)), None)
 
 
 def _columns_in_codes(source, file, schema, group, batch_rows, names) -> tuple[str, ...]:
-    """Which of these columns of a row group have so small a dictionary that to build it for each batch costs little."""
+    """Return the columns of a row group whose dictionary is so small that building it for each batch costs little."""
     if not names:
         return ()
     chunks = {
@@ -217,7 +217,7 @@ def _columns_in_codes(source, file, schema, group, batch_rows, names) -> tuple[s
 
 
 def _longest_entry(array: pa.Array | None) -> int | None:
-    """The longest entry of the dictionary in an array; None if none was read yet, as the first lists are empty."""
+    """Return the bytes of the longest dictionary entry in an array; None if no entry was read, as when first lists are empty."""
     if array is None:
         return None
     if pa.types.is_dictionary(array.type):

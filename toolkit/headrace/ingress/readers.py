@@ -1,4 +1,4 @@
-"""Anything that holds a table, as Arrow record batches in order.
+"""Reading anything that holds a table, as Arrow record batches in order.
 
 `open_input` takes a Parquet or Arrow IPC path, an Arrow table, batch, reader or
 dataset, a pandas frame, whatever has ``__arrow_c_stream__`` (polars, DuckDB,
@@ -6,12 +6,12 @@ a Spark DataFrame), or an iterable of record batches. The schema is known
 before the first batch. Every batch is validated fully, bad offsets and invalid
 UTF-8 included, before a kernel sees it, and is bounded in rows and in bytes.
 
-Among its batches an iterable may give watermarks (`headrace.progress.Watermark`); they
-are handed on where they stand.
+An iterable may give watermarks (`headrace.progress.Watermark`) among its batches; they
+are passed on at their position.
 
-A package that knows more about a library's frames registers how they are opened (`register`);
-Spark's are, by `headrace.spark`.
-A source that knows how it is read has a method `open_reader`.
+A package that knows more about a library's frames registers a function that opens them (`register`),
+as `headrace.spark` does for Spark's.
+A source that opens itself has a method `open_reader`.
 """
 
 from __future__ import annotations
@@ -61,11 +61,11 @@ class Reader:
     schema : pa.Schema
         Of every batch.
     name : str
-        For error texts, metrics and plots: a path, what the user says, or ``source 1 (generator)``.
+        For error texts, metrics and plots: a path, the user's name for it, or ``source 1 (generator)``.
     rows : int or None
-        How many there are, where that is known without reading them.
+        Number of rows, where it is known without reading them.
     batches : callable
-        Starts a pass, of batches and of watermarks among them; a stream allows one only.
+        Starts a pass over the batches, and watermarks among them; a stream allows only one pass.
     is_replayable : bool
         Whether there may be a second pass.
     is_validated, batch_rows
@@ -73,16 +73,16 @@ class Reader:
     reopen : callable, optional
         Opens the same source with other columns and another name; see `select`.
     stop : callable, optional
-        Lets a source that waits for more end now; called when the run does.
+        Ends a source that waits for more; called when the run ends.
     delay_us : callable, optional
-        Of a column's name: how late the source says its rows may be, in
+        Called with a column's name: how late the source says its rows may be, in
         microseconds, or None.
     files : tuple of str
-        Paths it is read from, where it is read from files while the query runs.
+        Paths of the files, where it is read from files while the query runs.
     row_name : callable
-        Of the number of a row as it is read: what the user calls it in what the reader was opened from.
+        Called with the number of a row as read: the user's name for it in what the reader was opened from.
     coded : callable, optional
-        Of names of columns: starts a pass in which these may come as codes of a dictionary; see `with_codes`.
+        Called with names of columns: starts a pass in which these may come as dictionary codes; see `with_codes`.
     """
 
     schema: pa.Schema
@@ -101,16 +101,16 @@ class Reader:
     coded: Callable[[Sequence[str]], Iterable[Item]] | None = None
 
     def with_codes(self, columns: Sequence[str]) -> Reader:
-        """Return a reader of the same rows: texts of these columns may be codes of a dictionary, whatever the schema says.
+        """Return a reader of the same rows that may give texts of these columns as dictionary codes, whatever the schema says.
 
-        They are where that costs less: a batch whose dictionary is small.
+        It does so where that costs less: in batches whose dictionary is small.
         """
         if self.coded is None or not columns:
             return self
         return replace(self, batches=partial(self.coded, tuple(columns)), coded=None)
 
     def select(self, columns: Sequence[str], name: str = "") -> Reader:
-        """Return a reader of some of the columns: what is not read, decoded and validated costs nothing.
+        """Return a reader of some of the columns: the others are not read, decoded or validated.
 
         Its errors call the source by `name`, where one is given.
 
@@ -139,7 +139,7 @@ class Reader:
         return _rows_alone(self, self.name, why)
 
     def _begin(self) -> Iterable[Item]:
-        """Start a pass over the unchecked batches; a stream gives one, to whatever selection of it asks first."""
+        """Start a pass over the unchecked batches; a stream gives only one, to the selection that asks first."""
         if self.is_started and not self.is_replayable:
             raise InputError(f"{display_name(self.name)} is a stream and was read already: open it again")
         self.is_started = True
@@ -185,7 +185,7 @@ def first_line(error: BaseException) -> str:
 
 
 def no_file_at(path: str | os.PathLike[str]) -> str:
-    """Say what stands at a path, or where a link there leads, if it is there and no file; else ""."""
+    """Say what a path, with links followed, leads to if that exists and is not a file; else ""."""
     try:
         mode = os.stat(path).st_mode
     except (FileNotFoundError, NotADirectoryError):
@@ -196,7 +196,7 @@ def no_file_at(path: str | os.PathLike[str]) -> str:
 
 @contextmanager
 def translated_errors(name: str) -> Iterator[None]:
-    """Turn what Arrow and the file system raise into an `InputError` of one line."""
+    """Turn exceptions of Arrow and the file system into an `InputError` of one line."""
     try:
         yield
     except (HeadraceError, GeneratorExit, MemoryError):
@@ -230,12 +230,12 @@ def open_input(
     columns : sequence of str, optional
         Only these, in this order.
     sort_by : str, optional
-        Sort by this column, equal ones in their order. What is not a Spark
-        DataFrame is held in memory for it.
+        Sort by this column, equal ones in their order. Anything but a Spark
+        DataFrame is held in memory for that.
     batch_rows : int
         The most rows of a batch.
     name : str
-        For error texts and metrics; a path's own by default.
+        For error texts and metrics; by default the path.
     validate : bool
         Check every batch fully.
     schema : pa.Schema, optional
@@ -281,21 +281,21 @@ def open_input(
 
 
 def register(package: str, opener: Callable[..., Reader]) -> None:
-    """Have objects of a package's types opened by a function of a package above this one.
+    """Register a function of a higher-level package that opens objects of another package's types.
 
     Parameters
     ----------
     package : str
-        Root of the name of the module that the type is defined in, such as ``"pyspark"``.
+        Root of the name of the module that defines the type, such as ``"pyspark"``.
     opener : callable
-        Called as ``opener(source, columns=, sort_by=, batch_rows=, name=, validate=)``, which
-        mean what they mean to `open_input`. Another one for the same package takes its place.
+        Called as ``opener(source, columns=, sort_by=, batch_rows=, name=, validate=)``, with the
+        meaning they have in `open_input`. A later one for the same package replaces it.
     """
     _openers[package] = opener
 
 
 def name_of(source: Any) -> str:
-    """Return what a source is called that the user has given no name: its path, or what kind of thing it is.
+    """Return the name of a source to which the user gave none: its path, or the kind of object it is.
 
     Examples
     --------
@@ -310,13 +310,13 @@ def name_of(source: Any) -> str:
 
 
 def numbered(name: str, number: int) -> str:
-    """Return the name of a source that has none of its own with its number; any other as it is."""
+    """Add a number to the name of an unnamed source; return any other name as it is."""
     unnamed = _UNNAMED.fullmatch(name)
     return name if unnamed is None else f"source {number} ({unnamed[2]})"
 
 
 def display_name(name: str) -> str:
-    """Return what an error text calls a source.
+    """Return the name of a source as error texts give it.
 
     Examples
     --------
@@ -363,7 +363,7 @@ def _open(source: Any, columns, batch_rows: int, name: str, schema: pa.Schema | 
 
 
 def _first_pass(source: Any, name: str) -> pa.RecordBatchReader:
-    """Begin a pass over what gives batches by Arrow's C interface, by which a column is a stream as well."""
+    """Begin a pass over an object with Arrow's C stream interface, through which a single column can come as well."""
     try:
         return pa.RecordBatchReader.from_stream(source)
     except pa.ArrowInvalid as error:
@@ -377,7 +377,7 @@ def _is_pandas(source: Any) -> bool:
 
 
 def _labelled(index: Any) -> Callable[[int], str]:
-    """Name rows of a pandas frame: by number, and by label where that is another."""
+    """Return a function that names rows of a pandas frame: by number, and by label where that differs."""
     if type(index).__name__ == "RangeIndex" and index.start == 0 and index.step == 1:
         return str
     return lambda row: f"{row} (index {index[row : row + 1].tolist()[0]!r})"
@@ -404,7 +404,7 @@ def open_stream(
     is_replayable: bool = False,
     rows: int | None = None,
 ) -> Reader:
-    """Return a reader of batches, and watermarks, that come one after the other."""
+    """Return a reader of batches, and watermarks, that come one after the other from `batches`."""
     chosen = select_fields(schema, columns, name)
     if columns is None:
         return Reader(chosen, name, rows, batches, is_replayable)
@@ -418,7 +418,7 @@ def open_stream(
 
 
 def select(table: pa.Table, columns: Sequence[str] | None, name: str) -> pa.Table:
-    """Return a table of these columns, or raise `SchemaError` with those there are."""
+    """Return a table of these columns, or raise `SchemaError` with the columns that exist."""
     if columns is None:
         return table
     for column in columns:
@@ -470,7 +470,7 @@ def _open_path(path: Path, columns, batch_rows: int, name: str) -> Reader:
 
 
 def check_same_types(schema: pa.Schema, wanted: pa.Schema, name: str) -> None:
-    """Raise `InputError` where a file has other columns than when it was looked at: it was replaced since."""
+    """Raise `InputError` where a file has other columns than when the query was made, because it was replaced since."""
     for field in wanted:
         at = schema.get_field_index(field.name)
         if at < 0 or not schema.field(at).type.equals(field.type):
@@ -482,7 +482,7 @@ def check_same_types(schema: pa.Schema, wanted: pa.Schema, name: str) -> None:
 
 
 def _how_to_read(path: Path) -> str:
-    """What to do with a file that is not read here."""
+    """Return advice on a file that cannot be read here."""
     kind = path.suffix.lower().removesuffix("l")  # .jsonl
     readers = {".csv": "pandas.read_csv({!r}, parse_dates=[...])", ".json": "pandas.read_json({!r}, lines=True)"}
     if kind not in readers:

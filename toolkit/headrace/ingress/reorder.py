@@ -1,11 +1,11 @@
-"""Bounded repair of disorder at ingress: rows wait until nothing older may come.
+"""Bounded repair of disorder at ingress: rows wait until no earlier row can come.
 
-At each row the watermark is the largest event time before it, minus the
-lateness, or what the source has promised before it (`Reorder.promise`), if that is
-more; a row below it is late. That is decided row by row, so it does not
-depend on how rows were batched. What is not late leaves in the order of
-(event time, arrival), as soon as the watermark has reached its time. Without a
-lateness only promises move the watermark, and rows between two of them may come in any order.
+At each row the watermark is the largest event time before it minus the
+lateness, or the source's last promise before it (`Reorder.promise`) if that is
+greater; a row below the watermark is late. This is decided row by row, so it does not
+depend on how rows were batched. Rows that are not late leave in the order of
+(event time, arrival), as soon as the watermark has reached their time. Without a
+lateness only promises move the watermark, and rows between two promises may come in any order.
 
 With lateness 3, arriving from left to right::
 
@@ -15,10 +15,10 @@ With lateness 3, arriving from left to right::
 
 and 5 7 9 9 leave once the watermark is 9; 12 waits.
 
-What waits is held as sorted runs, in the order of arrival: a batch adds one, and
-what is ready is a slice at the front of each. So a row is sorted once, in its
-batch, and merged once, when it leaves; runs of few rows are merged with their
-neighbours before, so that many small batches do not make many runs.
+Waiting rows are held as sorted runs, in the order of arrival: each batch adds a run, and
+the ready rows are a slice at the front of each run. So a row is sorted once, in its
+batch, and merged once, when it leaves. Runs of few rows are merged with their
+neighbours earlier, so that many small batches do not make many runs.
 """
 
 from __future__ import annotations
@@ -69,10 +69,10 @@ class Reorder:
     lateness : int or None
         In the stream's unit, at least 0; None: only promises move time.
     late : {"error", "drop", "side"}
-        What is done with a row below the watermark: an error, counted, or
+        Treatment of a row below the watermark: an error, counted, or
         counted and kept for `late_table`.
     max_waiting : int
-        Rows that may wait, before it is an error.
+        Rows that may wait; more are an error.
     column : str
         Of the event time, for error texts.
     window_size : int
@@ -117,7 +117,7 @@ class Reorder:
 
     @property
     def watermark(self) -> int:
-        """No row below it will be released any more; `MIN_TIME` before the first row."""
+        """Event time below which no row will be released any more; `MIN_TIME` before the first row."""
         implied = MIN_TIME if self.lateness is None else self._highest - self.lateness
         return max(implied, self._promised)  # the least there is before the first row
 
@@ -161,20 +161,20 @@ class Reorder:
         return self._release(self.watermark)
 
     def promise(self, ts: int) -> tuple[pa.RecordBatch | None, np.ndarray]:
-        """No row below `ts` will be added that is not late; return those that are ready now, None if there never was a batch."""
+        """Take the promise that rows below `ts` are late; return the rows that are ready now, None before the first batch."""
         self._promised = max(self._promised, ts)
         if self._schema is None:
             return None, np.zeros(0, np.int64)
         return self._release(self.watermark)
 
     def finish(self) -> tuple[pa.RecordBatch | None, np.ndarray]:
-        """Return the rows that still wait, in order; None if there never was a batch."""
+        """Return the rows that still wait, in order; None if no batch ever came."""
         if self._schema is None:
             return None, np.zeros(0, np.int64)
         return self._release(END_OF_TIME)
 
     def late_table(self) -> pa.Table | None:
-        """Return the late rows kept so far, in order of arrival; None if there never was a batch."""
+        """Return the late rows kept so far, in order of arrival; None if no batch ever came."""
         return None if self._schema is None else pa.Table.from_batches(self._late, self._schema)
 
     def _set_aside(self, batch: pa.RecordBatch, ts: np.ndarray, is_late: np.ndarray):
@@ -227,7 +227,7 @@ class Reorder:
 
 
 def before_watermark(watermark: int, kind: pa.DataType) -> str:
-    """Say in an error that a row comes after a watermark of its source that it is before."""
+    """Return the part of an error text that says a row is earlier than a watermark that its source gave before."""
     return (
         f"is before {time_text(watermark, kind)}, a watermark that the source gave already: give it later, or set late='drop' or"
         f" late='side'"
@@ -235,7 +235,7 @@ def before_watermark(watermark: int, kind: pa.DataType) -> str:
 
 
 def _sort(ts: np.ndarray, numbers: np.ndarray, rows: pa.RecordBatch) -> _Run:
-    """Sort rows by time; stably."""
+    """Sort rows by time, stably."""
     if (ts[1:] >= ts[:-1]).all():
         return ts, numbers, rows
     order = np.argsort(ts, kind="stable")
@@ -243,7 +243,7 @@ def _sort(ts: np.ndarray, numbers: np.ndarray, rows: pa.RecordBatch) -> _Run:
 
 
 def _merge(runs: list[_Run]) -> _Run:
-    """Merge sorted runs; of equal times those of an earlier run come first."""
+    """Merge sorted runs; rows of equal times are ordered by run."""
     batches = [rows for _, _, rows in runs]
     try:
         pieces = pa.Table.from_batches(batches).combine_chunks().to_batches()

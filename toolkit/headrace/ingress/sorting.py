@@ -1,13 +1,13 @@
 """Sorting results: whole numbers packed into one word each with their position, the rest by NumPy's fast sort.
 
-NumPy sorts stably by merging, and otherwise with SIMD where the processor has
-it. Columns of whole numbers that differ by little (times, positions, most
-keys) fit into one word together with the position; sorted, the words tell the
-order and leave no ties. For anything else the first column is sorted, and what
-is equal is looked at again. Of 60,000 random numbers a position costs 14 ns
-packed and 37 otherwise, of 50 different ones 15 and 169 (AVX-512).
-A few dozen rows, as a join gives at a time, a kernel of our own sorts: there
-the calls cost more than the sorting.
+NumPy's stable sort merges; its other sort uses SIMD where the processor has
+it. Columns of whole numbers in a small range (times, positions, most
+keys) fit into one word together with the position; the sorted words give the
+order and leave no ties. For anything else the first column is sorted, and equal
+values are sorted by the next. With 60,000 random numbers a position costs 14 ns
+packed and 37 otherwise, with 50 different ones 15 and 169 (AVX-512).
+A few dozen rows, as a join gives at a time, are sorted by a kernel of our own: for
+so few, NumPy's calls cost more than the sorting.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ def group_starts(is_new: np.ndarray) -> np.ndarray:
 
 
 def distinct(numbers: np.ndarray) -> np.ndarray:
-    """Return the different ones of whole numbers, in order.
+    """Return the distinct values of whole numbers, in order.
 
-    (`numpy.unique` hashes numbers since NumPy 2.3: 64,000 different ids of a dictionary, which are 1,024 apart, take it
-    34 ms, and a million 2 s, where sorting takes 0.8 and 17 ms.)
+    (`numpy.unique` hashes numbers since NumPy 2.3: for 64,000 different ids of a dictionary, which are 1,024 apart, it
+    takes 34 ms, and for a million 2 s, where sorting takes 0.8 and 17 ms.)
 
     Examples
     --------
@@ -59,14 +59,14 @@ def distinct(numbers: np.ndarray) -> np.ndarray:
 
 
 def ranks(ids: np.ndarray, sort: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
-    """Return int64[n], for each id the place of what it stands for in the order of that.
+    """Return int64[n]: for each id, the rank of the value it stands for.
 
     Parameters
     ----------
     ids : int32[n]
-        Dense ones, at least 0.
+        Dense ids, at least 0.
     sort : callable
-        Gives the positions that sort different ids, int32[k], by what they stand for.
+        Returns the positions that sort distinct ids, int32[k], by the values they stand for.
 
     Examples
     --------
@@ -89,13 +89,13 @@ def ranks(ids: np.ndarray, sort: Callable[[np.ndarray], np.ndarray]) -> np.ndarr
 
 
 def argsort(first: np.ndarray, *others: np.ndarray) -> np.ndarray:
-    """Return the positions that sort by `first`, then by each of `others`; what is equal keeps its order.
+    """Return the positions that sort by `first`, then by each of `others`; equal rows keep their order.
 
     Parameters
     ----------
     first, others : arrays of n
         Whole numbers of any width, or float64: equal where the bits are, so NaN (sorted last) and
-        zero must each have one form. `others` are looked at only where all before are equal.
+        zero must each have one form. `others` are compared only where all columns before are equal.
 
     Examples
     --------
@@ -129,7 +129,7 @@ def argsort(first: np.ndarray, *others: np.ndarray) -> np.ndarray:
 
 
 def _settle(order: np.ndarray, is_same: np.ndarray, columns: Sequence[np.ndarray]) -> np.ndarray:
-    """Order by `columns`, then by position, what is equal so far.
+    """Order the rows that are equal so far by `columns`, then by position.
 
     Parameters
     ----------
@@ -163,7 +163,7 @@ def compile_kernels() -> None:
 
 
 def _pack(columns: Sequence[np.ndarray]) -> tuple[np.ndarray, int, int] | None:
-    """Put the leading columns and the position into one word each, as many as fit into 63 bits, at most `_AT_ONCE`.
+    """Pack as many leading columns as fit, at most `_AT_ONCE`, and the position into a word of 63 bits for each row.
 
     Returns
     -------
@@ -171,7 +171,7 @@ def _pack(columns: Sequence[np.ndarray]) -> tuple[np.ndarray, int, int] | None:
     position_bits : int
         The lowest ones, which hold the position.
     columns : int
-        How many are in the words.
+        Number of columns in the words.
     """
     count = columns[0].size
     position_bits = bits = max(count - 1, 1).bit_length()

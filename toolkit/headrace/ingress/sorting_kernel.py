@@ -1,4 +1,4 @@
-"""Sorting few rows by merging, and packing many for NumPy's sort: in one call, where NumPy would need a dozen."""
+"""Kernels that sort few rows by merging and pack many for NumPy's sort: one call each, where NumPy would need a dozen."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from headrace.kernel import kernel
 
 @kernel
 def argsort_few(first, second, third, order, scratch):
-    """Find the positions that sort by `first`, then `second`, then `third`; what is equal keeps its order.
+    """Find the positions that sort by `first`, then `second`, then `third`; equal rows keep their order.
 
-    Runs that are sorted already, one from each instance mostly, are merged two by two.
+    Runs that are sorted already, mostly one from each instance, are merged in pairs.
 
     Parameters
     ----------
@@ -55,7 +55,7 @@ def _is_before(first, second, third, a, b):
 
 @kernel
 def _run_end(first, second, third, order, low):
-    """Where the sorted run that begins at `low` ends."""
+    """Return where the sorted run that begins at `low` ends."""
     end = low + 1
     while end < order.size and not _is_before(first, second, third, order[end], order[end - 1]):
         end += 1
@@ -71,7 +71,7 @@ def pack(columns, lows, widths, position_bits, words):
     columns : tuple of four int64[n]
         The most significant one first; any array where `widths` is 0.
     lows, widths : int64[4]
-        Least value of each column, and how many bits the others are above it.
+        Least value of each column, and the number of bits of the differences from it.
     words : int64[n]
         Out.
     """

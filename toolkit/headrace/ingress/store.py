@@ -1,20 +1,20 @@
-"""Where the tuples of one source lie: columns in chunks, found by row number.
+"""The store of one source's tuples: columns in chunks, found by row number.
 
 The gate orders references (source, row); the columns those point to are written
 once, here, and read in place by every instance. A chunk holds `CHUNK` rows.
 Kernels find a column of a row in the directory of addresses (`store_kernel`).
-Rows that fill a chunk by themselves are not copied: its columns are then parts of
-the arrays that came, which nobody changes any more (Arrow's are never changed).
+Rows that fill a chunk by themselves are not copied: the chunk's columns are then slices of
+the arrays that came, which nobody changes any more (Arrow's never change).
 
 Invariants  I1  a row is written before the gate's `add` publishes its reference
             I2  a published row is never changed; when a chunk's key buffer
                 grows, the old buffer lives until the chunk is freed
             I3  a chunk is freed only when no instance, window or pending
-                output can refer to it (`release`); only one whose arrays are
-                its own is used again
-            I4  what addresses in a row's columns lead into lives as long as the
-                row may be read: until `release` with a horizon above the last ts
-                of the rows it came with
+                output can refer to it (`release`); only a chunk that owns its
+                arrays is reused
+            I4  the memory that addresses in a row's columns point into lives as long
+                as the row may be read: until `release` with a horizon above the last
+                ts of the rows it came with
 Ordering    P1 fill a buffer, P2 publish its address (store_release); the gate's
             `add` publishes references to its rows after that
             A1 (kernels) load the address, A2 load through it
@@ -22,7 +22,7 @@ Ordering    P1 fill a buffer, P2 publish its address (store_release); the gate's
                     comes after P2. Grown key buffer, while kernels read older
                     rows: A1 gives the old address, whose buffer lives (I2), or
                     the new one, and A2 depends on it: every processor orders a
-                    load behind the load that gave it its address. Validity mask
+                    load after the load that gave it its address. Validity mask
                     of a column that had no nulls: 0 (all valid) is right for
                     the rows that were there before
 """
@@ -46,17 +46,17 @@ TS, OFFSETS, KEYS, FIRST_VALUE = 0, 1, 2, 3
 
 
 def chunk_of(row):
-    """The number of a row's chunk; of an array of rows, of each. Kernels have it from `store_kernel`."""
+    """Return the number of a row's chunk, or of each row's of an array. `store_kernel` compiles it for kernels."""
     return row >> CHUNK_SHIFT
 
 
 def place_of(row):
-    """A row's place within its chunk, likewise."""
+    """Return a row's place within its chunk, likewise."""
     return row & (CHUNK - 1)
 
 
 def directory_width(value_columns: int) -> int:
-    """Directory entries per chunk: times, offsets, keys, then values and validity of each column."""
+    """Return the addresses per chunk in the directory: times, offsets, keys, then values and validity of each column."""
     return FIRST_VALUE + 2 * value_columns
 
 
@@ -78,7 +78,7 @@ class Chunk:
 
     @classmethod
     def of(cls, ts: np.ndarray, keys: np.ndarray, values: list[np.ndarray], validity: list[np.ndarray | None]) -> Chunk:
-        """One whose arrays are given, not its own; a tuple has one key."""
+        """Return a chunk with arrays that it does not own; each tuple has one key."""
         chunk = cls.__new__(cls)
         chunk.is_own, chunk.ts, chunk.keys, chunk.values, chunk.validity = False, ts, keys, values, validity
         chunk.offsets, chunk.keys_used, chunk.retired, chunk.last_ts = None, 0, [], int(ts[-1])
@@ -91,11 +91,11 @@ class Store:
     Parameters
     ----------
     columns : dict of str to dtype
-        The columns kernels read.
+        The columns that kernels read.
     multi_key : bool
         A tuple has any number of keys (offsets and keys), not exactly one.
     directory : ndarray
-        int64[DIRECTORY_CHUNKS * directory_width], this source's part, written here.
+        int64[DIRECTORY_CHUNKS * directory_width]: this source's part, written here.
     """
 
     def __init__(self, columns: dict[str, np.dtype], multi_key: bool, directory: np.ndarray):
@@ -151,7 +151,7 @@ class Store:
         return first
 
     def _can_refer(self, ts, keys, columns) -> bool:
-        """Whether the arrays are as kernels read them."""
+        """Whether kernels can read the arrays as they are, without a copy."""
         if self.multi_key or keys is None:
             return False
         kept = [(ts, np.int64), (keys, np.int32)]
@@ -161,7 +161,7 @@ class Store:
         return all(a.dtype == dtype and a.flags.c_contiguous and a.flags.aligned for a, dtype in kept)
 
     def _refer(self, number: int, done: int, ts, keys, columns) -> None:
-        """Have a chunk of rows from `done` on, without copying them."""
+        """Make a chunk of the rows from `done` on without copying them."""
         self._check_room(number)
         rows = slice(done, done + CHUNK)
         given = [columns[name] for name in self.names]
@@ -234,7 +234,7 @@ class Store:
             self._publish(number, chunk)
 
     def release(self, horizon: int) -> None:
-        """Free every chunk, every payload and what addresses lead into whose last ts is below `horizon`."""
+        """Free every chunk, payload and memory of addresses whose last ts is below `horizon`."""
         current = chunk_of(self.rows)
         while self.first_chunk < current:
             chunk = self.chunks.get(self.first_chunk)
@@ -247,12 +247,12 @@ class Store:
             self._elements.popleft()
 
     def release_rows(self, row: int) -> None:
-        """Free every chunk that has only rows before this one, of a store without payload and addresses."""
+        """Free every chunk with only rows before this one, in a store without payload and addresses."""
         while self.first_chunk < chunk_of(row):
             self._free_first()
 
     def _free_first(self) -> None:
-        """Free the first chunk, if there is one under its number."""
+        """Free the first chunk, if one exists with that number."""
         chunk = self.chunks.pop(self.first_chunk, None)
         self.first_chunk += 1
         if chunk is None or not chunk.is_own:
@@ -264,7 +264,7 @@ class Store:
 
     @property
     def held_bytes(self) -> int:
-        """Memory of the chunks that are kept; of keys, one for each row."""
+        """Memory of the chunks that are kept, counting one key for each row."""
         return len(self.chunks) * CHUNK * (12 + sum(dtype.itemsize for dtype in self.dtypes))
 
     def ts_of(self, row: int) -> int:
@@ -291,6 +291,6 @@ class Store:
 
 
 def allocate_directories(sources: int, value_columns: int) -> np.ndarray:
-    """int64[sources, DIRECTORY_CHUNKS * width]: reserved, so unused chunks cost nothing."""
+    """Return int64[sources, DIRECTORY_CHUNKS * width], reserved only, so that unused chunks cost nothing."""
     width = directory_width(value_columns)
     return reserved(sources * DIRECTORY_CHUNKS * width, np.int64).reshape(sources, -1)

@@ -1,4 +1,4 @@
-"""Where a kernel finds the columns of a tuple; what a row's number says of it by itself is `store`'s, compiled here.
+"""Finding the columns of a tuple in kernels; `store`'s functions of a row number are compiled here as well.
 
 A source's part of the directory, ``x[source]``, has an entry for each chunk: as
 many addresses as `store.directory_width` says. A kernel finds the entry and the
@@ -8,10 +8,10 @@ place within the chunk once for a run of tuples, and views what it needs there::
     ts = view_i64(x[source, entry + TS], CHUNK)
     ts[first]  # the event time of the tuple; those of the same chunk follow
 
-A list column is three columns in a row (`lists.names_of`): addresses, sizes, nulls; a row's elements are
-``view_i64(address, size)``, or view_f64 of floats, and are not to be written.
+A list column is three consecutive columns (`lists.names_of`): addresses, sizes, nulls; a row's elements are
+``view_i64(address, size)``, or view_f64 for floats, and must not be written.
 
-See `store` for why what is found there may be read.
+See `store` for why these reads are safe.
 """
 
 import numpy as np
@@ -29,37 +29,37 @@ chunk_of, place_of = kernel(_chunk_of), kernel(_place_of)
 
 @kernel
 def entry_of(row, width):
-    """Where the entry of a row's chunk begins, in a directory of `width` addresses per chunk."""
+    """Return where the entry of a row's chunk begins, in a directory of `width` addresses per chunk."""
     return (chunk_of(row) & (DIRECTORY_CHUNKS - 1)) * width
 
 
 @kernel
 def locate(ref, width):
-    """Where a tuple lies: its source, the entry of its chunk, its place there."""
+    """Locate a tuple: its source, the entry of its chunk, its place there."""
     row = ref & ROW_MASK
     return ref >> SOURCE_SHIFT, entry_of(row, width), place_of(row)
 
 
 @kernel
 def values_at(column):
-    """Place within an entry of the address of a column's values."""
+    """Return the place within an entry of the address of a column's values."""
     return FIRST_VALUE + 2 * column
 
 
 @kernel
 def validity_at(column):
-    """Place within an entry of the address of a column's validity; the address is 0 where all values are valid."""
+    """Return the place within an entry of the address of a column's validity; the address is 0 where all values are valid."""
     return FIRST_VALUE + 2 * column + 1
 
 
 @kernel
 def rest_of_chunk(row):
-    """How many rows lie in a row's chunk from it on."""
+    """Return the number of rows from a row to the end of its chunk."""
     return CHUNK - place_of(row)
 
 
 @kernel
 def keys_between(x, source, entry, first, last):
-    """Where the keys of the tuples from place `first` to before `last` begin and end, where tuples have several."""
+    """Return where the keys of the tuples from place `first` to before `last` begin and end, where tuples have several."""
     offsets = view_i32(x[source, entry + OFFSETS], CHUNK + 1)
     return np.int64(offsets[first]), np.int64(offsets[last])

@@ -1,4 +1,4 @@
-"""Keys that are strings: their bytes lie one behind the other, and are moved together when many are gone."""
+"""Key tables for strings, whose bytes lie in an arena that is compacted when many strings are gone."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class StringTable(KeyTable):
         return out.cast(kind) if pa.types.is_string_view(kind) else out
 
     def argsort(self, ids: np.ndarray) -> np.ndarray:
-        """Order by UTF-8 bytes, eight at a time; only what is still tied is looked at again."""
+        """Order by UTF-8 bytes, eight at a time; only ids that are still tied are compared further."""
         words = np.empty(ids.size, np.uint64)
         keys_kernel.gather_words(self.arrays, ids, 0, words)
         words.byteswap(inplace=True)

@@ -1,7 +1,7 @@
 """Event time: from a column to int64 in the stream's unit, checked, and back.
 
-A timestamp column counts in microseconds inside the engine, with a zone as an
-instant, without one as UTC; an integer column is taken as it is. Nothing is
+Inside the engine a timestamp column is in microseconds, as an instant if it has a
+zone and in UTC if not; an integer column is taken as it is. Nothing is
 rounded: a time that is not whole in the unit is an error.
 """
 
@@ -42,7 +42,7 @@ _TO_MICROSECONDS = {"s": 1_000_000, "ms": 1_000, "us": 1}
 
 
 def check_event_time(schema: pa.Schema, column: str) -> pa.DataType:
-    """Return the type of the event-time column, or say why it cannot be one.
+    """Return the type of the event-time column, or raise with the reason why it cannot be one.
 
     Raises
     ------
@@ -66,7 +66,7 @@ def check_event_time(schema: pa.Schema, column: str) -> pa.DataType:
 
 
 def field_type(schema: pa.Schema, column: str, use: str) -> pa.DataType:
-    """Return the type of a column that must exist once."""
+    """Return the type of a column that must exist exactly once."""
     found = schema.get_all_field_indices(column)
     if len(found) == 1:
         return schema.field(found[0]).type
@@ -81,12 +81,12 @@ def time_unit_of(kind: pa.DataType, time_unit: str = DEFAULT_TIME_UNIT) -> str:
 
 
 def time_text(ts: int, kind: pa.DataType) -> str:
-    """Return an event time as an error shows it: that of a timestamp column as a date and time, in its zone.
+    """Return an event time as errors show it: for a timestamp column as date and time in its zone.
 
     Parameters
     ----------
     ts : int
-        In the stream's unit: of timestamps, microseconds.
+        In the stream's unit: for timestamps, microseconds.
     kind : pa.DataType
         Of the column.
 
@@ -104,7 +104,7 @@ def time_text(ts: int, kind: pa.DataType) -> str:
 
 
 def span_text(count: int, kind: pa.DataType) -> str:
-    """Return a distance of event times as an error shows it: of timestamps with its unit.
+    """Return a difference of event times as errors show it: for timestamps with its unit.
 
     Examples
     --------
@@ -115,7 +115,7 @@ def span_text(count: int, kind: pa.DataType) -> str:
 
 
 def event_times(array: pa.Array, column: str, first_row: int = 0) -> np.ndarray:
-    """Return int64[n] event times of a timestamp or integer column; without a copy if it has that form.
+    """Return int64[n] event times of a timestamp or integer column, without a copy if it has that form.
 
     Parameters
     ----------
@@ -169,7 +169,7 @@ def event_times(array: pa.Array, column: str, first_row: int = 0) -> np.ndarray:
 
 @kernel
 def divide_nanoseconds(ns, us):
-    """Write whole microseconds to `us`; returns the first index where there is a rest (-1: none)."""
+    """Write whole microseconds to `us`; returns the first index with a remainder (-1: none)."""
     found = -1
     for i in range(ns.size - 1, -1, -1):
         us[i] = ns[i] // 1000
@@ -180,7 +180,7 @@ def divide_nanoseconds(ns, us):
 
 @kernel
 def is_falling(ts):
-    """Whether some time is below its predecessor: in vectors, a quarter of what `scan_times` takes."""
+    """Whether some time is below its predecessor; vectorised, it takes a quarter of the time of `scan_times`."""
     before, after = ts[:-1], ts[1:]
     found = False
     for i in range(after.size):
@@ -259,9 +259,9 @@ def check_sorted(
 
 
 def shared_time_type(kinds: Sequence[pa.DataType]) -> pa.DataType:
-    """Return the type for times of any of several inputs: the first one's, wider or finer where others are.
+    """Return a type for the times of all of several inputs: the first one's, wider or finer where others are.
 
-    Of timestamps the zone stays that of the first one.
+    Timestamps keep the zone of the first input.
 
     Examples
     --------
@@ -320,6 +320,6 @@ def restore_times(ts: np.ndarray, kind: pa.DataType) -> pa.Array:
 
 @functools.lru_cache(maxsize=64)
 def _own_kind(kind: pa.DataType) -> tuple[pa.DataType, bool]:
-    """What times of this type are inside, and whether that is this type."""
+    """Return the type that such times have inside the engine, and whether it is the same type."""
     own = pa.timestamp("us", kind.tz) if pa.types.is_timestamp(kind) else pa.int64()
     return own, kind.equals(own)

@@ -1,7 +1,7 @@
-"""Words of a text column, without a Python object for any of them.
+"""Splitting a text column into words without making Python objects.
 
 A word is what ``str.split()`` gives. A hashtag is a word that starts with ``#``
-and has more; it is named without that first ``#``.
+and has more characters; it is given without that first ``#``.
 
 Examples
 --------
@@ -24,7 +24,7 @@ ANY_DISTANCE = 2**31 - 1
 def find_spans(
     texts: pa.Array, only_hashtags: bool = False
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Return where the words of a text column are.
+    """Return the places of the words of a text column.
 
     Returns
     -------
@@ -82,15 +82,15 @@ def pairs(ids: np.ndarray, offsets: np.ndarray, distance: int | None = None) -> 
     Parameters
     ----------
     ids : int32[k]
-        Of the words, in their order, repetitions included.
+        Ids of the words, in order, repetitions included.
     offsets : int32[n + 1]
     distance : int or None
-        None: any.
+        None: any distance.
 
     Returns
     -------
     pairs : int32[p, 2]
-        A pair may be there more than once.
+        A pair may occur more than once.
     pair_offsets : int64[n + 1]
     """
     reach = ANY_DISTANCE if distance is None else min(distance, ANY_DISTANCE)

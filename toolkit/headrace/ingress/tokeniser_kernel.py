@@ -25,7 +25,7 @@ _HASH_SIGN, _LAST_ASCII = 0x23, 0x7F
 
 @kernel
 def wide_space(data, position, end):
-    """Return the bytes of the white space that starts at a lead byte, 0 if it is none."""
+    """Return the length in bytes of the white space that starts at a lead byte, 0 if none does."""
     left = end - position
     first = data[position]
     if first == 0xC2:
@@ -47,7 +47,7 @@ def wide_space(data, position, end):
 def find_words(data, starts, ends, only_hashtags, marks, word_starts, word_ends, offsets):
     """Write where each word starts and ends, and the offsets of each text's words among them.
 
-    Two passes over each text, while it is in the first-level cache. The first
+    It makes two passes over each text, while the text is in the first-level cache. The first
     notes the bytes that may begin white space, without a branch; the second
     looks only at those. (A loop over bytes with a branch at each word's ends
     costs 15 ns a word, this 6.)
@@ -57,7 +57,7 @@ def find_words(data, starts, ends, only_hashtags, marks, word_starts, word_ends,
     data, starts, ends
         Text i is ``data[starts[i]:ends[i]]``.
     only_hashtags : bool
-        Keep words that start with ``#`` and have more, without that ``#``.
+        Keep only words that start with ``#`` and have more characters, without that ``#``.
     marks : int64[at least the bytes of the longest text]
         Scratch.
     word_starts, word_ends : int[k]
@@ -68,7 +68,7 @@ def find_words(data, starts, ends, only_hashtags, marks, word_starts, word_ends,
     Returns
     -------
     int
-        Words found.
+        Number of words found.
     """
     count = 0
     offsets[0] = 0

@@ -1,4 +1,4 @@
-"""Keys of several columns: the ids that the columns' own tables give their values."""
+"""Key tables for several columns: a key is the tuple of ids from the columns' own tables."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
-"""Full validation of Arrow batches, at a cost that goes with their rows.
+"""Full validation of Arrow batches, at a cost proportional to their rows.
 
-Arrow's own ``validate(full=True)`` looks through everything an array refers to:
-of a slice all values of its lists, and of a dictionary all entries, for each
-batch again. A table in one chunk that is read in slices would be looked through
-once for each slice. Here lists are followed to the values of the slice alone, and a
-dictionary that batches share is looked through once.
+Arrow's own ``validate(full=True)`` checks everything an array refers to, for each
+batch again: in a slice all values of its lists, in a dictionary array all entries.
+A table in one chunk that is read in slices would be checked completely
+once for each slice. Here lists are followed only to the values of the slice, and a
+dictionary that batches share is checked once.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def _values_of(lists: pa.ListArray) -> pa.Array:
 
 
 def is_same_memory(one: pa.Array, other: pa.Array) -> bool:
-    """Whether two arrays are the same memory, which both keep alive."""
+    """Whether two arrays use the same memory, which both keep alive."""
     if one.type != other.type or len(one) != len(other) or one.offset != other.offset:
         return False
     pairs = zip(one.buffers(), other.buffers(), strict=True)

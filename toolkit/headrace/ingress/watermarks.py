@@ -1,8 +1,8 @@
-"""Watermarks that a source gives itself: what they say as event time, and rows of a table that are watermarks.
+"""Watermarks that a source gives itself: their conversion to event times, and rows of a table that are watermarks.
 
-A source that is silent says by a watermark how far time has come (`headrace.progress.Watermark`).
-An iterable gives them among its batches. What only has rows has a bool column: where it is
-true, the row's event time is a watermark, and the row is no tuple.
+A source that has no rows can say by a watermark how far event time has come (`headrace.progress.Watermark`).
+An iterable gives watermarks among its batches. A source that only has rows marks them in a bool column: where it is
+true, the row's event time is a watermark, and the row is not a tuple.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def watermark_time(mark: Watermark, kind: pa.DataType, window_size: int = 0, sou
     Raises
     ------
     InputError
-        If it is no such time, or out of range.
+        If it is not a time of that type, or out of range.
 
     Examples
     --------
@@ -78,7 +78,7 @@ def _instant(value: Any, told: str) -> int:
 
 
 def with_watermarks(reader: Reader, event_time: str, column: str) -> Reader:
-    """Return a reader of the rows that are tuples, and of the others as watermarks, where they stand.
+    """Return a reader of the rows that are tuples, with the other rows as watermarks at their position.
 
     Parameters
     ----------
@@ -86,7 +86,7 @@ def with_watermarks(reader: Reader, event_time: str, column: str) -> Reader:
     event_time : str
         Column.
     column : str
-        Of bool: true where a row is a watermark. It is not among the columns of what is returned.
+        A bool column: true where a row is a watermark. The reader returned does not have it.
 
     Examples
     --------
@@ -146,7 +146,7 @@ def _selected(reader: Reader, event_time: str, column: str, columns: Sequence[st
 
 
 class _Places:
-    """Where watermarks stood among tuples, to name the row of a tuple: of a stream without end, the newest ones."""
+    """The positions of watermarks among tuples, to name the row of a tuple; for an endless stream, only the newest."""
 
     def __init__(self):
         # (watermarks forgotten, tuples before the last of these, of each other one the tuples before it): replaced
@@ -155,19 +155,19 @@ class _Places:
 
     @property
     def count(self) -> int:
-        """How many there were."""
+        """Number of watermarks so far."""
         forgotten, _, newest = self._known
         return forgotten + len(newest)
 
     def add(self, tuples: int) -> None:
-        """Note one that has so many tuples before it."""
+        """Note a watermark that has this many tuples before it."""
         forgotten, _, newest = self._known
         newest.append(tuples)
         if len(newest) == 2 * _PLACES:
             self._known = forgotten + _PLACES, newest[_PLACES - 1], newest[_PLACES:]
 
     def row_name(self, tuples: int, reader: Reader) -> str:
-        """Name the row of the tuple that has so many before it."""
+        """Name the row of the tuple that has this many tuples before it."""
         forgotten, before, newest = self._known
         if tuples < before:
             return f"{tuples}, watermarks not counted"
@@ -175,7 +175,7 @@ class _Places:
 
 
 def _times(column: pa.Array, marks: np.ndarray, name: str, reader: Reader, first_row: int) -> list[int]:
-    """Event times of the rows that are watermarks."""
+    """Return the event times of the rows that are watermarks."""
     taken = column.take(pa.array(marks))
     if taken.null_count:
         row = first_row + int(marks[first_null(taken)])

@@ -13,6 +13,6 @@ the declarations determine what is shown of them, and where.
 ``by_worker``   numbers by worker: how even they are
 ``intervals``   what happened between two snapshots, as columns
 ``history``     snapshots over time
-``bottleneck``  what holds a run up, in a sentence
+``bottleneck``  what limits a run, in a sentence
 ==============  ==================================================================
 """

@@ -77,11 +77,11 @@ class Balance:
     arrived : int
         Rows that came from its sources, or from the operators before it.
     gained : int
-        Rows that a flat_map before it made in addition.
+        Rows that a flat_map before it added.
     processed : int
         Tuples that every active instance has passed.
     waiting : int
-        Rows on their way to the gate: held for disorder, queued, being encoded, or not yet due. They were read ahead.
+        Rows on their way to the gate, read ahead: held for reordering, queued, being encoded, or not yet due.
     in_gate : int
         Added tuples that some active instance has not passed yet.
     dropped, set_aside : int
@@ -89,14 +89,14 @@ class Balance:
     filtered : int
         Rows removed by a filter before it.
     faults : tuple of str
-        What does not add up, each in a sentence.
+        Discrepancies, each in a sentence.
     unreleased : int
         Results that were made and are not released yet.
     is_stopped : bool
         The run ended before its input did: tuples in flight, rows read ahead, and unreleased results
         are discarded.
     conserved : tuple of Conserved
-        Sums that must stay as they were at the start.
+        Sums that must keep their value from the start.
 
     Examples
     --------
@@ -130,7 +130,7 @@ class Balance:
 
     @property
     def read_ahead(self) -> int:
-        """Rows that arrived and were not added yet."""
+        """Rows that arrived and have not been added yet."""
         return self.waiting
 
     @property

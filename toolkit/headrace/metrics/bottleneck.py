@@ -1,4 +1,4 @@
-"""What holds a run up, said in a sentence.
+"""Finding the bottleneck of a run, and describing it in a sentence.
 
 Flink's rule for a pipeline under back-pressure: the bottleneck is the last part
 that is busy all the time, since all before it wait for room and all behind it
@@ -39,7 +39,7 @@ KINDS = ("none", "source", "order", "worker", "workers", "cores", "results", "ov
 
 @dataclass(frozen=True)
 class Bottleneck:
-    """What holds a run up.
+    """The bottleneck of a run.
 
     Parameters
     ----------
@@ -50,7 +50,7 @@ class Bottleneck:
     where : str
         Name of the source or operator; empty if there is none.
     sentence : str
-        What it is, by which number, and what would help.
+        What the bottleneck is, by which number, and what would help.
     worker : int or None
         The worker, for kind "worker".
     is_pressed : bool
@@ -106,7 +106,7 @@ def is_pressed(source: SourceMetrics, before: SourceMetrics | None = None) -> bo
 
 
 class _Shares:
-    """What the active workers of an operator did with their time."""
+    """How the active workers of an operator spent their time."""
 
     def __init__(self, now: OperatorMetrics, then: OperatorMetrics | None, seconds: float):
         self.operator, self.before, self.name = now, then, now.name
@@ -126,7 +126,7 @@ class _Shares:
         return self._by.get("busy_ns", [0.0] * len(self.members))
 
     def relief(self, worker: int) -> str:
-        """What would help the only worker that is busy all the time."""
+        """Say what would help the only worker that is busy all the time."""
         if BUCKET_LOAD.name not in self.operator.values:
             return "more threads will not help while they have so little to do"
         loads = difference(self.operator, self.before, "load")
@@ -146,14 +146,14 @@ def _seconds(now: Metrics, then: Metrics | None) -> float:
 
 
 def _used(now: Metrics, then: Metrics | None) -> dict[str, float]:
-    """Cores that each thread used."""
+    """Return the number of cores that each thread used, as a fraction."""
     seconds = _seconds(now, then)
     before = then.cpu_ns if then else {}
     return {name: max(0, ns - before.get(name, 0)) / 1e9 / seconds for name, ns in now.cpu_ns.items()}
 
 
 def _unpressed(sources: Sequence[tuple[SourceMetrics, SourceMetrics | None]], shares: Sequence[_Shares]) -> Bottleneck:
-    """Nothing waits for room."""
+    """The case that nothing waits for room."""
     busy = max((max(each.busy, default=0.0) for each in shares), default=0.0)
     late = [(s, before) for s, before in sources if not math.isnan(s.lag_s) and s.lag_s > LATE_S]
     for source, before in late:
@@ -171,7 +171,7 @@ def _unpressed(sources: Sequence[tuple[SourceMetrics, SourceMetrics | None]], sh
 
 
 def _saturated(each: _Shares, used: dict[str, float], cores: int) -> Bottleneck | None:
-    """An operator whose workers are busy all the time, or one of which is."""
+    """The case that the workers of an operator, or one of them, are busy all the time; None if it does not hold."""
     busiest = max(each.busy, default=0.0)
     if busiest < SATURATED:
         return None
@@ -209,7 +209,7 @@ def _in_use(cores: int) -> str:
 
 
 def _waiting(shares: Sequence[_Shares], used: dict[str, float], cores: int, waits: float) -> Bottleneck:
-    """Sources wait for room, and yet no workers are busy."""
+    """The case that sources wait for room although no workers are busy."""
     for each in shares:
         behind = each.operator.values.get("holds_back")
         if behind is not None and each.mean("idle_ns") > PRESSED:

@@ -1,4 +1,4 @@
-"""Numbers by worker: how even they are, and what share each is of a whole."""
+"""Statistics of numbers by worker: how even they are, and the share of each in the whole."""
 
 from __future__ import annotations
 
@@ -32,22 +32,22 @@ def max_over_mean(loads: Sequence[float] | np.ndarray) -> float:
 
 
 def load_variation(now: Any, then: Any) -> float:
-    """`coefficient_of_variation` of what came between two `OperatorMetrics`, as of `Measure.between`."""
+    """`coefficient_of_variation` of the loads between two `OperatorMetrics`, for `Measure.between`."""
     return coefficient_of_variation(_loads(now, then))
 
 
 def load_peak(now: Any, then: Any) -> float:
-    """`max_over_mean` of the same."""
+    """`max_over_mean` of the same loads."""
     return max_over_mean(_loads(now, then))
 
 
 def _loads(now: Any, then: Any) -> list[int]:
-    """What the loads of the active workers have grown by; `then` is None at the beginning."""
+    """Return the growth of the active workers' loads; `then` is None at the beginning."""
     new, old = now.values["load"], [0] * now.max_threads if then is None else then.values["load"]
     return [new[worker] - old[worker] for worker in now.members]
 
 
 def shares_of(spent: np.ndarray) -> np.ndarray:
-    """Give the share of each part in the sum of all: float64[parts, workers]; a column sums to 1, or to 0."""
+    """Return the share of each part in the sum of all: float64[parts, workers]; a column sums to 1, or to 0."""
     spent = np.maximum(np.asarray(spent, np.float64), 0)
     return spent / np.maximum(spent.sum(axis=0), 1)

@@ -177,14 +177,14 @@ class History:
         return pd.DataFrame(rows, columns=None if rows else self._names(operator))
 
     def _check(self, operator: str | None) -> None:
-        """Raise `UnknownNameError` for an operator that there is no history of."""
+        """Raise `UnknownNameError` for an operator that has no history."""
         last = self._samples[-1:]
         names = last[0].metrics.operators if last else ()
         if operator is not None and names and operator not in names:
             raise UnknownNameError(f"operator={operator!r}: {instead(operator, names, 'the operators', '{}')}")
 
     def _names(self, operator: str | None) -> list[str]:
-        """Columns of a history without rows."""
+        """Return the columns of a history without rows."""
         with self._lock:
             metrics = self._samples[-1].metrics if self._samples else self._take()
         measured = metrics.operators.get(operator or next(iter(metrics.operators), ""))

@@ -1,7 +1,7 @@
-"""What happened between two snapshots: the columns of a history, as the engine's measures make them.
+"""Changes between two snapshots: the columns of a history, made from the engine's measures.
 
 A counter only grows, so a rate is a difference; the difference of two histograms
-is the histogram of what came between.
+is the histogram of the durations between them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from headrace.metrics.snapshot import Metrics, OperatorMetrics
 
 
 def difference(now: OperatorMetrics, then: OperatorMetrics | None, name: str) -> np.ndarray:
-    """What a counter by worker, source and so on has grown by; since the start of the run without `then`."""
+    """Return the growth of a counter by worker, source and so on; without `then`, since the start of the run."""
     return _numbers(now, name) - (0 if then is None else _numbers(then, name))
 
 
@@ -29,27 +29,27 @@ def _numbers(metrics: OperatorMetrics, name: str) -> np.ndarray:
 
 
 def histogram_between(now: OperatorMetrics, then: OperatorMetrics | None, name: str) -> LatencyHistogram:
-    """Durations between two snapshots; an empty histogram where nothing can be counted."""
+    """Return the histogram of the durations between two snapshots; it is empty where nothing can be counted."""
     after, before = now.counts(name), None if then is None else then.counts(name)
     return LatencyHistogram(after if after is None or before is None else after - before)
 
 
 def parts_of(measures: Sequence[Measure], whole: str = "time") -> tuple[Measure, ...]:
-    """The measures that are parts of a whole, as declared."""
+    """Return the measures that are parts of a whole, in the order of declaration."""
     return tuple(measure for measure in measures if measure.part_of == whole)
 
 
 def shares_between(now: OperatorMetrics, then: OperatorMetrics | None, whole: str = "time") -> np.ndarray:
-    """float64[parts, workers]: what share of a whole each part was, between two snapshots.
+    """Return float64[parts, workers]: the share of each part in a whole, between two snapshots.
 
-    Of "time", the parts are what a worker did while it was active: busy, idle, blocked. A column sums to 1, or to 0
+    For "time" the parts are how a worker spent the time it was active: busy, idle, blocked. A column sums to 1, or to 0
     where there was nothing.
     """
     return shares_of(np.array([difference(now, then, part.name) for part in parts_of(now.measures, whole)]))
 
 
 class Columns:
-    """The columns that the measures of an operator make in its history.
+    """The columns of an operator's history that its measures make.
 
     Parameters
     ----------
@@ -58,8 +58,8 @@ class Columns:
     Attributes
     ----------
     names : tuple of str
-        In order, before those of each source, stage and worker: first what came so far, then what the measures say of
-        the interval or the moment, as declared; then what is only counted, words, and what is due and was not taken.
+        In order, before the columns of each source, stage and worker: first totals so far, then what the measures say of
+        the interval or the moment, as declared; then plain counters, texts, and tuples that are due but not taken.
 
     Examples
     --------
@@ -85,12 +85,12 @@ class Columns:
         )
 
     def measured(self, now: OperatorMetrics, then: OperatorMetrics | None, seconds: float) -> dict[str, Any]:
-        """Give, by column, what there is one of in all: rates, totals, quantiles, gauges, texts.
+        """Return, by column, the values of which there is one in all: rates, totals, quantiles, gauges, texts.
 
         Parameters
         ----------
         now, then : OperatorMetrics
-            At the end and at the beginning of the interval; without `then` it begins with the run.
+            At the end and at the beginning of the interval; without `then`, it begins with the run.
         seconds : float
             Its length.
         """
@@ -111,7 +111,7 @@ class Columns:
     def row(
         self, run: Metrics, now: OperatorMetrics, then: OperatorMetrics | None, at_s: float, seconds: float
     ) -> dict[str, Any]:
-        """Make the row of an interval, by column.
+        """Return the row of an interval, by column.
 
         Parameters
         ----------

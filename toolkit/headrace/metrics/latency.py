@@ -1,4 +1,4 @@
-"""Durations, counted in bins: small, never full, and two of them can be subtracted."""
+"""Histograms of durations: small, of fixed size, and one can be subtracted from another."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ BINS = 64 * _PARTS
 
 @kernel
 def _count(durations, counts):
-    """Add durations to their bins; return the largest, at least 1, or 0 if there is none."""
+    """Add durations to their bins; return the largest (at least 1), or 0 if there are none."""
     largest, start = 0, 0
     while start < durations.size:
         # Results of one window became ready together: one logarithm for all.
@@ -61,11 +61,11 @@ class LatencyHistogram:
         return int(self._counts.sum())
 
     def counts(self) -> np.ndarray:
-        """int64[1024], a copy."""
+        """Counts of the bins, int64[1024]; a copy."""
         return self._counts.copy()
 
     def quantile_ms(self, q: float) -> float:
-        """Milliseconds; NaN without observations."""
+        """Return a quantile in milliseconds; NaN without observations."""
         return self._quantiles_ms(q)[0]
 
     def _quantiles_ms(self, *quantiles: float) -> list[float]:
@@ -77,7 +77,7 @@ class LatencyHistogram:
 
     @property
     def mean_ms(self) -> float:
-        """Each duration taken as the middle of its bin; NaN without observations."""
+        """Mean in milliseconds, each duration taken as the middle of its bin; NaN without observations."""
         middles = 2 ** ((np.arange(BINS) + 0.5) / _PARTS) / 1e6
         return float(self._counts @ middles / self.count) if self.count else float("nan")
 
@@ -91,6 +91,6 @@ class LatencyHistogram:
         return self._max / 1e6 if self._max else float("nan")
 
     def summary(self) -> dict[str, float]:
-        """p50, p99 and max in milliseconds."""
+        """Return p50, p99 and max in milliseconds."""
         p50, p99 = self._quantiles_ms(0.5, 0.99)
         return {"p50": p50, "p99": p99, "max": self.max_ms}

@@ -1,4 +1,4 @@
-"""What an operator measures, declared once by its engine.
+"""The measures of an operator, declared once by its engine.
 
 Snapshots, history, reports, Prometheus and the dashboard are made from these
 declarations. Measures that operators of every engine have are declared here, so

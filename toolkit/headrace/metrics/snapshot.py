@@ -1,4 +1,4 @@
-"""Snapshots: what a run and its operators had counted at one moment.
+"""Snapshots: the counters of a run and its operators at one moment.
 
 Each number is written by one thread and may be read by any: a reader sees a value
 that was true a moment ago. Numbers that belong together (`Balance`) are read in an order
@@ -90,7 +90,7 @@ class OperatorMetrics:
     ----------
     name : str
     threads, max_threads : int
-        Active workers, and how many there may be.
+        Active workers, and their maximum.
     members : list of int
         Which workers are active.
     seconds : float
@@ -99,12 +99,12 @@ class OperatorMetrics:
         Whether arrived = processed + in flight + read ahead + dropped + set aside, with all these numbers; None if
         nobody counts arriving tuples.
     measures : tuple of Measure
-        What is measured; `added`, `processed` and `results` are among them.
+        The measures; `added`, `processed` and `results` are among them.
     values : mapping of str to object
         The value of each measure: a number, a text or None; a list by worker, bucket, stage or node; a dict by name of
         the source; for a histogram its counts, int64[1024], or None.
     largest_ns : mapping of str to int
-        The largest duration of histograms for which it is known exactly.
+        The largest duration, for histograms for which it is known exactly.
 
     Raises
     ------
@@ -343,7 +343,7 @@ class Metrics:
         }
 
     def to_pandas(self) -> pd.DataFrame:
-        """One row for each operator.
+        """Return one row for each operator.
 
         Columns are the values that an operator has once, or for each source, stage or node (not for each worker or
         bucket), and the balance in words.

@@ -16,7 +16,7 @@ room in the operator (back-pressure), or feeds."""
 
 
 def feeding_time() -> TimeSpent:
-    """A clock for these states."""
+    """Return a clock for the states of a feeding thread."""
     return TimeSpent(STATES)
 
 
@@ -63,7 +63,7 @@ class SourceMetrics:
 
     @property
     def waiting(self) -> int:
-        """Rows that were read ahead and not taken yet."""
+        """Rows that were read ahead and have not been taken yet."""
         return max(0, self.rows - self.taken)
 
     @property
@@ -72,7 +72,7 @@ class SourceMetrics:
         return self.rate is not None or math.isnan(self.lag_s)
 
     def share(self, state: str, then: SourceMetrics | None = None) -> float:
-        """Share of the time that the feeding thread was in a state, since the beginning or since an earlier snapshot."""
+        """Return the share of time the feeding thread was in a state, since the beginning or since an earlier snapshot."""
         spent = {name: ns - (then.spent_ns[name] if then else 0) for name, ns in self.spent_ns.items()}
         whole = sum(spent.values())
         return max(0, spent[state]) / whole if whole > 0 else 0.0

@@ -1,6 +1,6 @@
-"""What a thread of Python does with its time: booked by the thread itself, read by any.
+"""How a Python thread spends its time: booked by the thread itself, read by any.
 
-What the workers of an engine do is booked by their kernels (`headrace.workers.worker_kernel`).
+The time of an engine's workers is booked by their kernels (`headrace.workers.worker_kernel`).
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ from collections.abc import Callable, Sequence
 
 
 class TimeSpent:
-    """Nanoseconds in each of several states. One thread turns from one to the next, any may read.
+    """Nanoseconds in each of several states. One thread switches from one to the next; any thread may read.
 
     Parameters
     ----------
     states : sequence of str
         The thread is in none of them until its first turn.
     clock : callable
-        Gives nanoseconds that only grow.
+        Returns nanoseconds that never decrease.
 
     Examples
     --------
@@ -34,14 +34,14 @@ class TimeSpent:
         self._now: tuple[str, int] | None = None
 
     def turn(self, state: str) -> None:
-        """From now on the thread is in this state."""
+        """Switch to a state: the thread is in it from now on."""
         if self._now is not None and self._now[0] == state:
             return
         now = self._book()
         self._now = state, now
 
     def stop(self) -> None:
-        """The thread has ended."""
+        """Note that the thread has ended."""
         self._book()
         self._now = None
 
@@ -54,7 +54,7 @@ class TimeSpent:
         return now
 
     def read(self, until_ns: int = 0) -> dict[str, int]:
-        """Nanoseconds by state, with what it does now counted up to a time; 0: now."""
+        """Return nanoseconds by state, with the present state counted up to a time; 0: now."""
         present = self._now
         found = dict(self._ns)
         if present is not None and present is self._now:

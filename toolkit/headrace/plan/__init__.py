@@ -1,4 +1,4 @@
-"""What a query means, before anything runs: checked where it is written, and the same for every engine.
+"""The meaning of a query before anything runs: checked where it is written, and the same for every engine.
 
 =============  ==================================================================================
 ``nodes``      sources, steps, unions, operators; `Spec`, all that a plan knows of an operator;

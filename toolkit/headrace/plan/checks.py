@@ -1,4 +1,4 @@
-"""Columns that are not there, or there twice: an error where the query is written."""
+"""Checks for columns that are missing or occur twice, so that the error appears where the query is written."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from headrace.names import instead
 
 
 def check_columns(schema: pa.Schema, names: Sequence[str], use: str) -> None:
-    """Raise `SchemaError` for the first column that is not there, or more than once."""
+    """Raise `SchemaError` for the first column that is missing or occurs more than once."""
     for name in names:
         if name not in schema.names:
             raise SchemaError(f"{use}: there is no column {name!r}; {instead(name, schema.names, 'the columns')}")

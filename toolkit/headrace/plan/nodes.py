@@ -1,4 +1,4 @@
-"""The nodes of a query: what a fluent expression means, before anything runs.
+"""The nodes of a query: the meaning of a fluent expression before anything runs.
 
 Nodes are immutable and know their result's schema, so a wrong column is an
 error where it is written. What a node's operator computes, and on which engine,
@@ -22,7 +22,7 @@ from headrace.windows import TIMESTAMP_UNIT, parse_time_unit
 
 @dataclass(frozen=True)
 class StreamType:
-    """What the tuples of a stream look like.
+    """The type of a stream's tuples.
 
     Parameters
     ----------
@@ -64,7 +64,7 @@ class Spec(Protocol):
         Parameters
         ----------
         inputs : sequence of StreamType
-            In the order given; one if there are no sides.
+            In the order given; only one if there are no sides.
 
         Raises
         ------
@@ -93,7 +93,7 @@ class Spec(Protocol):
         branches : list of Branch
             Its inputs, by `Branch.side` where there are sides.
         options
-            What `options` returned.
+            The object that `options` returned.
         """
         ...
 
@@ -141,7 +141,7 @@ class StepNode(Node):
 
 @dataclass(frozen=True, eq=False)
 class UnionNode(Node):
-    """Several streams of one schema, in this order of sources."""
+    """Several streams of one schema; the order of the parents is that of the sources."""
 
     parents: tuple[Node, ...]
     schema: pa.Schema

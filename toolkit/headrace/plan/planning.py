@@ -1,4 +1,4 @@
-"""From nodes to operators in topological order, each with its branches."""
+"""Turning a tree of nodes into operators in topological order, each with its branches."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from headrace.plan.steps import Step, fused
 
 
 def plan(ends: Mapping[str, Node], forward: Spec) -> Query:
-    """Flatten nodes into operators and branches. An operator that several ends lead back to is there once.
+    """Flatten nodes into operators and branches. An operator that several ends lead back to occurs once.
 
     Parameters
     ----------
     ends : dict
-        What the query ends in: name of a result -> its node. Of a query's only result the name may be "".
+        The results of the query: name -> node. The name of an only result may be "".
     forward : Spec
-        Of the operator that an end without one gets: it passes every tuple on, in merged order.
+        Specification of the operator added to an end without one: it passes every tuple on, in merged order.
     """
     operators: list[OperatorNode] = []
     branches: dict[str, list[Branch]] = {}
@@ -63,7 +63,7 @@ def plan(ends: Mapping[str, Node], forward: Spec) -> Query:
 
 
 def _top(node: Node, forward: Spec) -> tuple[OperatorNode, tuple[Step, ...]]:
-    """The last operator before a node, and the steps that follow it."""
+    """Return the last operator before a node, and the steps that follow it."""
     steps: list[Step] = []
     top = node
     while isinstance(top, StepNode):
@@ -76,7 +76,7 @@ def _top(node: Node, forward: Spec) -> tuple[OperatorNode, tuple[Step, ...]]:
 
 
 def _name_sources(branches: list[Branch]) -> None:
-    """Give each source its name; one without, or whose name is taken, is told by its number in the query."""
+    """Name each source; a source without a name, or whose name is taken, gets its number in the query added."""
     taken: set[str] = set()
     for number, branch in enumerate(branches, 1):
         assert isinstance(branch.origin, SourceNode)

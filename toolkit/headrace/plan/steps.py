@@ -33,7 +33,7 @@ class Step(ABC):
         """Return the batch after the step."""
 
     def for_run(self, stop: np.ndarray, debug: bool = False) -> Step:
-        """Return the step as one run uses it; it gives up soon after word 0 of `stop` is set. `debug`: see `start`."""
+        """Return the step bound to one run: it gives up soon after word 0 of `stop` is set. `debug`: see `start`."""
         return self
 
 
@@ -56,7 +56,7 @@ class FilterStep(Step):
 
 @dataclass(frozen=True, eq=False)
 class SelectStep(Step):
-    """Keep, rename and compute columns: (name, expression), in this order."""
+    """Keep, rename and compute columns, given as (name, expression) in the order of the result."""
 
     columns: tuple[tuple[str, Expression], ...]
 
@@ -141,7 +141,7 @@ class KeysStep(Step):
 
     @functools.cached_property
     def _emitted(self) -> str:
-        """What the emitted value is called, which no column is."""
+        """Name of the emitted value, which no column has."""
         return "key" + "_" * sum(name.startswith("key") for name in self.source.names)
 
     def _chain(self, debug: bool) -> StatelessChain:

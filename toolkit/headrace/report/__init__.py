@@ -1,7 +1,7 @@
-"""A report of runs as one HTML file that needs no network: tables, and plots by Bokeh.
+"""Reports of runs as one HTML file that needs no network: tables, and plots by Bokeh.
 
 ==========  ================================================================
-``record``  a finished run, and its figures in words
+``record``  a finished run, and its figures as text
 ``plots``   its plots, over the same time axis and with the same markers
 ``page``    the file: tables of figures and of changes, and the plots
 ==========  ================================================================

@@ -1,4 +1,4 @@
-"""The page: one HTML file that needs no network, with tables and plots."""
+"""Writing a report: one HTML file that needs no network, with tables and plots."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def write_html(path: str | os.PathLike[str], heading: str, records: Sequence[Rec
 
 
 def about() -> str:
-    """Say on what machine and with what versions."""
+    """Return text that names the machine and the versions."""
     versions = ", ".join(f"{name} {metadata.version(name)}" for name in ("numba", "pyarrow", "pyspark"))
     return f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores; Python {platform.python_version()}, {versions}"
 

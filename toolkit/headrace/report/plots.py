@@ -1,7 +1,7 @@
-"""Plots of one run by Bokeh, over the same time axis, with a marker where something was changed.
+"""Plots of one run by Bokeh, over the same time axis, with a marker at each change.
 
-Throughput and threads of every engine, the lag behind the rate where one was set, and what its engine declares to be
-plotted (latency, load of each thread, ...).
+Throughput and threads for every engine, the lag where a rate was set, and the measures that the engine declares for
+plots (latency, load of each thread, ...).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _INSIDE, _LETTER = 330, 6.5
 
 
 def plots_of(record: Record, name: str) -> Any:
-    """All plots of a run, two in a row; the page puts them where it says `name`."""
+    """Return all plots of a run, two in a row; the page puts them where it refers to `name`."""
     from bokeh.layouts import gridplot
 
     plots = _Plots(record)
@@ -45,7 +45,7 @@ def plots_of(record: Record, name: str) -> Any:
 
 
 def not_drawn(record: Record) -> str:
-    """Say of what there was nothing: an empty plot would have to be looked at to know."""
+    """Name the measures without data, for which empty plots are not drawn."""
     plots = _Plots(record)
     words = [spaced(measure.word) for measure in plots.declared if not plots.is_there(measure)]
     return f"Zero throughout, and not drawn: {', '.join(words)}." if words and len(plots.frame) else ""
@@ -71,17 +71,17 @@ class _Plots:
 
     @property
     def declared(self) -> list[Measure]:
-        """What the engine declares to be plotted."""
+        """The plots of measures that the engine declares for plots."""
         return [measure for measure in self.measures if measure.goes_to("plot") and measure.kind != "text"]
 
     def columns(self, measure: Measure) -> list[str]:
-        """The columns of the history that have a measure."""
+        """The columns of the history that belong to a measure."""
         if measure.by is None:
             return list(measure.columns[:2] if measure.kind == "histogram" else measure.columns[:1])
         return [column for column in measure.columns_by(self.operator.values[measure.name]) if column in self.frame]
 
     def is_there(self, measure: Measure) -> bool:
-        """Whether it was anything but zero at any time."""
+        """Whether it was non-zero at any time."""
         return measure.by == "bucket" or bool(self.frame[self.columns(measure)].fillna(0).any(axis=None))
 
     def _figure(self, title: str, label: str, top: float, low: float = 0.0) -> Any:
@@ -93,18 +93,18 @@ class _Plots:
         return float(np.nanmax(values)) if np.isfinite(values).any() else 0.0
 
     def line(self, title: str, label: str, column: str) -> Any:
-        """One column."""
+        """Plot one column."""
         plot = self._figure(title, label, self._peak(column))
         plot.line("seconds", column, source=_source(self.frame[["seconds", column]]), color=self.colors[0], line_width=2)
         return plot
 
     @property
     def had_a_rate(self) -> bool:
-        """Whether tuples were due at any time: at full speed none ever is."""
+        """Whether a rate was set at any time; at full speed no tuple is ever due."""
         return bool(self.frame["lag_s"].notna().any())
 
     def lag(self) -> Any:
-        """How long the next tuple has been due, and how late results are with that."""
+        """Plot how long the next tuple has been due, and how late results are with that lag added."""
         lag, late = self.frame["lag_s"], self.frame.get(_LATENCY)
         columns = {"seconds": self.frame["seconds"], "lag_s": lag}
         if late is not None:
@@ -124,7 +124,7 @@ class _Plots:
         return plot
 
     def threads(self) -> Any:
-        """How many are active: exact at each change."""
+        """Plot the number of active threads, exact at each change."""
         peak = int(self._peak("threads"))
         plot = self._figure("Threads", "active threads", peak)
         plot.step(*_steps(self.frame, self.record, self.end), color=self.colors[0], line_width=2, mode="after")
@@ -132,7 +132,7 @@ class _Plots:
         return plot
 
     def of_all(self, measure: Measure) -> Any:
-        """A measure of which there is one in all."""
+        """Plot a measure that is one number in all."""
         heading = _heading(measure)
         if measure.kind == "histogram":
             return self._quantiles(f"{heading}, each interval", measure.columns[0], measure.columns[1])
@@ -150,7 +150,7 @@ class _Plots:
         return plot
 
     def by_something(self, measure: Measure) -> Any:
-        """A measure by worker, source, stage or node: what is counted as stacked areas, anything else as lines."""
+        """Plot a measure by worker, source, stage or node: counters as stacked areas, anything else as lines."""
         place = "thread" if measure.by == "worker" else measure.by
         known = self.columns(measure)
         columns = [column for column in known if self.frame[column].any()] or known
@@ -210,7 +210,7 @@ def _figure(
     marks: list[tuple[float, str]],
     end: float,
 ) -> Any:
-    """An empty plot with its markers; logarithmic where the lower end of `span` is above 0."""
+    """Return an empty plot with its markers; it is logarithmic where the lower end of `span` is above 0."""
     from bokeh.models import Label, NumeralTickFormatter, Range1d, Span
     from bokeh.plotting import figure
 
@@ -247,7 +247,7 @@ def _figure(
 
 
 def _labels(marks: Sequence[tuple[float, str]], end: float) -> list[tuple[float, str, bool, int]]:
-    """Labels of markers, none over another: when, what, whether on the left of its marker, and in which of two rows.
+    """Place the labels of markers so that none overlap: time, text, whether left of its marker, and which of two rows.
 
     Examples
     --------
@@ -266,7 +266,7 @@ def _labels(marks: Sequence[tuple[float, str]], end: float) -> list[tuple[float,
 
 
 def _beside(place: float, text: str) -> tuple[bool, str]:
-    """Whether the label of a marker stands on its left, and as much of it as there is room for there.
+    """Return whether the label of a marker stands on its left, and the part of it that there is room for.
 
     Examples
     --------
@@ -288,7 +288,7 @@ def _legend_outside(plot: Any) -> None:
 
 
 def _steps(frame: Any, record: Record, end: float) -> tuple[list[float], list[int]]:
-    """Active threads as a step curve: exact at each change, whatever was sampled."""
+    """Return active threads as a step curve, exact at each change, whatever was sampled."""
     done = [c for c in record.changes if c.outcome == "done" and "threads" in c.after]
     first = done[0].from_threads if done else (int(frame["threads"].iloc[-1]) if len(frame) else 1)
     seconds = [0.0, *(record.history.seconds_of(c.completed_ns) for c in done), end]

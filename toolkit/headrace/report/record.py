@@ -1,4 +1,4 @@
-"""A finished run, as a report shows it, and its figures in words."""
+"""A finished run as a report shows it, and its figures as text."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from headrace.metrics.snapshot import OperatorMetrics
 
 @dataclass
 class Record:
-    """A finished run, as a report shows it.
+    """A finished run as a report shows it.
 
     Parameters
     ----------
     title, text : str
         What was run, in a word and in a sentence.
     history : History
-        Samples of it; the last one was taken after its end.
+        Samples of the run; the last one was taken after its end.
     rows_in : int
         Rows of the input.
     changes : list of Change
     difference : str or None
-        What differs from the reference; None: nothing.
+        How the results differ from the reference; None: not at all.
     """
 
     title: str
@@ -38,7 +38,7 @@ class Record:
     difference: str | None = None
 
     def figures(self) -> dict[str, str]:
-        """Name the figures of the closing table, in order."""
+        """Return the figures of the closing table by name, in order."""
         metrics = self.history.samples[-1].metrics
         operator = next(iter(metrics.operators.values()))
         figures = {
@@ -60,7 +60,7 @@ class Record:
 
 
 def figures_of_measure(operator: OperatorMetrics, measure: Measure) -> dict[str, str]:
-    """Figures of one measure: of a histogram two, of a counter with a rate the rate."""
+    """Return the figures of one measure: two for a histogram, the rate for a counter with a rate."""
     value = operator.values[measure.name]
     if measure.kind == "histogram":
         found = getattr(operator, measure.derived)
@@ -81,12 +81,12 @@ def figures_of_measure(operator: OperatorMetrics, measure: Measure) -> dict[str,
 
 
 def spaced(name: str) -> str:
-    """A measure's name in words."""
+    """Return a measure's name in words."""
     return name.replace("_", " ")
 
 
 def describe(change: Change) -> str:
-    """Say a reconfiguration, and how many milliseconds it took, in a few characters.
+    """Describe a reconfiguration, with the milliseconds it took, in a few characters.
 
     Examples
     --------
@@ -103,19 +103,19 @@ def describe(change: Change) -> str:
 
 
 def short(change: Change) -> str:
-    """Threads, which most changes are of, go without the word."""
+    """Shorten changes of threads, the most frequent ones, by leaving out the word."""
     return change.describe().removeprefix("threads ")
 
 
 def number(value: float | None) -> str:
-    """Two decimals, or a dash where there is no number."""
+    """Format a number with two decimals, or a dash where there is none."""
     return "-" if value is None or not np.isfinite(value) else f"{value:.2f}"
 
 
 def figures_of(records: Sequence[Record]) -> dict[str, list[str]]:
-    """Figures of several runs side by side: name -> one for each, "-" where a run has none.
+    """Return the figures of several runs side by side: name -> one for each run, "-" where a run has none.
 
-    A figure that only some runs have stands where it stands among their own.
+    A figure that only some runs have keeps its position among their figures.
     """
     columns = [record.figures() for record in records]
     names: list[str] = []

@@ -1,4 +1,4 @@
-"""How many rows the inputs of an operator may give before something is to happen: so it happens after so many rows, not later."""
+"""A shared budget of rows for the inputs of an operator: an action due after so many rows happens then and not later."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import threading
 
 
 class Allowance:
-    """A number of rows that several inputs share; without a number, any.
+    """A budget of rows that several inputs share; unlimited where no number is set.
 
-    An input takes from it the rows that it is about to give, and returns those there was no room for. The thread that waits for
-    it to be used up does what is to happen, and allows more: to all inputs, or to some that hold the others up.
+    An input takes the rows that it is about to give out of the budget, and returns those there was no room for. A thread waits
+    until the budget is used up, does what was due, and then allows more rows: to all inputs, or to those that hold the others up.
     """
 
     def __init__(self) -> None:
@@ -19,13 +19,13 @@ class Allowance:
         self._only: frozenset[int] | None = None
 
     def begin(self, rows: int | None) -> None:
-        """Allow so many from now on."""
+        """Allow this many rows from now on; None: any number."""
         with self._changed:
             self._left = rows
             self._changed.notify_all()
 
     def take(self, number: int, wanted: int, wait_s: float = 0.0) -> int:
-        """How many of them an input may give now; if none, wait a moment until it may give some."""
+        """Take rows for an input and return how many it may give now; if none, wait up to `wait_s` until it may give some."""
         with self._changed:
             if self._left is None:
                 return wanted
@@ -40,7 +40,7 @@ class Allowance:
         return (self._left or 0) if self._only is None or number in self._only else 0
 
     def given(self, back: int) -> None:
-        """What was taken is given, but for some rows that come back."""
+        """Note that the rows taken were given, except `back` rows, which are returned."""
         with self._changed:
             if self._left is not None:
                 self._left += back
@@ -49,14 +49,14 @@ class Allowance:
                     self._changed.notify_all()  # inputs that could give them, or the thread that waits for the end
 
     def add(self, rows: int) -> None:
-        """Allow so many more."""
+        """Allow this many rows more."""
         with self._changed:
             if self._left is not None:
                 self._left += rows
                 self._changed.notify_all()
 
     def restrict(self, only: frozenset[int] | None) -> None:
-        """Only these inputs may take any; None: all may."""
+        """Let only these inputs take rows; None: all of them."""
         if only != self._only:
             with self._changed:
                 self._only = only
@@ -64,27 +64,27 @@ class Allowance:
 
     @property
     def is_limited(self) -> bool:
-        """Whether there is a number at all."""
+        """Whether the budget has a limit."""
         return self._left is not None
 
     @property
     def is_restricted(self) -> bool:
-        """Whether only some inputs may."""
+        """Whether only some inputs may take rows."""
         return self._only is not None
 
     @property
     def is_used_up(self) -> bool:
-        """Whether all are given, if only so many may be."""
+        """Whether there is a limit and all rows within it were given."""
         with self._changed:
             return self._left == 0 and not self._giving
 
     def wake(self) -> None:
-        """Have the thread that waits for its end look again."""
+        """Wake the thread that waits in `await_end`, so that it looks again."""
         with self._changed:
             self._changed.notify_all()
 
     def await_end(self, seconds: float) -> None:
-        """Wait until it is used up, or somebody wakes, or it is time."""
+        """Wait until the budget is used up, `wake` is called, or the time is over."""
         with self._changed:
             if self._left != 0 or self._giving:
                 self._changed.wait(seconds)

@@ -1,4 +1,4 @@
-"""Reconfiguring an engine whose workers ask before everything they do: a configuration is in force once it is installed."""
+"""Reconfiguring an engine whose workers read the configuration before each unit of work: it is in force once installed."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ _LOOK_S = 1e-3
 
 
 class AtOnce(ConfigurationRows):
-    """What such engines have of a `headrace.runtime.capabilities.Steerable`; each says itself what may be wished.
+    """The part of `headrace.runtime.capabilities.Steerable` that such engines share; each adds which changes it accepts.
 
     Parameters
     ----------
     arrays : bundle
-        With the fields that `headrace.workers.changes_kernel` names. Rows 0 to `planned` are in use already.
+        With the fields that `headrace.workers.changes_kernel` names. Rows 0 to ``len(planned)`` are in use already.
     initial : configuration
         Row 0.
     planned : sequence of (row of the input, configuration)
@@ -34,17 +34,17 @@ class AtOnce(ConfigurationRows):
         return {"transferred_bytes": 0, "transferred_ns": 0}
 
     def place(self, target: Any) -> int | None:
-        """Let it be in force. Returns its row."""
+        """Put the configuration into force. Returns its row."""
         row = self._put(target)
         install(self._arrays, row)
         return row
 
     def await_completion(self, timeout_ns: int) -> None:
-        """Wait for a moment: requests are complete already, planned changes come with their row."""
+        """Wait for a moment: requests are complete at once, and planned changes complete when their row is reached."""
         time.sleep(min(timeout_ns / 1e9, _LOOK_S))
 
     def compile(self) -> None:
-        """Compile what Python calls while the stream runs."""
+        """Compile the functions that Python calls while the stream runs."""
         compile_now(install, (self._arrays, 0))
 
 

@@ -15,7 +15,7 @@ C = TypeVar("C")
 
 @dataclass(frozen=True)
 class Control:
-    """Something that can be changed at an operator while it runs: ``run.reconfigure(name=value)``.
+    """One setting of an operator that can be changed while it runs: ``run.reconfigure(name=value)``.
 
     Parameters
     ----------
@@ -29,7 +29,7 @@ class Control:
     scale : {"linear", "log"}
         Scale of a count or a number: whether steps add to it or multiply it.
     only_with : (str, tuple of str), optional
-        Another control, and those of its values with which this one has an effect.
+        Another control, and the values of it with which this one has an effect.
     """
 
     kind: str
@@ -119,7 +119,7 @@ class Completion(NamedTuple):
 
 
 class Steerable(Protocol[C]):
-    """What can be changed at one operator; `runtime.changes` does the rest."""
+    """What an engine implements so that one operator can be changed; `runtime.changes` does the rest."""
 
     capabilities: Capabilities
 

@@ -1,9 +1,9 @@
-"""Changes of one operator while it runs: requested, resolved, placed in the stream, followed up. For every engine.
+"""Changes of one running operator, on any engine: requested, resolved, placed in the stream, followed up.
 
 One change is in flight and one may be pending. Each request is resolved to a full
 configuration against the newest one known when it is made; a newer request replaces
-the pending one, whose caller is told. What a configuration is, how it is placed in
-the stream and when it has come into force knows the engine (`capabilities.Steerable`).
+the pending one, whose caller is told. The engine (`capabilities.Steerable`) knows what a
+configuration is, how it is placed in the stream and when it has come into force.
 
 State machine of a `Change`:
 
@@ -11,10 +11,10 @@ State machine of a `Change`:
             --> in flight --> done | unneeded (input ended) | failed
             --> pending   --> in flight | superseded | unneeded | failed
 
-    planned --> done                      (it is recorded when it has come)
+    planned --> done                      (recorded when it has taken place)
 
 Source      STRETCH, section 7 and Algorithms 5 and 6 (corrected: requests are
-            numbered where they are made, so no old request can win).
+            numbered where they are made, so an old request can never win).
 Checked     tests/headrace/elastic/test_schedules.py, test_classic_mistakes.py
 """
 
@@ -36,7 +36,7 @@ _LAST_ACKNOWLEDGEMENT_S = 1.0
 
 
 class Changes:
-    """Carries the changes of one operator.
+    """Carries out the changes of one operator.
 
     Parameters
     ----------
@@ -44,7 +44,7 @@ class Changes:
     steerable : Steerable
     run : RunContext
     on_done : callable, optional
-        Called when a change is done: other workers may be active.
+        Called when a change is done, since other workers may be active then.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class Changes:
         self._work = threading.Event()
 
     def start(self) -> None:
-        """Take note of planned changes as they come; requests are followed up in any case."""
+        """Start following planned changes, if there are any; requests are followed in any case."""
         if self.steerable.planned_left:
             self._start_follower()
 
@@ -90,7 +90,7 @@ class Changes:
             return change
 
     def _change(self, before: Any, after: Any, **details: Any) -> Change:
-        """Write down a change."""
+        """Record a change."""
         engine = self.steerable
         effects = engine.effects(before, after)
         change = Change(self.operator, engine.describe(before), engine.describe(after), effects=effects, **details)
@@ -123,7 +123,7 @@ class Changes:
         self._run.start_thread(f"{self.operator}-reconfiguration", self._follow)
 
     def _follow(self) -> None:
-        """Wait for completions; launch what is pending."""
+        """Body of the follower thread: wait for completions, and launch the pending change."""
         while self._ended is None and not self._is_over:
             if self._in_flight is None and not self.steerable.planned_left:
                 self._work.wait(0.2)
@@ -133,7 +133,7 @@ class Changes:
             self.collect()
 
     def collect(self) -> None:
-        """Take note of what has come into force."""
+        """Record the changes that have come into force."""
         with self._lock:
             while (found := self.steerable.completed()) is not None:
                 self._settle(found)
@@ -161,7 +161,7 @@ class Changes:
                 self._launch(pending, target)
 
     def end(self, outcome: str) -> None:
-        """The input ended ("unneeded") or the run did ("failed"): settle what is open."""
+        """Settle the open changes because the input ended ("unneeded") or the run did ("failed")."""
         self.collect()
         late = time.monotonic() + _LAST_ACKNOWLEDGEMENT_S
         while outcome == "unneeded" and self.steerable.is_completing and time.monotonic() < late:

@@ -1,13 +1,14 @@
-"""Checkpoints of a run, and where it begins if it goes on from one.
+"""Checkpoints of a run, and resuming from one.
 
-Order       C1 everything comes to rest; C2 what the section is at, and how far the results have come, is copied;
-            C3 the run goes on; C4 results are on disk; C5 the checkpoint is (`checkpoints.folder`)
+Order       C1 everything comes to rest; C2 the section's state and frontier, and the position of the results, are copied;
+            C3 the run goes on; C4 the results are on disk; C5 the checkpoint is on disk (`checkpoints.folder`)
                     a checkpoint refers to the results up to C2, whatever came out between C2 and C4
-Progress    With `checkpoint_every` inputs wait when they have given so many rows. If as many are processed, as soon as nobody has
-            anything to do, they wait until C3. Else rows wait for those of inputs that are behind, and these give as many as
-            are missing; if they are silent, all do. The next checkpoint waits for C5 of this one: what is slower
-            than the stream, the disk, slows it down, and no checkpoint is left out.
-Failure     What cannot be written ends the run: one that goes on without checkpoints is not what was asked for.
+Progress    With `checkpoint_every` the inputs wait when they have given that many rows. If all of these have been processed once
+            nobody has anything to do, the inputs wait until C3. Otherwise some rows wait for inputs that are behind in time:
+            those inputs may then give as many rows as are missing, and if they stay silent, all inputs may. The next
+            checkpoint waits for C5 of this one: a disk slower than the stream slows the stream down, and no checkpoint
+            is left out.
+Failure     A write error ends the run: going on without checkpoints is not what was asked for.
 """
 
 from __future__ import annotations
@@ -68,7 +69,7 @@ class Checkpoint:
 
 
 class Running(Protocol):
-    """What is asked of a run."""
+    """What checkpointing asks of a run."""
 
     over: threading.Event
 
@@ -166,11 +167,11 @@ class Checkpointing:
 
     @property
     def keep(self) -> Callable[[pa.RecordBatch], None] | None:
-        """Keeps results that come out; None where no checkpoints are taken."""
+        """The function that writes results to the log; None where no checkpoints are taken."""
         return None if self._log is None else self._log.write
 
     def replay(self, write: Callable[[pa.RecordBatch], None]) -> None:
-        """Give the results that had come out before the checkpoint that is resumed, if they are wanted again."""
+        """Give the results from before the resumed checkpoint once more, if that is wanted (``replay=``)."""
         if self._resumed is not None and self._options.replay:
             for batch in read_results(self._resumed.parent, self._mark, self._schema):
                 write(batch)
@@ -191,11 +192,11 @@ class Checkpointing:
 
     @property
     def newest(self) -> Checkpoint:
-        """The last one that was taken."""
+        """The last checkpoint taken."""
         return self.made[-1]
 
     def request(self) -> threading.Event:
-        """Ask for a checkpoint; the event is set when it is on disk, the last of `made`."""
+        """Ask for a checkpoint; the event is set when it is on disk and the last of `made`."""
         done = threading.Event()
         self._requests.append(done)
         self._target.allowance.wake()
@@ -213,7 +214,7 @@ class Checkpointing:
             self._ended.set()
 
     def await_end(self, seconds: float) -> None:
-        """Wait until what is being written is, and the folder is given back."""
+        """Wait until a checkpoint being written is complete and the folder is released."""
         if self.is_taking and self._is_followed:
             self._ended.wait(seconds)
 
@@ -226,7 +227,7 @@ class Checkpointing:
                     self._take(run, every)
 
     def _is_due(self, run: Running, every: int) -> bool:
-        """Whether as many events are processed as there should be; else let inputs give more."""
+        """Whether enough events have been processed for the next checkpoint; if not, let inputs give more."""
         allowance = self._target.allowance
         if not every:
             return False
@@ -248,7 +249,7 @@ class Checkpointing:
         return False
 
     def _missing(self, run: Running, every: int) -> int:
-        """How many events are missing until the next checkpoint, when all is processed that can be."""
+        """How many events the next checkpoint still lacks, once everything that can be processed is."""
         target = self._target
         while not run.over.is_set() and not target.is_over:
             self._settle(run)
@@ -258,7 +259,7 @@ class Checkpointing:
         return 0
 
     def _settle(self, run: Running) -> None:
-        """Wait until nobody seems to have anything to do, or for a while."""
+        """Wait until nobody seems to have anything to do, at most `_SETTLED_S`."""
         end, processed = time.monotonic() + _SETTLED_S, -1
         while not run.over.is_set() and time.monotonic() < end:
             before, processed = processed, self._target.processed
@@ -267,7 +268,7 @@ class Checkpointing:
             time.sleep(_LOOK_S)
 
     def _is_any_left(self, run: Running) -> bool:
-        """Whether somebody could have something to do."""
+        """Whether an event is left that could be processed."""
         try:
             if not self._come_to_rest(run):
                 return False
@@ -279,7 +280,7 @@ class Checkpointing:
             self._target.let_go()
 
     def _come_to_rest(self, run: Running) -> bool:
-        """Have everything at rest; False if that is over."""
+        """Bring everything to rest; False if the run or its input is over."""
         while not self._target.ask():
             if run.over.is_set() or self._target.is_over:
                 return False
@@ -287,7 +288,7 @@ class Checkpointing:
         return True
 
     def start_counting(self) -> None:
-        """From now on inputs give so many rows, and wait for a checkpoint; `follow` takes them."""
+        """From now on the inputs give `checkpoint_every` rows and wait for a checkpoint, which `follow` takes."""
         if self.is_taking:
             self._is_followed = True
             self._target.allowance.begin(self._options.checkpoint_every)
@@ -314,7 +315,7 @@ class Checkpointing:
             done.set()
 
     def _is_wanted(self) -> bool:
-        """Whether the state is worth keeping: the user's predicate says it."""
+        """Whether the user's predicate `checkpoint_when` says that the state is worth a checkpoint."""
         when = self._options.checkpoint_when
         if when is None:
             return True
@@ -343,7 +344,7 @@ class Checkpointing:
 
 
 def _check_source(inlet: Inlet) -> None:
-    """Raise `ParameterError` for an input that would not be the same if it were read again."""
+    """Raise `ParameterError` for an input whose late rows could differ if it were read again."""
     origin = inlet.branch.origin
     if isinstance(origin, SourceNode) and origin.idle_after is not None:
         raise ParameterError(

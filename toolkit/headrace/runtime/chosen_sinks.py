@@ -1,4 +1,4 @@
-"""The sinks of a run: which one each result goes to, that none replaces a file in use, and that all open or none does."""
+"""Choosing and opening the sinks of a run: none replaces a file in use, and all open or none does."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from headrace.runtime.second_errors import told_beside
 
 
 def chosen_sinks(query: Query, given: Any) -> dict[str, Sink]:
-    """Return the sink of each output, by its name, of what `start(sink=)` was given.
+    """Return the sink of each output by its name, from what was given as `start(sink=)`.
 
     Raises
     ------
@@ -28,7 +28,7 @@ def chosen_sinks(query: Query, given: Any) -> dict[str, Sink]:
 
 
 def open_sinks(query: Query, sinks: Mapping[str, Sink]) -> None:
-    """Open the sink of each output; if one of them fails, those before it are aborted."""
+    """Open the sink of each output; if one fails, those opened before it are aborted."""
     opened: list[Sink] = []
     for output in query.outputs:
         sink = sinks[output.name]
@@ -46,7 +46,7 @@ def open_sinks(query: Query, sinks: Mapping[str, Sink]) -> None:
 
 
 def _sink_of(output: Output, given: Any) -> Sink:
-    """Where one of the results goes: of a dict, what it says."""
+    """The sink of one result: the entry of its name if a dict was given."""
     chosen: Any = given.get(output.name) if isinstance(given, dict) else given
     if chosen is None:
         return CollectSink()

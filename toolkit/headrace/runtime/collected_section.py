@@ -1,7 +1,7 @@
-"""A section of one operator, whose workers write results into rings and whose collector gives them on.
+"""A section of one operator whose workers write results into rings, from which a collector passes them on.
 
-An engine's section fills in what is declared here without a body: its memory, the loop of its workers, how its errors
-read, what it measures. The threads, the collector, failures and the end of the run are the same for every engine.
+An engine's section implements what is declared here without a body: its memory, its worker loop, its error texts and
+its metrics. Threads, collector, failures and the end of the run are the same for every engine.
 """
 
 from __future__ import annotations
@@ -60,11 +60,11 @@ class CollectedSection(Section, Protocol):
 
     @property
     def result_columns(self) -> list[np.ndarray]:
-        """Columns of the results beside those of `out`, in each a ring for every worker that writes."""
+        """Value columns of the results, beside the columns of `out`: each has a ring for every worker that writes."""
         ...
 
     def arguments(self, worker: int) -> tuple:
-        """What the loop of this worker is called with."""
+        """Arguments of the loop of this worker."""
         ...
 
     def compile_work(self) -> None:
@@ -76,32 +76,32 @@ class CollectedSection(Section, Protocol):
         ...
 
     def explain_exception(self, error: Exception, worker: int) -> BaseException | None:
-        """Say what an exception in the loop of a worker means, mostly one of a user function; None if it is no such."""
+        """Translate an exception in a worker's loop, mostly from a user function; None if it cannot be translated."""
         ...
 
     def explain_failure(self, reported: np.ndarray) -> HeadraceError | None:
-        """Say what a worker reported, in words of `failure` as of `worker_kernel`, with the user's words."""
+        """Translate the words of `failure` that a worker wrote (see `worker_kernel`) into an error for the user."""
         ...
 
     def release(self, watermark: int) -> None:
-        """Free what no later result refers to."""
+        """Free the memory that no later result refers to."""
         ...
 
     def is_saturated(self) -> bool:
-        """Whether its sources wait for room just now."""
+        """Whether its sources wait for room at present."""
         ...
 
     def helpers(self) -> Iterable[Task]:
-        """Threads the operator needs beside workers and collector."""
+        """Threads that the operator needs beside workers and collector."""
         return ()
 
     def _close_results(self) -> None:
-        """All results are out: what is to be done before the run hears of it."""
+        """Called when all results are out, before the run is told so."""
 
     # -- what a run asks of a section
 
     def prepare(self, consumers: Sequence[Consumer], run: RunContext, is_last: bool) -> None:
-        """Compile everything, and make the collector; nothing runs yet."""
+        """Compile everything and make the collector; nothing runs yet."""
         self._run = run
         self.compile_work()
         self.compile_handles()
@@ -109,7 +109,7 @@ class CollectedSection(Section, Protocol):
             self.collect_into(consumers, is_last)
 
     def _compile(self, module: Any, arguments: tuple) -> None:
-        """Compile a module with the loop of the workers; an error in the user's words if it cannot be."""
+        """Compile a module with the worker loop; a compile error is explained in terms of the user's code."""
         try:
             module.compile(arguments)
         except Exception as error:
@@ -119,7 +119,7 @@ class CollectedSection(Section, Protocol):
             raise explained from None
 
     def compile_handles(self) -> None:
-        """Compile what Python calls while the stream runs, so that no first call waits for the compiler."""
+        """Compile the functions that Python calls while the stream runs, so that no first call waits for the compiler."""
         arrays, out, zero = self.arrays, self.out, 0
         for function, arguments in (
             (read_cell, (arrays.words, zero)),
@@ -141,7 +141,7 @@ class CollectedSection(Section, Protocol):
         self.finisher.compile()
 
     def collect_into(self, consumers: Sequence[Consumer], is_last: bool = True) -> None:
-        """Make the collector, which hands results to these; `is_last`: no other operator follows."""
+        """Make the collector, which passes results to these consumers; `is_last`: no other operator follows."""
         self.collector = Collector(
             self.out, self.result_columns, self.finisher, list(consumers), self.release, is_last=is_last,
             is_saturated=self.is_saturated, lists=self.result_lists, rest=self.collector_rest, least_rest_s=self.least_rest_s,
@@ -149,14 +149,14 @@ class CollectedSection(Section, Protocol):
         )  # fmt: skip
 
     def let_go(self) -> None:
-        """Cut what refers back to it."""
+        """Cut the references that lead back to the section."""
         inlets: Any = self.inlets
         for inlet in inlets:
             inlet.let_go()
         vars(self.collector).clear()
 
     def tasks(self) -> list[Task]:
-        """Workers, collector, and what else there is."""
+        """Workers, collector, and the other threads."""
         collector = [] if self.passes_on else [Task(f"{self.name}-collector", self._collect)]
         return [*self.workers(), *collector, *self.helpers()]
 
@@ -180,7 +180,7 @@ class CollectedSection(Section, Protocol):
         return body
 
     def _collect(self) -> None:
-        """The collector's thread."""
+        """Body of the collector's thread."""
         collector = self.collector
         assert collector is not None
         with suppress(Stopped):
@@ -190,7 +190,7 @@ class CollectedSection(Section, Protocol):
             self._run.section_finished(self)
 
     def failure(self) -> HeadraceError | None:
-        """What a worker reported, as an error."""
+        """The failure that a worker reported, as an error; None if none did."""
         words = self.arrays.words
         if not read_cell(words, worker_kernel.FAILED):
             return None
@@ -204,11 +204,11 @@ class CollectedSection(Section, Protocol):
 
     @property
     def active(self) -> int:
-        """Workers that are active."""
+        """Number of active workers."""
         return self.reconfiguration.current.threads
 
     def set_spins(self, spins: int) -> None:
-        """Pauses of a worker that finds nothing to do, before it sleeps."""
+        """Set how many pauses an idle worker makes before it sleeps."""
         publish_cell(self.arrays.words, worker_kernel.SPIN, spins)
 
     def stop(self) -> None:
@@ -220,11 +220,11 @@ class CollectedSection(Section, Protocol):
     # -- what is measured
 
     def work_ns(self, operator: str) -> int:
-        """Nanoseconds its workers have worked."""
+        """Nanoseconds that its workers were busy."""
         return int(counters(self.arrays.meter)[:, worker_kernel.BUSY_NS].sum())
 
     def spans(self, operator: str, since_ns: int, until_ns: int) -> list[spans.Span]:
-        """What its workers did lately."""
+        """Recent activity of its workers."""
         return spans.spans(self.arrays.meter, since_ns, until_ns)
 
     @property
@@ -238,7 +238,7 @@ class CollectedSection(Section, Protocol):
         return self.collector.unreleased if self.collector else 0
 
     def lost_wakeups(self) -> int:
-        """Sleeps that only the time-out ended although the wake-up was due; see `rings`."""
+        """Sleeps ended by the time-out although a wake-up was due; see `rings`."""
         return 0 if self.passes_on else read_cell(self.out.words, rings.OUT_LOST_WAKEUPS)
 
 

@@ -1,7 +1,7 @@
-"""Configurations as the workers have them: rows of tables, of which one is in force, and the changes from one to another.
+"""Configurations as workers read them, as rows of tables of which one is in force, and the log of changes between rows.
 
-Row 0 is in force at the start, the planned ones follow, then some spare rows in turn for requests. Workers count their
-changes; of each they say from which row to which it went, when it began, and when the last of them had acknowledged it.
+Row 0 is in force at the start; the planned configurations follow, then spare rows that requests use in turn. Workers count
+the changes and record for each the rows before and after it, when it began, and when the last worker acknowledged it.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ CHANGES_KEPT = 256
 
 
 def change_arrays(planned: int, *, columns: int = 2, are_cells: bool = False) -> dict[str, np.ndarray]:
-    """Allocate what workers know of changes, by name, as part of what they share: nothing is planned.
+    """Allocate the arrays in which workers record changes, by name, with nothing planned.
 
     Parameters
     ----------
     planned : int
-        Changes at counts of rows.
+        Number of planned changes.
     columns : int
         Of ``installed``: BEFORE and AFTER, and SEEN_AT where an engine has it.
     are_cells : bool
@@ -40,9 +40,9 @@ def change_arrays(planned: int, *, columns: int = 2, are_cells: bool = False) ->
     plan_at, plan_row : int64[planned + 1]
         Counts of rows, then NEVER, and the configurations that come into force there.
     met_at : int64[changes]
-        When a change began; what is remembered of changes is a ring.
+        When each change began; the newest changes are kept, in a ring.
     done_at : int64[changes], or as many cells
-        When the last worker had acknowledged it.
+        When the last worker acknowledged it.
     installed : int64[changes, columns]
         The configurations before and after it.
     """
@@ -57,17 +57,17 @@ def change_arrays(planned: int, *, columns: int = 2, are_cells: bool = False) ->
 
 
 class ConfigurationRows(ABC):
-    """What is in which row, and which changes have been taken note of: part of a `headrace.runtime.capabilities.Steerable`.
+    """Which configuration each row holds, and which changes were reported: part of a `headrace.runtime.capabilities.Steerable`.
 
     Parameters
     ----------
     arrays : bundle
-        Of the engine, with the fields ``words``, ``met_at``, ``done_at``, ``installed``. Rows 0 to `planned` are in use
-        already.
+        Of the engine, with the fields ``words``, ``met_at``, ``done_at``, ``installed``. Rows 0 to ``len(planned)`` are
+        in use already.
     in_force : int
-        Cell of ``words``: the row that is.
+        Cell of ``words`` that holds the row in force.
     changes : int
-        Cell of ``words``: how many there were.
+        Cell of ``words`` that counts the changes.
     apart : int
         Words from one entry of ``done_at`` to the next.
     initial : configuration
@@ -103,7 +103,7 @@ class ConfigurationRows(ABC):
         return row
 
     def completed(self) -> Completion | None:
-        """The next change that every worker concerned has acknowledged, and that nobody has taken note of."""
+        """The next change that every worker concerned has acknowledged and that was not returned before."""
         arrays, change = self._arrays, self._changes_seen + 1
         if read_cell(arrays.words, self._changes) < change:
             return None
@@ -128,12 +128,12 @@ class ConfigurationRows(ABC):
         )
 
     def _moved_at(self, change: int) -> dict[str, int]:
-        """What state was moved at a change: none where workers share it."""
+        """How much state was moved at a change: none where workers share it."""
         return {"transferred_bytes": 0, "transferred_ns": 0}
 
     @property
     def is_completing(self) -> bool:
-        """Whether a change is in force that somebody has yet to acknowledge, or nobody has taken note of."""
+        """Whether a change is in force that some worker has yet to acknowledge, or that `completed` has yet to return."""
         return read_cell(self._arrays.words, self._changes) > self._changes_seen
 
 

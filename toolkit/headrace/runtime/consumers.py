@@ -1,4 +1,4 @@
-"""Where an operator's results go: the sink, or the inlets that follow."""
+"""The consumers of an operator's results: the sink, or the inlets downstream."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ _POLL_S = 0.1
 class Relay:
     """Feeds one of several consumers of an operator from a thread of its own.
 
-    Two consumers may meet again in one gate. Fed one after the other, the first
-    could fill its buffer there and wait for the second, which would wait for it.
+    The paths of two consumers may meet again in one gate. If one thread fed both in turn, it
+    could block on the first one's full buffer there while the gate waits for the second.
     """
 
     def __init__(self, consumer: Feed, stop_word: np.ndarray):
@@ -50,7 +50,7 @@ class Relay:
                 continue
 
     def run(self) -> None:
-        """Hand on until the consumer is closed or the run stops."""
+        """Pass on what is given until the consumer is closed or the run stops."""
         action = None
         while action != self._consumer.close:
             try:
@@ -66,13 +66,13 @@ class Relay:
 
 
 class SinkConsumer:
-    """An end of the query: output steps, what keeps results for checkpoints, then the user's sink.
+    """An output of the query: output steps, the results log of checkpoints, then the user's sink.
 
-    A `PublishedSink` is completed when its own result has ended, and published when all have, so that its file and
-    theirs appear together; any other is closed when its own has.
+    A `PublishedSink` is completed when its own result has ended, and published when all results have, so that the files
+    of all results appear together. Any other sink is closed when its own result has ended.
 
-    A sink need not be safe for two threads: an abort while a thread is in it, with a
-    batch, is left to that thread.
+    A sink need not be thread-safe: an abort that comes while a thread is inside it with
+    a batch is left to that thread.
     """
 
     def __init__(
@@ -107,7 +107,7 @@ class SinkConsumer:
         self._sink.write(batch)
 
     def replay(self, batch: pa.RecordBatch) -> None:
-        """Results that came out in an earlier run, which this one goes on from."""
+        """Take results that came out in an earlier run, from whose checkpoint this one goes on."""
         self.rows += batch.num_rows
         self._use(self._sink.write, batch)
 
@@ -127,7 +127,7 @@ class SinkConsumer:
             self._is_over = self.is_final = True
 
     def publish(self) -> None:
-        """All results of the run have ended."""
+        """All results of the run have ended: publish a `PublishedSink`."""
         self._use(self._publish)
 
     def _publish(self) -> None:
@@ -146,7 +146,7 @@ class SinkConsumer:
                 self.abort()
 
     def _call(self, action: Callable, *arguments: Any) -> None:
-        """Call the sink, or what leads to it: what fails there is the sink's failure."""
+        """Call the sink, or what leads to it; an exception there is reported as the sink's failure."""
         try:
             action(*arguments)
         except HeadraceError:
@@ -155,7 +155,7 @@ class SinkConsumer:
             raise RunFailedError(f"the sink ({self._sink_name}) failed: {type(error).__name__}: {error}") from error
 
     def abort(self) -> None:
-        """The run failed or was stopped. Safe from any thread, and twice."""
+        """The run failed or was stopped: abort the sink. Safe from any thread, and more than once."""
         self._is_aborted = True
         if self._in_use.acquire(blocking=False):
             try:

@@ -1,4 +1,4 @@
-"""What a run and its operators say of themselves. Reads counters that others write: waits for nothing, takes no lock."""
+"""Textual descriptions of a run and its operators, from counters that others write: nothing here waits or takes a lock."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MOST = 8
 
 
 def describe_run(execution: Execution) -> list[tuple[str, str]]:
-    """Return label and text of a run's parts: state, operators with threads, rows so far, sources."""
+    """Describe a run as pairs of label and text: state, operators with threads, rows so far, sources."""
     parts = [("number", str(execution.number)), ("state", _state(execution))]
     if _is_elsewhere(execution):
         return parts
@@ -35,7 +35,7 @@ def describe_run(execution: Execution) -> list[tuple[str, str]]:
 
 
 def describe_operator(execution: Execution, operator: OperatorSteering) -> list[tuple[str, str]]:
-    """Return label and text of the parts of an operator of a run."""
+    """Describe an operator of a run as pairs of label and text."""
     state = ("run", f"{execution.number}, {_state(execution)}")
     if _is_elsewhere(execution):
         return [("name", operator.name), state]
@@ -50,7 +50,7 @@ def describe_operator(execution: Execution, operator: OperatorSteering) -> list[
 
 
 def _is_elsewhere(execution: Execution) -> bool:
-    """Whether this is a copy in a forked child, of which nothing can be said."""
+    """Whether this is a copy of the run in a forked child, where nothing is known of it."""
     return os.getpid() != execution.pid
 
 

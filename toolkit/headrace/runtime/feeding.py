@@ -1,8 +1,8 @@
-"""Giving an inlet what it is to process: steps, encoding, pace, room, in order.
+"""Feeding one inlet, in order: applying steps, encoding, pacing, and waiting for room.
 
-Used by the threads of a source and by the operator before: a caller of `write`,
+Used by the threads of a source and by the operator upstream: a caller of `write`,
 `progress` and `close` waits while the inlet is full (back-pressure). A thread that
-serves many inlets goes on in small steps instead (`feeding`, a generator).
+serves many inlets proceeds in small steps instead (`feeding`, a generator).
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Feed:
     ----------
     inlet : Inlet
     steps : sequence of Step
-        As this run uses them.
+        As bound to this run.
     stop_word : int64[...]
         Word 0 is not 0 once the run is over.
     player : Player
@@ -76,7 +76,7 @@ class Feed:
 
     @property
     def _paced(self) -> int:
-        """Rows added so far that a schedule has paced, or would have: not those that an earlier run has processed."""
+        """Rows added so far that count for the schedule: all but those that an earlier run processed."""
         return self.books.added - self._known
 
     # -- pieces
@@ -93,32 +93,32 @@ class Feed:
 
     @property
     def has_free_steps(self) -> bool:
-        """Whether the steps of a source may be applied in any thread: where lateness is known before."""
+        """Whether any thread may apply the steps of this source: so where lateness is decided before the steps."""
         origin = self.inlet.branch.origin
         return bool(self.inlet.branch.steps) and isinstance(origin, SourceNode) and origin.idle_after is None
 
     def encode_applied(self, rows: int, batch: pa.RecordBatch, ts: np.ndarray | None = None) -> Iterable[Any]:
-        """Encode what the steps made of so many rows."""
+        """Encode `batch`, which the steps made of `rows` rows."""
         # flat_map may give more than it takes
         self.books.filtered += max(0, rows - batch.num_rows)
         self.books.gained += max(0, batch.num_rows - rows)
         return self.inlet.encode(batch, ts)
 
     def feed(self, piece: Any) -> None:
-        """Give a piece to the inlet; blocks while that is full."""
+        """Give a piece to the inlet; blocks while the inlet is full."""
         for wait_s in self.feeding(piece, patient=True):
             if wait_s:
                 time.sleep(wait_s)
 
     def promise(self, ts: int) -> None:
-        """No later tuple is earlier than `ts`; blocks while that cannot be noted."""
+        """Promise that no later tuple is earlier than `ts`; blocks while the inlet cannot note that."""
         for _ in self.promising(ts, patient=True):
             pass
 
     # -- the same in steps: each gives seconds to wait before the next, 0 to go on at once
 
     def feeding(self, piece: Any, patient: bool) -> Iterator[float]:
-        """Give a piece to the inlet. An impatient caller is told to wait where a patient one is put to sleep."""
+        """Give a piece to the inlet. A patient caller sleeps here; an impatient one is given the seconds to wait."""
         inlet, books, spent, count, done = self.inlet, self.books, self.books.spent, len(piece), 0
         inlet.hold(piece)
         if books.first_ts is None and count:
@@ -172,7 +172,7 @@ class Feed:
 
     @property
     def _is_closed(self) -> bool:
-        """Whether its source has given its last tuple: nothing is due any more."""
+        """Whether its source has given its last tuple, so that nothing is due any more."""
         return self.books.closed_at is not None
 
     def _check_goes_on(self) -> None:
@@ -181,5 +181,5 @@ class Feed:
 
     @property
     def reached(self) -> int:
-        """The promise of this input; after its end the last one before that."""
+        """The promise of this input; after its end, the last promise before the end."""
         return self.inlet.mark if self.books.closed_at is None else self.books.closed_at

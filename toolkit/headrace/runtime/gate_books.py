@@ -1,19 +1,19 @@
-"""The books of an operator whose input is a gate, and which of its sources holds time back.
+"""Row accounting (the books) of an operator whose input is a gate, and which of its sources holds back event time.
 
-The counters are written by other threads while they are read here, so what is
+Other threads write the counters while they are read here, so counters that are
 compared must be read in an order that makes the comparison hold at any moment;
-`read_cell` and `read_cells` keep it (acquire).
-A row passes these points, and each counter only grows:
+`read_cell` and `read_cells` preserve that order (acquire).
+A row passes these points in turn, and each counter only grows:
 
     arrived -> late | filtered -> added -> in the gate -> passed
 
 Order       B1 added, B2 the readers' cursors, B3 the gate's records, B4 passed,
             B5 adding and added again, B6 filtered and late, B7 arrived
-                    B1 to B4: what was added by B1 and not passed by B4 was in
-                    the gate at B3: if the gate holds fewer records, some are lost
+                    B1 to B4: a row added by B1 and not passed by B4 was in the
+                    gate at B3: if the gate holds fewer records, some are lost
                     (a worker notes what it has passed before its cursor)
-                    B4 to B7: what was counted at a later point was counted at
-                    every earlier one before: no difference is negative
+                    B4 to B7: a row counted at a later point was counted before
+                    at every earlier one, so no difference is negative
                     adding is set before the gate is given tuples and cleared
                     after they are counted as added: passed <= adding + added
 Checked     tests/headrace/metrics
@@ -32,32 +32,32 @@ from headrace.runtime.gate_inlet import GateInlet
 
 
 class Booked(Protocol):
-    """What is asked of an operator."""
+    """What the books ask of an operator."""
 
     @property
     def inlets(self) -> Sequence[GateInlet]: ...
     def records_held(self, members: list[int]) -> int:
-        """Records in the gate that the slowest of its readers has yet to consume, at least."""
+        """A lower bound of the records in the gate that its slowest reader has yet to consume."""
         ...
 
     def passed_tuples(self, members: list[int]) -> tuple[int, int, int]:
-        """Tuples that every worker, every reader of the gate, and any worker has passed."""
+        """Tuples passed by every worker, by every reader of the gate, and by at least one worker."""
         ...
 
     def faults_at_end(self, members: list[int], added: int) -> list[str]:
-        """What shows, at the end of the input, that something is missing."""
+        """Signs, at the end of the input, that something is missing."""
         ...
 
     @property
     def unreleased(self) -> int:
-        """Results that wait for their release."""
+        """Number of results that wait for their release."""
         ...
 
 
 def take_balance(
     operator: Booked, members: list[int], is_finished: bool, is_stopped: bool
 ) -> tuple[int, int, Balance | None]:
-    """Give (added, passed, the books); there are none where nobody counts what arrives."""
+    """Return (added, passed, balance); the balance is None where nobody counts the rows that arrive."""
     books = [inlet.books for inlet in operator.inlets]
     counted = sum(book.added for book in books)  # B1
     held = operator.records_held(members)  # B2, B3
@@ -91,7 +91,7 @@ def take_balance(
 
 
 def watermark_gaps(inlets: Sequence[GateInlet]) -> tuple[dict[str, int], str | None]:
-    """Say how far each source is behind the furthest one, and which one the others wait for."""
+    """Return how far each source is behind the furthest one in event time, and which source the others wait for."""
     books = [inlet.books for inlet in inlets]
     reached = [
         inlet.mark if inlet.books.closed_at is None else inlet.books.closed_at for inlet in inlets
@@ -109,7 +109,7 @@ def watermark_gaps(inlets: Sequence[GateInlet]) -> tuple[dict[str, int], str | N
 
 
 def source_names(inlets: Sequence[GateInlet]) -> list[str]:
-    """A name for each source of a gate, no two alike."""
+    """Return a name for each source of a gate, no two alike."""
     names = []
     for inlet in inlets:
         origin = inlet.branch.origin

@@ -1,4 +1,4 @@
-"""An inlet whose rows meet those of others in one order: encoded, stored, and a source of a gate.
+"""An inlet that is a source of a gate: its rows are encoded, stored, and merged with those of other inlets in one order.
 
 For every engine that reads several sources in one order, with one reader or many.
 """
@@ -40,7 +40,7 @@ class GateSource:
         `source_kernel` of this gate.
     number : int
     stop_word : int64[...]
-        Word 0 is not 0 once nobody shall sleep any more.
+        Word 0 is not 0 once nobody is to sleep any more.
     """
 
     gate: Any
@@ -59,11 +59,11 @@ class GateInlet:
     store : Store
         Where its rows are kept for as long as the engine needs them.
     make_encoder : callable
-        ``make_encoder(await_keys)`` gives the `Encoder` of the branch; `await_keys` is its argument of that name.
+        ``make_encoder(await_keys)`` returns the `Encoder` of the branch; `await_keys` is its argument of that name.
     progress : callable
-        Something that changes while the engine gets on with what it was given.
+        Returns a value that changes as long as the engine makes progress with what it was given.
     note_keys : callable
-        Told of encoded keys, int32[n], before rows with them are published.
+        Called with encoded keys, int32[n], before rows with them are published.
     """
 
     def __init__(
@@ -87,7 +87,7 @@ class GateInlet:
         """int32[k]: encoded keys of the rows that came last."""
 
     def compile(self) -> None:
-        """Compile what it calls the gate by; once for all of a gate's sources."""
+        """Compile the gate's kernels that it calls; they are the same for all sources of a gate."""
         kernels, gate, stop, zero = self._source.kernels, self._source.gate, self._source.stop_word, 0
         times = np.zeros(1, np.int64)
         for function, arguments in (
@@ -99,7 +99,7 @@ class GateInlet:
             compile_now(function, arguments)
 
     def let_go(self) -> None:
-        """Cut what refers back to it and to its section: nothing comes in any more, and nothing is measured."""
+        """Cut the references back to it and to its section, once nothing comes in and nothing is measured any more."""
         vars(self.books).clear()
         for name in ("encoder", "_progress", "_note_keys"):
             vars(self).pop(name, None)
@@ -124,7 +124,7 @@ class GateInlet:
         )
 
     def offer(self, ts: np.ndarray, start: int, stop: int, patient: bool) -> int:
-        """Give rows of the piece that is held to the gate; returns how many it took."""
+        """Give rows of the held piece to the gate; returns how many it took."""
         s, first, count = self._source, self._first_row + start, stop - start
         if patient:
             return s.kernels.add_or_wait(s.gate, s.number, ts, start, count, first, s.stop_word)
@@ -155,11 +155,11 @@ class GateInlet:
         return read_cell(self._source.gate.mark, self.number * CELL)
 
     def _await_keys(self, horizons: list[int]) -> bool:
-        """Wait until keys may have expired; False if all that was encoded has been processed and none did."""
+        """Wait until keys may have expired; False if all encoded rows were processed and none expired."""
         return self._await_horizon(horizons, lambda: self.books.added < self.encoder.counters.rows)
 
     def _await_horizon(self, horizons: list[int], will_follow: Callable[[], bool]) -> bool:
-        """Wait until a horizon is another one; False if the engine has come to rest and no rows will follow by themselves."""
+        """Wait until a horizon moves; False if the engine makes no more progress and no rows will follow by themselves."""
         progress, since = None, time.monotonic()
         while not read_cell(self._source.stop_word, 0):
             if [dictionary.horizon for dictionary in self.encoder.dictionaries] != horizons:

@@ -1,4 +1,4 @@
-"""A section of one operator whose sources meet in a gate: what comes in is stored, and read by the workers in one order."""
+"""A section of one operator whose sources are merged by a gate: rows are stored, and all workers read them in one order."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ class GatedSection(CollectedSection, Protocol):
     """Of each source, the `GateInlet` that `_inlet` made."""
 
     def _progress(self) -> object:
-        """Something that changes while the engine gets on with what it was given."""
+        """A value that changes as long as the engine makes progress with what it was given."""
         ...
 
     def _open_gate(self, gate: str, sources: int, readers: int, capacity: int, bound_ns: int = 0, lead: int = 0) -> None:
-        """Allocate a gate of this kind; the rest as of its `allocate`. Only a merged log takes a `lead`."""
+        """Allocate a gate of this kind, with the parameters of its `allocate`. Only a merged log takes a `lead`."""
         handle, self.kernels = gate_modules(gate)
         self.sources = source_kernels(gate)
         leading = {"lead": lead} if lead else {}
@@ -60,7 +60,7 @@ class GatedSection(CollectedSection, Protocol):
         note_keys: Callable[[np.ndarray], None] = lambda ids: None,
         **encoded: Any,
     ) -> GateInlet:
-        """Make the way in of a source; `encoded` are parameters of its `Encoder`."""
+        """Make the inlet of a source; `encoded` are parameters of its `Encoder`."""
 
         def make_encoder(await_keys: Callable[[list[int]], bool]) -> Encoder:
             return Encoder(
@@ -95,11 +95,11 @@ class GatedSection(CollectedSection, Protocol):
     # -- what is measured
 
     def is_saturated(self) -> bool:
-        """Whether its sources wait for room just now."""
+        """Whether its sources wait for room at present."""
         return read_cell(self.gate.words, SOURCES_WAITING) != 0
 
     def lost_wakeups(self) -> int:
-        """Sleeps that only the time-out ended although the wake-up was due; see `source_kernel` and `rings`."""
+        """Sleeps ended by the time-out although a wake-up was due; see `source_kernel` and `rings`."""
         return super().lost_wakeups() + read_cell(self.gate.words, LOST_WAKEUPS)
 
 

@@ -178,7 +178,7 @@ def start(query: Query, **options: Any) -> QueryRun:
 
 
 def _abandon(execution: weakref.ref[Execution]) -> None:
-    """Tell a run that goes on, or has threads left, that nobody can reach it; what else there is goes with the handle."""
+    """Tell a run that goes on, or has threads left, that nobody can reach it; any other run is freed with the handle."""
     found = execution()
     if found is not None:
         found.abandon()

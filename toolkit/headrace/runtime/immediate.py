@@ -1,6 +1,6 @@
-"""Controls that take effect at once, since nothing in the stream has to be waited for: a batch size, a schedule.
+"""Controls that take effect at once, without waiting for a position in the stream: a batch size, a schedule.
 
-For a section of your own: those of the engines here all change at a boundary of the stream. The second engine of
+For a section of your own: the controls of the engines here all change at a boundary of the stream. The second engine of
 `tests/headrace/runtime/test_second_engine.py` shows the use.
 """
 
@@ -22,9 +22,9 @@ class Immediate:
     Parameters
     ----------
     capabilities : Capabilities
-        Values are checked as these say.
+        Values are checked against these.
     configuration : dict
-        Control -> value at the start; "threads" is among them.
+        Control -> value at the start; "threads" must be among the controls.
     """
 
     planned_left = 0
@@ -37,7 +37,7 @@ class Immediate:
         self._placed = 0
 
     def resolve(self, wish: Mapping[str, Any], newest: dict[str, Any]) -> dict[str, Any]:
-        """Complete a wish against the newest configuration known."""
+        """Complete a request to a full configuration, from the newest one known."""
         return newest | {name: self.capabilities[name].check(name, value) for name, value in wish.items()}
 
     def describe(self, configuration: dict[str, Any]) -> dict[str, Any]:
@@ -45,11 +45,11 @@ class Immediate:
         return dict(configuration)
 
     def effects(self, before: dict[str, Any], after: dict[str, Any]) -> dict[str, int]:
-        """None in numbers."""
+        """No effects that can be given in numbers."""
         return {}
 
     def place(self, target: dict[str, Any]) -> int:
-        """Let it be in force."""
+        """Put the configuration into force."""
         now = time.monotonic_ns()
         self._placed += 1
         self._unseen.append(Completion(self._placed, self.current, target, now, now, self._placed))
@@ -57,9 +57,9 @@ class Immediate:
         return self._placed
 
     def completed(self) -> Completion | None:
-        """The next one nobody has taken note of."""
+        """The next change that was not returned before."""
         return self._unseen.popleft() if self._unseen else None
 
     def await_completion(self, timeout_ns: int) -> None:
-        """Wait for a moment: it is complete already."""
+        """Wait for a moment: changes are complete at once."""
         time.sleep(_LOOK_S)

@@ -1,4 +1,4 @@
-"""One way into a section: rows are held, then offered, and nothing here waits longer than a moment."""
+"""The interface of an input of a section: rows are held, then offered, and no call waits longer than a moment."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from headrace.plan.nodes import Branch
 
 @dataclass
 class Books:
-    """What came into an inlet, counted where it happens. Each number is written by one thread and only grows."""
+    """Counters of what came into an inlet. Each is written by one thread, where the counted thing happens, and only grows."""
 
     added: int = 0
     """Rows that the section has taken."""
@@ -46,7 +46,7 @@ class Books:
 
 
 class Inlet(Protocol):
-    """One way into a section. One thread at a time gives it rows; any may encode."""
+    """One input of a section. One thread at a time gives it rows; any thread may encode."""
 
     branch: Branch
     books: Books
@@ -58,11 +58,11 @@ class Inlet(Protocol):
     """Event time for which an encoded key may still be wanted: what `lateness` must hold back."""
 
     def encode(self, batch: pa.RecordBatch, ts: np.ndarray | None = None) -> Iterable[Any]:
-        """Turn rows into pieces, each with a length and `ts` (int64[n]). Any thread."""
+        """Turn rows into pieces, each with a length and `ts` (int64[n]). Safe from any thread."""
         ...
 
     def hold(self, piece: Any) -> None:
-        """Store a piece: it is what `offer` is about from now on."""
+        """Store a piece: `offer` gives its rows from now on."""
         ...
 
     def offer(self, ts: np.ndarray, start: int, stop: int, patient: bool) -> int:

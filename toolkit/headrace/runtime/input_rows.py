@@ -1,6 +1,6 @@
-"""Which row of the input an error is about, though a step, lateness or a sort has moved it since.
+"""Finding which row of the input an error is about, though a step, lateness or a sort has moved it since.
 
-Looked for only once there is an error, so that a row that is right costs nothing.
+The search is made only once there is an error, so that correct rows cost nothing.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from headrace.plan.nodes import Step
 
 
 def row_before(steps: Sequence[Step], batch: pa.RecordBatch, row: int) -> int:
-    """Return of which row of a batch the steps make row `row` of their result.
+    """Return which row of a batch the steps turned into row `row` of their result.
 
-    It is the last one of the fewest rows that give a result so long: steps look at rows one by one, in
-    their order, so the first rows of a batch give the first rows of its result.
+    Steps process rows one by one, in order, so the first rows of a batch give the first rows of its result. The row
+    wanted is the last one of the shortest prefix of the batch whose result contains row `row`.
 
     Examples
     --------

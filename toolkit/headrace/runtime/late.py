@@ -14,7 +14,7 @@ _MOST = 4
 
 
 def late_rows_text(sources: Sequence[Source]) -> str:
-    """Say how many rows were dropped as late, from which sources, and what to change; nothing if none were."""
+    """Say how many rows were dropped as late, from which sources, and what to change; "" if none were."""
     late = [source for source in sources if source.node.late == "drop" and source.late_rows]
     if not late:
         return ""

@@ -79,7 +79,7 @@ class RunLife(Summarised):
         return True
 
     def _warn_of_late_rows(self) -> None:
-        """Say once what is missing from the results of a run that is over."""
+        """Warn once of the late rows that are missing from the results of a run that is over."""
         text = late_rows_text(with_most_late(self._execution.sources))
         if text and not self._has_warned:
             self._has_warned = True

@@ -1,4 +1,4 @@
-"""What is counted of a run at one moment: its state, its sources, each operator as its section measures it."""
+"""A snapshot of a run's counters: its state, its sources, and each operator as its section measures it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from headrace.workers.pool import WorkerPool
 
 
 class Measured(Protocol):
-    """What is read of a run."""
+    """What a snapshot reads of a run."""
 
     operators: Mapping[str, OperatorSteering]
     sources: Sequence[Source]
@@ -28,7 +28,7 @@ class Measured(Protocol):
 
 
 def measure(run: Measured, state: str, ended_ns: int) -> Metrics:
-    """Take a snapshot of a run that is in this state; `ended_ns` is when it ended, 0 if it goes on."""
+    """Take a snapshot of a run in this state; `ended_ns` is when it ended, 0 if it goes on."""
     end = ended_ns or time.monotonic_ns()
     seconds = (end - first_tuple_ns(run)) / 1e9
     moment = Moment(ended_ns, seconds, state == "finished")
@@ -57,10 +57,10 @@ def measure(run: Measured, state: str, ended_ns: int) -> Metrics:
 
 
 def first_tuple_ns(run: Measured) -> int:
-    """Monotonic time of the first tuple; until it comes, of the start."""
+    """Monotonic time of the first tuple; until one comes, of the start."""
     return min((source.first_add_ns for source in run.sources if source.first_add_ns), default=run.started_ns)
 
 
 def costliest(operators: Mapping[str, OperatorSteering]) -> OperatorSteering:
-    """The only operator, or the one whose workers have worked longest up to now."""
+    """The only operator, or the one whose workers have been busy longest up to now."""
     return max(operators.values(), key=lambda operator: operator.section.work_ns(operator.name))

@@ -250,7 +250,7 @@ def _checked_entry(entry: Any) -> tuple[str, int, int, int]:
 
 
 def _controllers(controller: Any) -> dict[str | None, Any]:
-    """Controllers by operator; None stands for the only one."""
+    """Return controllers by operator; None stands for the only operator."""
     if controller is None:
         return {}
     named: dict[str | None, Any] = dict(controller) if isinstance(controller, dict) else {None: controller}
@@ -260,7 +260,7 @@ def _controllers(controller: Any) -> dict[str | None, Any]:
 
 
 def _pinned(pin: Any) -> bool:
-    """Return `pin`, checked; `ParameterError` where the system cannot keep a thread on a core."""
+    """Return `pin`, checked; `ParameterError` where the system cannot pin a thread to a core."""
     if not isinstance(pin, bool):
         raise ParameterError(f"pin={pin!r}: give True or False")
     if pin and not hasattr(os, "sched_setaffinity"):

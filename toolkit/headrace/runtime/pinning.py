@@ -1,4 +1,4 @@
-"""Workers that stay on one core each, where the system can do that."""
+"""Pinning workers to one core each, where the system supports it."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from headrace.runtime.sections import Task
 
 
 def pinned(tasks: Iterable[Task]) -> Iterator[Task]:
-    """Yield the same threads, of which workers stay on the cores the process may use, one after the other.
+    """Yield the same threads, with each worker pinned to one of the cores that the process may use, in turn.
 
-    With more workers than cores, several share one, those of different operators as those of one.
+    With more workers than cores, several share a core, whether or not they belong to the same operator.
     """
     cores = itertools.cycle(sorted(os.sched_getaffinity(0)))
     for task in tasks:

@@ -1,7 +1,7 @@
-"""Following a rate schedule without drift: what a source may add by now, and how long to wait.
+"""Following a rate schedule without drift: how many tuples a source may add by now, and how long to wait.
 
-Every deadline counts from the beginning of the schedule, never from the tuple
-before: an oversleep of one is not handed on to the next.
+Every deadline counts from the beginning of the schedule, never from the previous
+tuple, so that oversleeping one deadline does not delay the next.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from headrace.rates import RateSchedule, RecordedEvents
 
 
 class Player:
-    """Tells the feeder of an inlet how far its schedule has come. One thread asks, any may set or read.
+    """Tells the feeder of an inlet how far its schedule has come. One thread calls `due`; any may set or read.
 
     Parameters
     ----------
@@ -27,7 +27,7 @@ class Player:
     unit_ns : int
         Nanoseconds of a unit of the stream's event time.
     clock : callable
-        Gives seconds that only grow.
+        Returns seconds that never decrease.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class Player:
         return self._plan[0]
 
     def play(self, schedule: RateSchedule | None, added: int) -> None:
-        """Follow another schedule from now on, `added` tuples having gone before."""
+        """Follow another schedule from now on; `added` tuples were added before it."""
         with self._lock:
             self._plan = (schedule, self._clock(), added) if self._has_begun else (schedule, 0.0, 0)
         if isinstance(schedule, RecordedEvents):
@@ -65,7 +65,7 @@ class Player:
                 self._plan = (self._plan[0], self._clock(), 0)
 
     def due(self, added: int, ts: np.ndarray, done: int) -> tuple[int, float]:
-        """How many tuples from `done` on may be added now, and how long to wait if none may.
+        """Return how many tuples from `done` on may be added now, and how long to wait if none may.
 
         Parameters
         ----------
@@ -95,7 +95,7 @@ class Player:
         return 0, max(0.0, schedule.due_at(number) - (now - since))
 
     def behind(self, added: int, at_s: float | None = None) -> int:
-        """Tuples that are due, now or at a moment, and were not added; 0 where event times are played."""
+        """Tuples that are due but not yet added, now or at a given time; 0 where event times are played."""
         schedule, since, base = self._plan
         if schedule is None or isinstance(schedule, RecordedEvents) or not since:
             return 0
@@ -127,7 +127,7 @@ class Player:
 
 
 class Origin:
-    """Where sources that play event times begin together: at the earliest of their first tuples."""
+    """The common start of sources that play event times: the earliest of their first tuples."""
 
     def __init__(self):
         self._lock = threading.Lock()
@@ -135,12 +135,12 @@ class Origin:
         self._at_s = 0.0
 
     def restart(self) -> None:
-        """Begin anew with the next tuple."""
+        """Start again at the next tuple."""
         with self._lock:
             self._first = None
 
     def passed(self, now: float, ts: int) -> tuple[float, int]:
-        """Seconds since the beginning, and the event time it stands for; an earlier `ts` moves it."""
+        """Return the seconds since the start, and the event time of the start; an earlier `ts` moves that back."""
         with self._lock:
             if self._first is None:
                 self._first, self._at_s = ts, now

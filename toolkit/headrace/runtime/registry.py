@@ -1,4 +1,4 @@
-"""Which runs are alive in this process: stopped at exit, replaced on re-run, unusable after fork."""
+"""The registry of the runs alive in this process: stopped at exit, replaced on re-run, unusable after fork."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def make_way(key: object) -> None:
 
 
 def register(run: Any, key: object = None) -> None:
-    """Remember a run, by its key if it has one."""
+    """Register a run, under its key if it has one."""
     with _lock:
         for gone in [other for other, reference in _by_key.items() if reference() is None]:
             del _by_key[gone]
@@ -63,7 +63,7 @@ def stop_all() -> None:
 
 
 def cell_key(depth: int = 2) -> object:
-    """Identify the notebook cell and line a run is started from; None outside notebooks."""
+    """Identify the notebook cell and line that start a run; None outside notebooks."""
     if "IPython" not in sys.modules:
         return None
     frame = sys._getframe(depth)

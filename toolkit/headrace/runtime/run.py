@@ -1,16 +1,16 @@
-"""The life of a running query: it begins, goes on while its sections have results to give, and ends in one of three ways.
+"""The life of a running query: it begins, goes on while its sections give results, and ends in one of three ways.
 
-How its parts are connected, `wiring` says; where its results go, `chosen_sinks`; what is counted of it, `measuring`.
+`wiring` connects its parts, `chosen_sinks` says where its results go, and `measuring` takes snapshots of its counters.
 
-What a user holds is a `handle.QueryRun`. No thread refers to that, nor does
-anything here: so Python knows when nobody can reach the run any more, and then
-calls `abandon`, from whatever thread the garbage collector happens to run in.
-It sets one attribute; the run's keeper finds it and ends the run.
+The user's handle is a `handle.QueryRun`. No thread and nothing in this module
+refers to it, so Python knows when nobody can reach the run any more, and then
+calls `abandon`, in whatever thread the garbage collector happens to run.
+`abandon` sets one attribute; the run's keeper sees it and ends the run.
 
 Threads of a run: those of its sections, those that read and feed its sources
 (`source_threads`), a relay for each of several consumers of one operator, a
-follower for each operator whose configuration changes, a controller's, the
-history's, and the keeper.
+follower for each operator whose configuration changes, one for each controller,
+one for the history, and the keeper.
 """
 
 from __future__ import annotations
@@ -179,7 +179,7 @@ class Execution:
         self.pool.start(name, body)
 
     def workers_changed(self) -> None:
-        """As many workers want to run as all sections have active ones now."""
+        """Adapt the spins of all sections' workers to the number that is active now."""
         with self._lock:
             spins = spins_for(sum(section.active for section in self.sections.values()))
             for section in self.sections.values():
@@ -207,7 +207,7 @@ class Execution:
     # -- end
 
     def _finish_if_all_is_out(self) -> None:
-        """The input has ended, once every sink has all it gets."""
+        """Finish the run if every section has ended and every sink has all its results."""
         failure: BaseException | None = None
         with self._lock:
             all_out = not self._unfinished and all(consumer.is_closed for consumer in self._consumers.values())
@@ -233,10 +233,10 @@ class Execution:
                 ending.callback(operator.changes.end, "unneeded")
 
     def _end_all(self) -> None:
-        """The run failed or was stopped: wake and end everybody.
+        """The run failed or was stopped: wake and end all its parts.
 
-        Each step is taken whatever came of those before it, a second Ctrl-C or a sink that fails to abort among them: threads
-        that wait for the end of the run, its keeper too, wait for the last one. What a step raised is raised after that.
+        Each step is taken even if one before it failed, as by a second Ctrl-C or a sink that fails to abort, because threads
+        that wait for the end of the run, the keeper among them, wait for the last step. Errors are raised after that.
         """
         publish_cell(self.stop_word, 0, 1)
         with ExitStack() as ending:  # the last one first
@@ -257,7 +257,7 @@ class Execution:
 
     @property
     def complete_results(self) -> str:
-        """Say which of several results are complete though the run has failed or was stopped; "" if none is."""
+        """Say which of several results are complete although the run failed or was stopped; "" if none is."""
         final = [repr(name) for name, consumer in self._consumers.items() if consumer.is_final]
         if not final or len(self._consumers) == 1:
             return ""
@@ -265,18 +265,18 @@ class Execution:
 
     @property
     def is_left(self) -> bool:
-        """Whether it is over, and nobody refers to it any more."""
+        """Whether the run is over and nobody refers to it any more."""
         return self._is_abandoned and self.state != "running"
 
     def abandon(self) -> None:
-        """Nobody can reach the run any more. Takes no lock and wakes nobody: the garbage collector calls it anywhere."""
+        """Note that nobody can reach the run. Takes no lock and wakes nobody: the garbage collector may call it anywhere."""
         self._is_abandoned = os.getpid() == self.pid
         self._let_go_if_left()
 
     def _let_go_if_left(self) -> None:
-        """Free the memory of a run that is over, is used by nobody, and has no thread left: the last to go calls it.
+        """Free the memory of a run that is over, unreachable, and without threads; whatever lets go of it last calls this.
 
-        Its parts refer to each other in circles, for which Python looks seldom.
+        Its parts form reference cycles, which Python's garbage collector looks for seldom.
         """
         parts = vars(self)
         pool = parts.get("pool")
@@ -292,7 +292,7 @@ class Execution:
             parts.pop(name, None)
 
     def _keep(self) -> None:
-        """Body of the keeper: end a run that nobody can reach."""
+        """Body of the keeper's thread: end the run once nobody can reach it."""
         while not self.over.wait(_KEEPER_S):
             if self._is_abandoned and self._stop(_ABANDONED):
                 self._warn()
@@ -307,7 +307,7 @@ class Execution:
         )
 
     def _stop(self, reason: str) -> bool:
-        """Let a run that goes on end; False if it is over."""
+        """End a run that goes on; False if it is over already."""
         with self._lock:
             if self.state != "running":
                 return False
@@ -344,7 +344,7 @@ class Execution:
             )
 
     def check_can_wait(self) -> None:
-        """Raise `RunStoppedError` where a wait for the end would keep it from coming: in the run's sinks and sources."""
+        """Raise `RunStoppedError` in a thread of the run's sinks or sources: waiting there would keep the run from ending."""
         name = "" if self.over.is_set() else self.pool.mine()
         if name and not name.endswith(THREAD_SUFFIX):
             raise RunStoppedError(
@@ -371,7 +371,7 @@ class Execution:
 
 
 def _collect_those_left() -> None:
-    """Free the memory of runs that did not go with the last reference, if there are several: tens of megabytes each."""
+    """Collect garbage if several finished runs, each of tens of megabytes, were not freed with their last reference."""
     if len(_left) >= _MOST_LEFT:
         gc.collect()
         _left.clear()

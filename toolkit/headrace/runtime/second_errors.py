@@ -1,4 +1,4 @@
-"""What fails while a run ends because something else has failed: it is told beside that, which stays the one that is raised."""
+"""Errors raised while a run ends because of an earlier error: they become notes on the earlier one, which is raised."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from headrace.errors import HeadraceError
 
 @contextmanager
 def told_beside(error: BaseException | None) -> Iterator[None]:
-    """Have what fails in a block noted at the error that comes first; raised, if there is none."""
+    """Add an exception of the block to `error` as a note; without an earlier error, raise it."""
     try:
         yield
     except Exception as late:

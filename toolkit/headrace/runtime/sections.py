@@ -1,6 +1,6 @@
 """The interface between an engine and a run.
 
-A query is planned as sections, one for each node with state: an engine's part of
+A query is planned as sections, one for each stateful node: an engine's part of
 the query, with its workers and its 1 to n operators. A run asks a section to
 prepare, starts its tasks, feeds its inlets, steers its operators and reads
 their measures. Everything else (sources, pacing, results, failure, history,
@@ -42,7 +42,7 @@ class Task(NamedTuple):
 
 
 class Moment(NamedTuple):
-    """When a snapshot is taken."""
+    """The moment at which a snapshot is taken."""
 
     until_ns: int
     """Monotonic time up to which the workers' time counts: the end of a run that is over. 0: now."""
@@ -172,7 +172,7 @@ class Section(Protocol):
         ...
 
     def window_size(self, operator: str) -> int:
-        """WS in the stream's unit; 0 without windows."""
+        """Window size (WS) in the stream's unit; 0 without windows."""
         return 0
 
     def set_spins(self, spins: int) -> None:
@@ -192,7 +192,7 @@ class Section(Protocol):
 
     @property
     def lacks_checkpoints(self) -> str:
-        """Why it takes none, as one sentence."""
+        """Why the section takes no checkpoints, in one sentence."""
         return "its engine takes no checkpoints (checkpoint= in help(headrace.Stream.start) says of what they are taken)"
 
     def stop(self) -> None:

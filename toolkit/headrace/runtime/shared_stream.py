@@ -1,13 +1,13 @@
-"""A stream that can be read once, for several operators: each gets every batch and watermark, none runs far ahead of the others.
+"""Sharing a stream that can be read only once: each operator gets every batch and watermark, and none runs far ahead.
 
-The taker that wants the next batch reads it for all, while the others take what they have; so the stream needs no thread.
+The taker that wants the next batch reads it for all, while the others take what they have, so the stream needs no thread.
 
-State       WAITING per taker: batches that are read, and it has not taken
+State       WAITING per taker: batches that were read and that it has not taken
 Invariants  I1  a taker gets every batch once, in order; all takers the same objects
-            I2  no taker has more than `MOST_AHEAD` batches waiting: takers that are further wait for it
+            I2  no taker has more than `MOST_AHEAD` batches waiting: takers that are further ahead wait for it
 Waiting     On one condition, notified after each batch that is read or taken, at the end and by `stop`.
-Progress    Takers whose ways meet again do not wait for each other in a circle as long as all of them move time by the same
-            batches: what each has passed on, the gate where they meet can take. A way that keeps time back (a window)
+Progress    Takers whose paths meet again do not deadlock as long as the same batches move event time on all paths: the gate
+            where they meet can take what each has passed on. A path that delays event time (a window)
             needs the batches of its whole delay, and only `MOST_AHEAD` are held.
 """
 
@@ -25,12 +25,12 @@ MOST_AHEAD = 64
 
 
 class SharedStream:
-    """Lets several take all of one stream.
+    """Lets several takers each read all of one stream.
 
     Parameters
     ----------
     reader : Reader
-        Of a stream; nobody else reads it.
+        Of a stream that nobody else reads.
     takers : int
     """
 
@@ -42,7 +42,7 @@ class SharedStream:
         self._error: BaseException | None = None
 
     def taker(self, number: int) -> Reader:
-        """Return a reader for one of those that take it, counted from 0."""
+        """Return the reader of one taker, counted from 0."""
         given = self._reader
         # What is waiting has been validated.
         return dataclasses.replace(
@@ -50,7 +50,7 @@ class SharedStream:
         )
 
     def stop(self) -> None:
-        """Nobody takes any more."""
+        """End the stream for all takers."""
         if self._reader.stop is not None:
             self._reader.stop()
         with self._changed:
@@ -78,7 +78,7 @@ class SharedStream:
         return not self._is_read and all(len(waiting) < MOST_AHEAD for waiting in self._waiting)
 
     def _read(self) -> None:
-        """Read one batch for all."""
+        """Read one batch for all takers."""
         batch, error = None, None
         try:
             if self._batches is None:

@@ -1,4 +1,4 @@
-"""The side of a source that feeds: it gives what was encoded to the inlet in time, and passes time on while nothing comes."""
+"""The feeding side of a source: it gives encoded rows to the inlet as scheduled, and advances event time while idle."""
 
 from __future__ import annotations
 
@@ -25,21 +25,21 @@ SHARED_POLL_S = 1e-3
 
 
 class SourceFeeder:
-    """What becomes of that which the other side has put into the queue.
+    """Feeds to the inlet what the reading side has put into the queue.
 
     Parameters
     ----------
     rows : SourceRows
     feed : Feed
     siblings : sequence of Feed
-        All ways into the operator, this one included.
+        All inputs of the operator, this one included.
     inlet : (str, int)
         Section and number of the inlet.
     recorded : deque of (int, int), optional
-        What an earlier run decided: rows before, time passed to. None: the clock decides.
+        What an earlier run decided: (rows before, time passed to). None: the clock decides.
     waiting : Queue
-        Pieces; jobs, whose rows are to be encoded; rows with their numbers, of which is to be found out whether they are
-        late; promises, integers; None at the end.
+        Holds encoded pieces; jobs, whose rows are to be encoded; rows with their numbers, to be checked for lateness;
+        promises, as integers; None at the end.
     stop_word : int64[...]
         Word 0 is not 0 once the run is over.
     """
@@ -61,7 +61,7 @@ class SourceFeeder:
         self._fed = 0
 
     def feeding(self, patient: bool) -> Iterator[float]:
-        """Feed to the end, in steps that each give seconds to wait; a patient one waits in place for batches and room."""
+        """Feed to the end, in steps that each yield seconds to wait; a patient caller waits in place for batches and room."""
         idle = self._rows.node.idle_after if self._recorded is None else None
         since, spent = time.monotonic(), self._feed.books.spent
         while True:
@@ -102,7 +102,7 @@ class SourceFeeder:
             yield from self._feed.feeding(piece, patient)
 
     def _pass_time(self, patient: bool) -> Iterator[float]:
-        """An idle source lets the others go on: its time follows the furthest of them."""
+        """Let the other sources go on while this one is idle: its time follows the furthest of them."""
         others = (feed.reached for feed in self._siblings if feed is not self._feed)
         furthest = max(others, default=MIN_TIME)
         if furthest > self._feed.inlet.mark:
@@ -113,7 +113,7 @@ class SourceFeeder:
         self.passed_time.append((*self._inlet, self._fed, ts))
 
     def _feed_in_time(self, batch: pa.RecordBatch, numbers: Sequence[int], patient: bool) -> Iterator[float]:
-        """Feed rows of a source that may be passed over as idle; a replay passes it over between the same rows."""
+        """Feed rows of a source with `idle_after`; a replay lets time pass between the same rows as the recorded run."""
         while self._recorded and self._recorded[0][0] < self._fed + batch.num_rows:
             rows, ts = self._recorded.popleft()
             before = max(0, rows - self._fed)
@@ -123,7 +123,7 @@ class SourceFeeder:
         yield from self._feed_rows(batch, numbers, patient)
 
     def _feed_rows(self, batch: pa.RecordBatch, numbers: Sequence[int], patient: bool) -> Iterator[float]:
-        """Feed rows; those behind the time that passed are late."""
+        """Feed rows; those earlier than the time that passed while the source was idle are late."""
         self._fed += batch.num_rows
         try:
             ts = event_times(column_of_times(batch, self._rows.node), self._rows.node.event_time)

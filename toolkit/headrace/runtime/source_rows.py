@@ -1,7 +1,7 @@
-"""Rows of one source on their way into its inlet: late or in time, encoded, and called in errors what the user calls them.
+"""Rows of one source on their way into its inlet: late rows set apart, the others encoded, and rows named in errors.
 
-Both sides of a source use this: rows before a watermark are found late where they are read, rows before the time that
-passed where they are fed; and the side that encodes is the one that knows when that may be done.
+Both sides of a source use this. Rows below a watermark are found late where they are read; rows earlier than the time
+that passed while the source was idle, where they are fed. The side that knows when rows may be encoded encodes them.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ from headrace.runtime.step_threads import Job, StepCosts
 
 
 class SourceRows:
-    """What is the same for a source's rows on both sides.
+    """What both sides of a source do with its rows.
 
     Parameters
     ----------
     node : SourceNode
     feed : Feed
     reader : Reader
-        It gives a row its name.
+        Knows what the user calls a row.
     costs : StepCosts, optional
-        Told what it costs to come by rows, if it is to be known what steps are worth beside that.
+        Told the cost of reading and encoding, if the cost of the steps is to be compared with it.
     """
 
     def __init__(self, node: SourceNode, feed: Feed, reader: Reader, costs: StepCosts | None):
@@ -53,16 +53,16 @@ class SourceRows:
     def in_time(
         self, batch: pa.RecordBatch, numbers: Sequence[int], late: np.ndarray, earliest: int, why: str
     ) -> tuple[pa.RecordBatch, Any]:
-        """Rows without the late ones, which are counted, and kept if they are to be; or `LateRowError`.
+        """Return the rows without the late ones, which are counted, and kept if asked; or raise `LateRowError`.
 
         Parameters
         ----------
         numbers : sequence of int
-            The rows' own, among those that were read.
+            Numbers of the rows among those that were read.
         late : int64[1 or more]
-            Places of the late rows in the batch.
+            Positions of the late rows in the batch.
         earliest : int
-            Time of the first of them; `why` says before what it is.
+            Event time of the first of them; `why` says what it is earlier than.
         """
         if self.node.late == "error":
             text = f": {time_text(earliest, self.time_type)} {why}"
@@ -83,7 +83,7 @@ class SourceRows:
     def pieces(
         self, batch: pa.RecordBatch, numbers: Sequence[int], encode: Callable[[], Iterable[Any]]
     ) -> Iterator[Any]:
-        """Have rows encoded; an error names the row of the input."""
+        """Encode rows; an error names the row of the input."""
         books, steps = self._feed.books, self._feed.inlet.branch.steps
         before = self._encoded - books.filtered + books.gained
         self._encoded += batch.num_rows
@@ -95,7 +95,7 @@ class SourceRows:
             raise
 
     def name_row(self, error: InputError, number_of: Callable[[int], int]) -> None:
-        """Say in an error what the user calls the row that has this number here, and in which source of the run it is."""
+        """Put into an error what the user calls the row with this number, and which source of the run it is in."""
         if error.row is None or isinstance(error.row, str):
             return
         error.row = self._reader.row_name(int(number_of(error.row)))
@@ -103,19 +103,19 @@ class SourceRows:
         error.args = (f"{display_name(self._feed.inlet.branch.source)}, {text}", *rest)
 
     def time_behind_steps(self, batch: pa.RecordBatch) -> int | None:
-        """The time of a batch's last row, which moves time even if a step filters it out; None where nothing is to be said."""
+        """Event time of a batch's last row, which advances time even if a step filters it out; None without steps or times."""
         if not self._feed.inlet.branch.steps:
             return None
         times = column_of_times(batch, self.node).drop_null()  # what is null a step has filtered out
         return int(event_times(times.slice(len(times) - 1), self.node.event_time)[0]) if len(times) else None
 
     def encoded_of(self, job: Job) -> Iterable[Any]:
-        """Encode what the steps made of a batch. The reader's, and from the first job that it gave away on the feeder's."""
+        """Encode what the steps made of a batch. The reader calls it; from the first job handed over on, only the feeder."""
         applied, rows = job.result(), job.batch.num_rows
         return self.costed(self.pieces(job.batch, job.numbers, lambda: self._feed.encode_applied(rows, applied)))
 
     def costed(self, items: Iterable[Any]) -> Iterable[Any]:
-        """These, and what it costs to come by them is noted, if it is to be known what steps are worth beside it."""
+        """Yield these items, noting the cost of getting them if the cost of the steps is to be compared with it."""
         return items if self._costs is None else _timed(items, self._costs)
 
 

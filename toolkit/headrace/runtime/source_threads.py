@@ -1,4 +1,4 @@
-"""The threads that read and feed sources: of a few, each has two; of many, a thread serves several in turn."""
+"""The threads that read and feed sources: two for each of a few sources; with many, a thread serves several in turn."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ OWN_THREADS = 8
 
 
 def tasks_of(sources: Sequence[Source]) -> list[Task]:
-    """Threads that read and feed these sources: two for each of a few, else shared ones; streams have their own reader."""
+    """Return the threads for these sources: two for each of a few, else shared ones; a stream has its own reader thread."""
     if len(sources) <= OWN_THREADS:
         readers, feeders = [[source] for source in sources], [[source] for source in sources]
     else:
@@ -43,7 +43,7 @@ def _in_turn(group: Sequence[Source], what: str) -> Callable[[], None]:
 
 
 def take_turns(steps: Iterable[Iterator[float]]) -> None:
-    """Go on with each in turn, as soon as it has waited as long as it asked for, until all are through."""
+    """Resume each in turn, once it has waited as long as it asked for, until all have ended."""
     now = time.monotonic()
     due = [(step, now) for step in steps]
     while due:

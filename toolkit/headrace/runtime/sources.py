@@ -1,9 +1,9 @@
-"""External sources at run time: the handle of one, and its side that reads and encodes; `source_feeding` is the other side.
+"""External sources at run time: the handle of one, and the side that reads and encodes; `source_feeding` is the other.
 
-Encoding the next batch overlaps with the taking of this one; the queue between the
-two is short, so back-pressure reaches the reader. Both sides are written as steps
-that never wait (generators that say how long to wait), so that one thread can serve
-several sources (`source_threads`); a thread that has one source waits in place.
+Encoding the next batch overlaps with feeding this one; the queue between the
+two is short, so back-pressure reaches the reader. Both sides are generators whose
+steps do not wait but yield how long to wait, so that one thread can serve
+several sources (`source_threads`); a thread with one source waits in place.
 """
 
 from __future__ import annotations
@@ -41,22 +41,22 @@ class Source:
     Parameters
     ----------
     operator : str
-        Which section the inlet belongs to; `number` is the inlet's in it.
+        Section that the inlet belongs to; `number` is the inlet's number in it.
     enters : str
-        Which operator of the section it feeds.
+        Operator of the section that it feeds.
     feed : Feed
     siblings : sequence of Feed
-        All ways into that operator, this one included.
+        All inputs of that operator, this one included.
     passed_time : list, optional
-        What an earlier run decided by the clock.
+        What the clock decided in an earlier run.
     fail : callable
-        Takes what went wrong while reading.
+        Called with an error of reading.
     stop_word : int64[...]
         Word 0 is not 0 once the run is over.
     shared : Reader, optional
-        What to read in place of what the node opens: of a stream that others take, too.
+        What to read instead of what the node opens, for a stream that other operators read as well.
     step_threads : StepThreads, optional
-        Threads that apply the steps; without them the thread that reads does.
+        Threads that apply the steps; without them the reading thread does.
     """
 
     def __init__(
@@ -111,7 +111,7 @@ class Source:
         self._feeder = SourceFeeder(self._source_rows, feed, siblings, (operator, number), recorded, self._queue, stop_word)
 
     def _recorded_times(self, entries: PassedTime | None) -> deque[tuple[int, int]] | None:
-        """What an earlier run decided for this source: (rows before, time passed to); None: the clock decides."""
+        """What the clock decided in an earlier run for this source: (rows before, time passed to); None: it decides now."""
         if entries is None:
             return None
         mine = [(rows, ts) for name, source, rows, ts in entries if (name, source) == (self.operator, self.number)]
@@ -124,7 +124,7 @@ class Source:
 
     @property
     def may_wait(self) -> bool:
-        """Whether reading may wait for rows that are not there yet: of a stream."""
+        """Whether reading may wait for rows that do not exist yet, as with a stream."""
         return not self._reader.is_replayable
 
     @property
@@ -134,7 +134,7 @@ class Source:
 
     @property
     def late_tables(self) -> list[pa.Table]:
-        """Late rows that were kept, in order of arrival: none at first; no table where late rows are not set aside."""
+        """Late rows kept so far, in order of arrival, the first table maybe empty; no table where they are not set aside."""
         if self.node.late != "side":
             return []
         table = self._reorder.late_table() if self._reorder else None
@@ -148,16 +148,16 @@ class Source:
 
     @property
     def schedule(self) -> RateSchedule | None:
-        """What paces it; None at full speed."""
+        """The schedule that paces it; None at full speed."""
         return self.feed.player.schedule
 
     @property
     def rate(self) -> float | None:
-        """Tuples per second that are played now; None at full speed, and where event times are played."""
+        """Tuples per second at present; None at full speed and where event times are played."""
         return self.feed.player.rate
 
     def play(self, schedule: RateSchedule | None) -> None:
-        """Play at another rate from now on."""
+        """Follow another schedule from now on."""
         self.feed.play(schedule)
 
     def metrics(self, at_s: float | None) -> SourceMetrics:
@@ -175,7 +175,7 @@ class Source:
         )
 
     def stop(self) -> None:
-        """The run is over: a reader that waits for more need not."""
+        """The run is over: end a reader that waits for more."""
         if self._reader.stop is not None:
             self._reader.stop()
 
@@ -186,17 +186,17 @@ class Source:
 
     @property
     def passed_time(self) -> list[tuple[str, int, int, int]]:
-        """What the wall clock decided: (section, inlet, rows before, time passed to)."""
+        """What the wall clock decided so far: (section, inlet, rows before, time passed to)."""
         return self._feeder.passed_time
 
     def feeding(self, patient: bool) -> Iterator[float]:
-        """Feed to the end, in steps that each give seconds to wait; a patient one waits in place for batches and room."""
+        """Feed to the end, in steps that each yield seconds to wait; a patient caller waits in place for batches and room."""
         return self._feeder.feeding(patient)
 
     # -- reading and encoding
 
     def reading(self, patient: bool) -> Iterator[float]:
-        """Read to the end, in steps that each give seconds to wait; a patient one waits in place for room."""
+        """Read to the end, in steps that each yield seconds to wait; a patient caller waits in place for room."""
         try:
             for batch in self._source_rows.costed(self._reader):
                 if isinstance(batch, Watermark):
@@ -231,7 +231,7 @@ class Source:
     def _hand_over(
         self, batch: pa.RecordBatch, ts: np.ndarray | None, numbers: Sequence[int], patient: bool
     ) -> Iterator[float]:
-        """Pass rows on to the feeder; `numbers` are theirs among those that were read."""
+        """Pass rows on to the feeder; `numbers` are their numbers among the rows that were read."""
         if self.node.idle_after is not None:
             # What is late is known only when a row meets the inlet: encode there.
             yield from self._put((batch, numbers), patient)
@@ -248,7 +248,7 @@ class Source:
     def _apply_steps(
         self, step_threads: StepThreads, batch: pa.RecordBatch, numbers: Sequence[int], patient: bool
     ) -> Iterator[float]:
-        """Have steps applied to rows, by other threads or here."""
+        """Apply the steps to rows, in step threads or here."""
         job, are_others = Job(self.feed.apply, batch, numbers, self._costs), True
         if self._costs is not None:
             threads = self._costs.threads()
@@ -266,7 +266,7 @@ class Source:
             yield from self._put(piece, patient)
 
     def _promise(self, mark: Watermark, patient: bool) -> Iterator[float]:
-        """The source says how far time has come, whether rows come or not."""
+        """Pass on a watermark of the source, which says how far event time has come even when no rows come."""
         source, kind, ready = self.feed.inlet.branch.source, self._source_rows.time_type, None
         ts = watermark_time(mark, kind, self.feed.inlet.retention, source)
         if ts < self._promised:
@@ -285,7 +285,7 @@ class Source:
         yield 0.0
 
     def _in_time(self, batch: pa.RecordBatch, numbers: Sequence[int]) -> tuple[pa.RecordBatch, Any]:
-        """Of a source that is in order by itself, the rows that are not before its watermark."""
+        """Return the rows of a source that needs no reordering, without those below its watermark."""
         column = column_of_times(batch, self.node)
         there = np.flatnonzero(column.is_valid().to_numpy(zero_copy_only=False))  # what is null a step filters out, or an error
         try:
@@ -318,7 +318,7 @@ class Source:
                 yield 0.0 if patient else SHARED_POLL_S
 
 def by_stream(sources: Sequence[Source]) -> list[list[Source]]:
-    """Group those that read the same stream, each for another operator of the query."""
+    """Group the sources that read the same stream for different operators of the query."""
     groups: dict[tuple[int, int], list[Source]] = {}
     for source in sources:
         groups.setdefault((id(source.node), source.feed.inlet.branch.source_index), []).append(source)
@@ -326,5 +326,5 @@ def by_stream(sources: Sequence[Source]) -> list[list[Source]]:
 
 
 def with_most_late(sources: Sequence[Source]) -> list[Source]:
-    """Of each stream the source that found most late rows: each operator that takes it finds them anew."""
+    """Return for each stream the source that found the most late rows, since each operator that reads it finds them anew."""
     return [max(group, key=lambda source: source.late_rows) for group in by_stream(sources)]

@@ -106,9 +106,9 @@ class SteeredRun(RunLife):
         Parameters
         ----------
         threads : int or list of int
-            How many, or exactly which instances.
+            How many instances, or exactly which ones.
         mapping : Mapping
-            Which instance owns which bucket of keys.
+            Assigns each bucket of keys to an instance.
         reason : str
             For the record.
         **controls
@@ -153,7 +153,7 @@ class SteeredRun(RunLife):
         NotSupportedError
             The query takes no checkpoints.
         ParameterError
-            The run was not told where to keep them.
+            The run was not told where to keep checkpoints.
         RunStoppedError
             The run is over, or ended before the checkpoint was taken. If it has failed, the error that made it fail is
             raised instead.

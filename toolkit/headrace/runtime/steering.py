@@ -25,13 +25,13 @@ THREAD_SUFFIX = "-controller"
 
 
 class OperatorSteering:
-    """One operator of a run: what is in force, and how it is changed.
+    """One operator of a run: its configuration, and how it is changed.
 
     Parameters
     ----------
     name : str
     section : Section
-        Which it belongs to.
+        The section that it belongs to.
     changes : Changes
     """
 
@@ -40,7 +40,7 @@ class OperatorSteering:
 
     @property
     def capabilities(self) -> Capabilities:
-        """What can be changed, and why what cannot cannot."""
+        """What can be changed, and the reason for what cannot."""
         return self.changes.steerable.capabilities
 
     @property
@@ -50,7 +50,7 @@ class OperatorSteering:
         return steerable.describe(steerable.current)
 
     def request(self, reason: str = "", **wish: Any) -> Change:
-        """Ask for a change: the controls that are not None."""
+        """Ask for a change of the controls that are not None."""
         wished = {name: value for name, value in wish.items() if value is not None}
         can = self.capabilities
         for name in wished:
@@ -72,12 +72,12 @@ class OperatorSteering:
 
     @property
     def inlets(self) -> Sequence[Inlet]:
-        """Ways into it: of a section's first operator."""
+        """The section's inlets for its first operator; none for the others."""
         return self.section.inlets if self.section.operators[0] == self.name else ()
 
 
 def check_controller(operator: OperatorSteering, controller: Any) -> None:
-    """Raise `NotSupportedError` if a controller of this package, or one of several, changes what an operator does not have."""
+    """Raise `NotSupportedError` if a controller of this package, alone or in a list, changes what the operator lacks."""
     can = operator.capabilities
     for one in controller if isinstance(controller, list | tuple) else [controller]:
         if isinstance(one, Policy) and one.needs and one.needs not in can:
@@ -94,11 +94,11 @@ class Controls:
     Parameters
     ----------
     start_thread : callable
-        ``start_thread(name, body)``, from the run's pool.
+        ``start_thread(name, body)`` of the run's pool.
     is_over : callable
-        Whether the run has ended: then every controller's thread ends by itself.
+        Whether the run has ended; every controller's thread then ends by itself.
     runnable_ns : callable
-        Of threads by name; see `WorkerPool.runnable_ns`.
+        Runnable time of threads by name; see `WorkerPool.runnable_ns`.
     """
 
     def __init__(
@@ -112,7 +112,7 @@ class Controls:
         self._attached = 0
 
     def attach(self, operator: OperatorSteering, controller: Any, **options: Any) -> ControlLoop:
-        """Attach a controller; the one that was there before is released."""
+        """Attach a controller; one attached before is released."""
         if self._is_over():
             raise RunStoppedError("control(): the run is over; attach a controller while it runs")
         check_controller(operator, controller)
@@ -138,7 +138,7 @@ class Controls:
         return loop
 
     def loop_of(self, operator: str) -> ControlLoop | None:
-        """Return the loop that is attached to an operator, or was when the run ended."""
+        """Return the control loop attached to an operator, or attached when the run ended."""
         with self._lock:
             return self._loops.get(operator)
 
@@ -151,7 +151,7 @@ class Controls:
             loop.release()
 
     def manually(self, operator: OperatorSteering, reason: str, wish: dict[str, Any]) -> Change:
-        """Make a request of the user's own: it holds a controller off."""
+        """Make a manual request, which holds a controller off."""
         with self._lock:
             loop = self._loops.get(operator.name)
 

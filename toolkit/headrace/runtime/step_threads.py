@@ -1,15 +1,15 @@
-"""Threads that apply the stateless steps of sources: several batches at once, and the results in their order.
+"""Threads that apply the stateless steps of sources to several batches at once; the results keep the order of the batches.
 
-With `AUTO` they are as many as the steps are worth (`StepCosts`): the reader applies the steps of a source itself,
-until they have cost more than all else that is done for its batches; then others apply them, as many as it takes to keep up
-with that, and no more than there are cores. The source's batches are encoded by its feeder from then on, also
-where its steps become cheap and its reader applies them again: an encoder belongs to one thread.
+With `AUTO` their number follows the cost of the steps (`StepCosts`). The reader of a source applies its steps itself
+until they cost more than all other work on its batches; then step threads apply them, as many as it takes to keep
+up with that other work, and no more than there are cores. From then on the source's feeder encodes its batches, even
+if the steps become cheap and the reader applies them again: an encoder belongs to one thread.
 
-A reader hands a batch over and puts it (a `Job`) into its source's queue, so that the order is that of
-the queue, whichever job is done first; the feeder waits for the one that is next. What a
-source has under way is bounded by its queue.
+A reader hands a batch over as a `Job` and also puts it into its source's queue, so the order is that of
+the queue, whichever job is done first; the feeder waits for the next job in the queue. The
+queue also bounds how many batches of a source are under way.
 
-STRETCH, section 2.1: a stateless operator needs no order, and so runs in any number of instances.
+STRETCH, section 2.1: a stateless operator needs no order, and so can run in any number of instances.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ _KEPT = 0.75
 
 
 class StepCosts:
-    """What the batches of one source cost in processor time, and how many threads their steps are worth.
+    """Processor time that the batches of one source cost, and how many threads their steps are worth.
 
     Parameters
     ----------
     most : int
-        Threads at most.
+        Maximum number of threads.
 
     Examples
     --------
@@ -64,19 +64,19 @@ class StepCosts:
         self._count, self._threads = 0, 1
 
     def note_steps(self, ns: int) -> None:
-        """Steps were applied to a batch. Any thread."""
+        """Note the cost of applying the steps to a batch. Safe from any thread."""
         with self._lock:
             self._steps, self._batches = self._steps * _KEPT + ns, self._batches * _KEPT + 1
             self._rest, self._rest_now = self._rest * _KEPT + self._rest_now, 0.0
             self._count += 1
 
     def note_rest(self, ns: int) -> None:
-        """A batch was read, or encoded, or a part of that. Any thread."""
+        """Note the cost of reading or encoding a batch, or of a part of that. Safe from any thread."""
         with self._lock:
             self._rest_now += ns
 
     def threads(self) -> int:
-        """How many are to apply the steps of the next batch; 1: the thread that reads it does."""
+        """How many threads are to apply the steps from the next batch on; 1: the reading thread does."""
         with self._lock:
             if self._count < _FEWEST or self._most < 2:
                 return 1
@@ -97,9 +97,9 @@ class Job:
     apply : callable
     batch : pa.RecordBatch
     numbers : sequence of int
-        Of its rows, among those that were read.
+        Numbers of its rows among those that were read.
     costs : StepCosts, optional
-        Told what it cost.
+        Told the cost of the job.
     """
 
     def __init__(
@@ -115,7 +115,7 @@ class Job:
         self._error: BaseException | None = None
 
     def run(self) -> None:
-        """Apply the steps; what goes wrong is raised where the result is taken, after those before it."""
+        """Apply the steps; an error is raised where the result is taken, after the results before it."""
         begun = 0 if self._costs is None else time.thread_time_ns()
         try:
             self._result = self._apply(self.batch)
@@ -126,7 +126,7 @@ class Job:
         self._done.set()
 
     def waiting(self, stop_word: np.ndarray, patient: bool) -> Iterator[float]:
-        """Wait until it is done, in steps that each give seconds to wait; a patient one waits in place."""
+        """Wait until the job is done, in steps that each yield seconds to wait; a patient caller waits in place."""
         while not self._done.wait(_POLL_S if patient else 0.0):
             if read_cell(stop_word, 0):
                 raise Stopped
@@ -141,18 +141,18 @@ class Job:
 
 
 class StepThreads:
-    """What is to be done, and the body of each of the threads that do it.
+    """The queue of jobs, and the body of the threads that run them.
 
     Parameters
     ----------
     wanted : int or "auto"
-        How many threads; `AUTO`: as many as sources ask for, one for each core at most.
+        Number of threads; `AUTO`: as many as the sources ask for, at most one for each core.
     sources : int
-        How many give batches, and say when they have none left.
+        Number of sources that give batches and call `leave` when they have none left.
     stop_word : int64[...]
         Word 0 is not 0 once the run is over.
     start : callable
-        Starts a thread: its name, its body.
+        Starts a thread, given its name and its body.
     """
 
     def __init__(self, wanted: int | str, sources: int, stop_word: np.ndarray, start: Callable[[str, Callable[[], None]], None]):
@@ -168,7 +168,7 @@ class StepThreads:
             self._grow(self.most)
 
     def ask(self, source: object, threads: int) -> None:
-        """Have as many threads as all sources want, 1 being none; those with nothing to do sleep."""
+        """Start threads until there are as many as all sources ask for, where 1 counts as none; idle threads sleep."""
         with self._lock:
             self._asked[source] = threads if threads > 1 else 0
             self._grow(min(self.most, sum(self._asked.values())))
@@ -179,12 +179,12 @@ class StepThreads:
             self.count += 1
 
     def give(self, job: Job) -> Job:
-        """Have it run by a free thread."""
+        """Queue a job for a free thread."""
         self._jobs.put(job)
         return job
 
     def leave(self) -> None:
-        """A source has given its last batch; after the last one's the threads end."""
+        """A source has given its last batch; once all sources have, the threads end."""
         with self._lock:
             self._left -= 1
             ending = self.count if self._left == 0 else 0

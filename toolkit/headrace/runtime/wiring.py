@@ -1,6 +1,6 @@
-"""How the parts of a run are connected: what leads into which inlet, where results go on to, what reads which source.
+"""How the parts of a run are connected: what feeds each inlet, where results go, and what reads each source.
 
-It is made once, while the run begins. Nothing runs here, and nothing refers to it afterwards.
+It is made once, while the run starts. Nothing runs here, and nothing refers to it afterwards.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Wiring:
     sections : dict
         By the name of their node, upstream first.
     ends : dict
-        What takes each output of the query, by the output's name.
+        The consumer of each output of the query, by the output's name.
     stop_word : int64[...]
         Word 0 is not 0 once the run is over.
     """
@@ -74,7 +74,7 @@ class Wiring:
         return feeds
 
     def is_followed(self, name: str) -> bool:
-        """Whether a section's results go into another one."""
+        """Whether a section's results go into another section."""
         return any(self._comes_from(feed, name) for feed in self._all_feeds)
 
     @staticmethod
@@ -83,7 +83,7 @@ class Wiring:
         return isinstance(origin, OperatorNode) and origin.name == name
 
     def consumers_of(self, name: str) -> Sequence[Consumer]:
-        """What takes a section's results: sinks, the inlets that follow; each of several by a relay of its own."""
+        """The consumers of a section's results, sinks and downstream inlets; if there are several, each has its own relay."""
         outputs = [output.name for output in self._query.outputs if output.node.name == name]
         consumers: list[Any] = [self._ends[output] for output in outputs]
         consumers += [feed for feed in self._all_feeds if self._comes_from(feed, name)]
@@ -94,14 +94,14 @@ class Wiring:
         return own
 
     def step_threads(self, start: Callable[[str, Callable[[], None]], None]) -> StepThreads | None:
-        """Threads for the steps of sources; None where the thread that reads a source applies them."""
+        """Threads for the steps of sources; None where the reading thread of a source applies them."""
         stepping = sum(feed.has_free_steps for feed in self._all_feeds if self._is_external(feed))
         if self._options.step_threads == 1 or not stepping:
             return None
         return StepThreads(self._options.step_threads, stepping, self._stop_word, start)
 
     def sources(self, fail: Callable[[BaseException], None], step_threads: StepThreads | None) -> list[Source]:
-        """What reads the streams of the query: a source for each inlet that one of them leads into."""
+        """The sources that read the query's streams: one for each inlet that a stream feeds."""
         shared = _shared_readers([feed for feed in self._all_feeds if self._is_external(feed)])
         return [
             Source(
@@ -119,7 +119,7 @@ class Wiring:
 
 
 def _shared_readers(feeds: Sequence[Feed]) -> dict[Feed, Reader]:
-    """Readers for those feeds whose stream, which can be read once, goes into several operators."""
+    """Return readers for the feeds whose stream can be read only once and goes into several operators."""
     by_stream: dict[tuple[int, int], list[Feed]] = {}
     for feed in feeds:
         branch = feed.inlet.branch

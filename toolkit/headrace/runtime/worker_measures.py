@@ -1,6 +1,6 @@
-"""What is measured alike at every operator whose workers 0 to threads - 1 are active; an engine adds its own values.
+"""Metrics common to operators whose workers 0 to threads - 1 are active; an engine adds its own values.
 
-`gate_books` says in which order what is compared is read: the books come first, the workers' times after them.
+The books are read first, in the order that `gate_books` requires, and the workers' times after them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from headrace.workers.spans import times
 
 
 class Measured(Booked, Protocol):
-    """What is asked of an operator; see `headrace.runtime.collected_section.CollectedSection`."""
+    """What the metrics ask of an operator; see `headrace.runtime.collected_section.CollectedSection`."""
 
     name: str
     max_threads: int
@@ -49,7 +49,7 @@ class Taken(NamedTuple):
 
 
 def take(section: Measured, moment: Moment) -> Taken:
-    """Read what every such operator counts."""
+    """Read the counters that every such operator has."""
     members = list(range(section.reconfiguration.current.threads))
     is_stopped = bool(moment.until_ns) and not moment.is_finished
     added, processed, balance = take_balance(section, members, moment.is_finished, is_stopped)
@@ -79,7 +79,7 @@ def snapshot(
     section: Measured, moment: Moment, taken: Taken, measures: Sequence[Measure], own: Mapping[str, Any],
     largest: Mapping[str, int] | None = None,
 ) -> OperatorMetrics:  # fmt: skip
-    """Put together what was taken and the engine's own values."""
+    """Make a snapshot of these counters and the engine's own values."""
     return OperatorMetrics(
         section.name, len(taken.members), section.max_threads, taken.members, moment.seconds, taken.balance, measures,
         taken.values | dict(own), taken.largest | dict(largest or {}),

@@ -1,10 +1,10 @@
-"""A worker's life, of whatever engine: started, parked, measured, failing, stopped.
+"""The life of workers of every engine: started, parked, measured, failing, stopped.
 
 ==================  ===================================================================
-``arrays``          what workers of any engine share
-``pool``            the threads of a run: started together, told to stop, waited for
-``spans``           reading what workers write about themselves
-``worker_kernel``   parking, what a worker does with its time, and its failure record
-``changes_kernel``  a configuration that comes into force at once
+``arrays``          the arrays that workers of any engine share
+``pool``            the threads of a run: started, told to stop, waited for
+``spans``           reading the counters and spans that workers write
+``worker_kernel``   parking, how a worker spends its time, and its failure record
+``changes_kernel``  putting a configuration into force at once
 ==================  ===================================================================
 """

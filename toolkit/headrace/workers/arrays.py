@@ -1,4 +1,4 @@
-"""The arrays by which the workers of any engine park, say what they do, and fail: those that `worker_kernel` names."""
+"""The arrays through which workers of any engine park, book their time and report failures, as `worker_kernel` names them."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from headrace.workers.worker_kernel import FAILURE_WORDS, METER_WORDS, PARK_EVEN
 
 
 def worker_arrays(workers: int, word_count: int) -> dict[str, np.ndarray]:
-    """Allocate them, by name, as part of what the workers of an engine share.
+    """Allocate these arrays, by name, as part of the arrays that the workers of an engine share.
 
     Parameters
     ----------
     workers : int
-        There may be.
+        Maximum number of workers.
     word_count : int
         Cells of ``words``: `worker_kernel.WORKER_WORDS` and the engine's own.
 

@@ -1,8 +1,8 @@
-"""How a configuration comes into force where no state moves: at once, for each worker that next asks what to do.
+"""Putting a configuration into force where no state moves: at once, for each worker at its next unit of work.
 
-For engines whose workers ask before everything they do. The arrays that they share have, beside what `worker_kernel`
-names, the fields ``rows`` (a row is a configuration, its first word the number of threads), ``reading`` (a cell for each
-worker, 0: parked), ``met_at``, ``done_at``, ``installed``; their cells in ``words`` are these.
+For engines whose workers read the configuration before each unit of work. The arrays that they share have, beside those
+that `worker_kernel` names, the fields ``rows`` (a row is a configuration, its first word the number of threads), ``reading``
+(a cell for each worker, 0: parked), ``met_at``, ``done_at``, ``installed``; their cells in ``words`` are these.
 
 Invariants  I1  only the holder of CHANGING writes CONFIG, CHANGE, `installed`, `reading`
             I2  workers 0 to THREADS - 1 of the row in force are active; there is one at least
@@ -24,7 +24,7 @@ CHANGE_WORDS = WORKER_WORDS + 3
 
 @kernel
 def install(c, row):
-    """Let a row of `rows` be in force."""
+    """Put a row of `rows` into force."""
     spins = 0
     while exchange(c.words, CHANGING, 1) != 0:  # C1
         spins += 1

@@ -1,6 +1,6 @@
-"""The threads of a run: started together, told to stop, never lost sight of.
+"""The threads of a run: started, waited for, and accounted for until each has ended.
 
-A worker says itself that it is done. `Thread.join` is not asked: in CPython
+A thread itself reports that it is done. `Thread.join` is not used: in CPython
 3.11 a Ctrl-C during `join(timeout)` marks a thread that still runs as stopped.
 """
 
@@ -16,8 +16,8 @@ _MOMENT_S = 0.1
 
 
 def _clock_of(thread: int) -> int:
-    """The clock of a thread's processor time, by its number in the kernel: what pthread_getcpuclockid gives, but asking
-    for that of a thread that has ended is an error here, and a crash there."""
+    """Return the clock of a thread's processor time, by its number in the kernel, as pthread_getcpuclockid does; but for a
+    thread that has ended, reading this clock is an error where that function crashes."""
     return (~thread << 3) | 6  # CPUCLOCK_PERTHREAD_MASK | CPUCLOCK_SCHED
 
 
@@ -27,7 +27,7 @@ class WorkerPool:
     Parameters
     ----------
     on_error : callable
-        Given the exception of a body, on its thread.
+        Called with the exception of a body, on its thread.
     on_end : callable
         Called by each thread once it counts as ended.
     """
@@ -62,7 +62,7 @@ class WorkerPool:
             raise
 
     def cpu_ns(self) -> dict[str, int]:
-        """Nanoseconds of processor time that each thread has used, by name; nothing of one that has yet to begin."""
+        """Nanoseconds of processor time that each thread has used, by name; a thread that has yet to begin is left out."""
         found = {}
         for name, number in list(self._ids.items()):
             try:
@@ -73,9 +73,9 @@ class WorkerPool:
         return found
 
     def runnable_ns(self, names: Sequence[str]) -> tuple[int, ...] | None:
-        """Nanoseconds in which each of these threads had a core or waited for one: the rest it slept.
+        """Nanoseconds in which each of these threads had a core or waited for one; the rest of the time it slept.
 
-        None where the system does not say (only Linux does), or a thread has not begun or has ended.
+        None where the system does not report it (only Linux does), or a thread has not begun or has ended.
         """
         try:
             texts = [Path(f"/proc/self/task/{self._ids[name]}/schedstat").read_text() for name in names]
@@ -94,11 +94,11 @@ class WorkerPool:
         return [name for name, done in list(self._done.items()) if not done.is_set()]
 
     def wait(self, seconds: float, hardly: Callable[[str], bool] = lambda name: False) -> list[str]:
-        """Wait until all have ended, about that long at most. Returns the names of those that have not.
+        """Wait until all threads have ended, at most for about `seconds`. Returns the names of those that have not.
 
-        Threads whose name `hardly` says yes to may sit in code of the user's
-        that nothing can interrupt: they are given a moment only. Moments count,
-        and not the clock: while the whole process stands still nobody can end.
+        Threads for whose name `hardly` is true may be in user code that
+        nothing can interrupt, so they are given only a moment. Moments of waiting
+        count, not the clock: while the whole process is suspended no thread can end.
         """
         left = math.ceil(seconds / _MOMENT_S)
         for name in sorted(self._done, key=hardly):

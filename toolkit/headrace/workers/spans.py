@@ -1,4 +1,4 @@
-"""Reading what the workers write about themselves: their counters, and the spans of time they spent in one state."""
+"""Reading the counters that workers write, and the spans of time that they spent in one state."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _FIRST_SPAN = worker_kernel.METER_WORDS - SPANS_KEPT * SPAN_WORDS
 
 
 class Span(NamedTuple):
-    """A worker was in one state, for 20 us at least (`worker_kernel.LEAST_SPAN_NS`)."""
+    """A span in which a worker was in one state, of at least 20 us (`worker_kernel.LEAST_SPAN_NS`)."""
 
     worker: int
     state: str
@@ -34,7 +34,7 @@ def counters(meter: np.ndarray) -> np.ndarray:
 
 
 def times(meter: np.ndarray, until_ns: int) -> np.ndarray:
-    """Copy the workers' counters, and book what each is doing just now, up to a time; 0: now."""
+    """Copy the workers' counters, with the time of each worker's present state booked up to a time; 0: now."""
     meter = counters(meter)
     until_ns = until_ns or time.monotonic_ns()  # after the copy: what was booked was before
     rows = np.arange(len(meter))
@@ -52,13 +52,13 @@ def copy_counters(meter, out):
 
 
 def spans(meter: np.ndarray, since_ns: int = 0, until_ns: int = 0) -> list[Span]:
-    """Give the workers' latest spans, what they do just now included: by worker, oldest first.
+    """Return the workers' latest spans, including the present one: by worker, oldest first.
 
     Parameters
     ----------
     meter : int64[workers, METER_WORDS]
     since_ns, until_ns : int
-        Monotonic times. What had ended before the first is left out; the spans go on until the second; 0: now.
+        Monotonic times. Spans that ended before the first are left out; the present spans end at the second; 0: now.
 
     Examples
     --------

@@ -1,28 +1,28 @@
-"""A worker's life: it parks while it is not active, says what it does with its time, and reports what it cannot do.
+"""A worker's life: it parks while it is not active, books how it spends its time, and reports failures.
 
-The kernels take the arrays that the workers of one engine share, whatever else
-these hold, as a named tuple with the fields
+The kernels take the arrays that the workers of one engine share as a named tuple, which
+may have further fields, with the fields
 
     words    int64 cells, of which the first `WORKER_WORDS` are these
     event    int32[PARK_EVENT + EVENT_CELL * workers]: futex words, a cache line apart
     meter    int64[workers, METER_WORDS]: counters that only their worker writes, and its latest spans
-    failure  int64[FAILURE_WORDS]: what went wrong first
+    failure  int64[FAILURE_WORDS]: the first failure
 
 which `arrays.worker_arrays` allocates.
 
 State       STOP; FAILED (0, 1 while the first failure is written, 2); meter: STATE
-            is the number of the time that `me` is spending SINCE its last turn
+            is the number of the counter that the time of `me` SINCE its last turn belongs to
 Invariants  I1  STOP is never cleared
             I2  only the thread that turned FAILED from 0 to 1 writes `failure`
 Ordering    F1 compare_exchange FAILED 0 -> 1 (acq_rel), F2 `failure` is written, F3
             store_release FAILED = 2; R1 load_acquire FAILED == 2, R2 `failure` is read
                     F2 -> F3 -> R1 -> R2: a failure is read whole
             T1 a span is written, T2 store_release SPANS; a reader takes SPANS before
-            and after it copies the ring: what was written over meanwhile it leaves out
-            (`spans`). The end of the last one may move on while it looks
+            and after it copies the ring, and leaves out spans overwritten meanwhile
+            (`spans`). The end of the last span may move on while it reads
             P1 load_acquire of the worker's futex word, P2 is it active, is STOP set; P3
-            futex_wait compares the word. `unpark` adds to the word after what it
-            announces was stored: it comes before P1, and P2 sees it, or P3 does not sleep
+            futex_wait compares the word. `unpark` adds to the word after the change that it
+            announces was stored: either it comes before P1 and P2 sees the change, or P3 does not sleep
 Progress    Nobody sleeps longer than PARK_NS, whatever is lost.
 Checked     tests/headrace/elastic/test_barrier.py, tests/headrace/ordering/test_interleave_sleeping.py (parking, STOP),
             tests/litmus
@@ -106,7 +106,7 @@ FAILURE_WORDS = 16
 
 @kernel
 def turn(meter, me, state):
-    """Book the time since the last turn; from now on worker `me` does `state`. Returns the time."""
+    """Book the time since the last turn; from now on worker `me` is in `state`. Returns the time."""
     now = now_ns()
     was, since = meter[me, STATE], meter[me, SINCE]
     meter[me, was] += now - since
@@ -119,7 +119,7 @@ def turn(meter, me, state):
 
 @kernel
 def _keep_span(words, state, begin, end):
-    """T1: the worker was in a state, from one time to another."""
+    """T1: write the span in which the worker was in a state, or extend the last one."""
     count = words[SPANS]
     last = _COUNTERS + (count - 1) % SPANS_KEPT * SPAN_WORDS
     if count > 0 and words[last + SPAN_STATE] == state and begin - words[last + SPAN_END] < LEAST_SPAN_NS:
@@ -148,7 +148,7 @@ def park(c, reading, me):
 
 @kernel
 def await_stop(me, c):
-    """Everything is done: wait for STOP like a parked worker."""
+    """Wait for STOP like a parked worker, once everything is done."""
     turn(c.meter, me, PARKED_NS)
     while not stopped(c):
         ticket = prepare(c.words, BARRIER_WAITING, c.event, BARRIER_EVENT)
@@ -189,5 +189,5 @@ def stop_workers(c):
 
 
 def spins_for(active: int) -> int:
-    """Pauses of a worker before it sleeps, where so many want to run: none where somebody could use its core."""
+    """Return how many pauses a worker makes before it sleeps: none if as many workers are active as there are cores."""
     return SPINS if active < usable_cores() else 0

@@ -1,4 +1,4 @@
-"""What the user can set: one file for each kind of control that a run offers, and the rate of its input."""
+"""The settings that a user can change: one file for each kind of control that a run offers, and the rate of its input."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ELSEWHERE = ("mapping",)
 
 
 def make_controls(target: Target, messages: Messages) -> dict[str, Setting]:
-    """The controls that the operator has, by name, in its order."""
+    """Make the controls that the operator has, by name, in its order."""
     return {
         name: (NumberControl if control.scale == "log" else KINDS[control.kind])(target, name, control, messages)
         for name, control in target.controls.items()
@@ -29,7 +29,7 @@ def make_controls(target: Target, messages: Messages) -> dict[str, Setting]:
 
 
 def absent_controls(target: Target) -> w.HTML:
-    """One line for each control that the operator has not, with the reason, folded."""
+    """Return a folded list with a line for each control that the operator lacks, with the reason."""
     why = dict(target.controls.absent)
     for name, control in target.controls.items():
         if control.kind not in (*KINDS, *ELSEWHERE):

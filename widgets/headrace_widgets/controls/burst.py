@@ -1,4 +1,4 @@
-"""A burst: three times the rate for five seconds, then back."""
+"""The control of a burst: three times the rate for five seconds, then back."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ TIMES, SECONDS = 3, 5
 
 
 class BurstControl:
-    """A button in the row of the rate, of use where that is set in tuples per second.
+    """A button in the row of the rate, active where the rate is set in tuples per second.
 
-    What it asks for is one schedule, so that what piles up in the burst is still due after it.
+    It requests a single schedule, so that tuples that pile up in the burst are still due after it.
     """
 
     def __init__(self, target: Target, messages: Messages, rate: RateControl):
@@ -44,7 +44,7 @@ class BurstControl:
         self._target.run.rate = self._schedule
 
     def show(self) -> None:
-        """It is of use while there is a rate to multiply."""
+        """Enable the button while there is a rate to multiply."""
         playing = self._rate.playing
         disabled = playing is None or playing[0] != "rate" or self._target.run.state != "running"
         if self.button.disabled != disabled:

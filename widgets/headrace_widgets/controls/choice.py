@@ -1,4 +1,4 @@
-"""One of several."""
+"""The control of a choice: one of several values."""
 
 from __future__ import annotations
 

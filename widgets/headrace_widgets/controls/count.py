@@ -1,4 +1,4 @@
-"""A whole number, such as that of the threads."""
+"""The control of a count, a whole number such as that of the threads."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from headrace_widgets.target import Control, Target
 
 
 def whole(name: str, value: float) -> int:
-    """A number that was typed, where only whole ones have a meaning."""
+    """Return a typed number where only whole numbers are valid."""
     if not float(value).is_integer():
         raise ValueError(f"{name}={value}: give a whole number")
     return int(value)

@@ -1,4 +1,4 @@
-"""A number between bounds."""
+"""The control of a number between bounds."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ WIDE = 100
 
 
 class NumberControl(Setting):
-    """Slider and text entry; whole numbers where the bounds and the present value are."""
+    """Slider and text entry; for whole numbers if the bounds and the present value are whole."""
 
     def __init__(self, target: Target, name: str, control: Control, messages: Messages):
         super().__init__(target, name, messages)

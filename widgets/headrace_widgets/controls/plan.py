@@ -1,4 +1,4 @@
-"""The synchronization plan, by the way to make one; the tree that is in force has a panel of its own."""
+"""The control of the synchronization plan, by how it is made; the tree in force has a panel of its own."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ BY_HAND = "by hand"
 
 
 class PlanControl(Setting):
-    """A list of the ways to make a plan. One that somebody wrote is shown as "by hand", and cannot be asked for."""
+    """A list of the ways to make a plan. A plan that somebody wrote is shown as "by hand", and cannot be requested."""
 
     def __init__(self, target: Target, name: str, control: Control, messages: Messages):
         super().__init__(target, name, messages)
@@ -27,7 +27,7 @@ class PlanControl(Setting):
         self.watch(self.choice)
 
     def put(self, value: Any) -> None:
-        """Show the way by which a plan was made, or one that was asked for."""
+        """Show the way in which a plan was made, or the way requested."""
         way = value if isinstance(value, str) else value.by
         if way not in self._ways:
             way = BY_HAND if way is None else way

@@ -1,4 +1,4 @@
-"""The rate of the input, set by hand."""
+"""The control of the input's rate."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from headrace_widgets.target import Target
 
 
 class RateControl:
-    """How fast the input is played; it is seen only while the run paces its input.
+    """How fast the input is played; shown only while the run paces its input.
 
-    That is tuples per second and source, or, where the tuples' own event times are played
-    (``hr.rates.recorded(speed=...)``), how many times as fast as they were recorded. Times that were recorded apart
-    (``hr.rates.recorded(times)``) show the rate they come to; one that is set here takes their place.
+    The value is tuples per second and source or, where the tuples' own event times are played
+    (``hr.rates.recorded(speed=...)``), a multiple of the recorded speed. For times that were recorded separately
+    (``hr.rates.recorded(times)``) the resulting rate is shown; a rate that is set here replaces them.
     """
 
     def __init__(self, target: Target, messages: Messages):
@@ -41,12 +41,12 @@ class RateControl:
 
     @property
     def is_there(self) -> bool:
-        """Whether it is seen."""
+        """Whether the control is shown."""
         return self.widget.layout.display != "none"
 
     @property
     def playing(self) -> tuple[str, float] | None:
-        """("rate", tuples per second) or ("speed", times as fast as recorded); None where the input is not paced."""
+        """("rate", tuples per second) or ("speed", multiple of the recorded speed); None where the input is not paced."""
         rate = getattr(self._target.run, "rate", None)
         if isinstance(rate, (int, float)):
             return ("rate", float(rate)) if math.isfinite(rate) else None
@@ -54,7 +54,7 @@ class RateControl:
         return None if speed is None else ("speed", float(speed))
 
     def request(self, value: float) -> None:
-        """Pace the sources so from now on."""
+        """Pace the sources at this rate or speed from now on."""
         if value == self.slider.value:
             value = float(f"{value:.3g}")  # a slider's value has no meaning beyond
         is_speed = self._kind == "speed"
@@ -67,11 +67,11 @@ class RateControl:
             self.show(self.playing)
 
     def end(self) -> None:
-        """The run is over: nothing is played any more."""
+        """The run is over: disable the control."""
         self.slider.disabled = self.entry.disabled = True
 
     def show(self, playing: tuple[str, float] | None) -> None:
-        """Show what is in force; nothing of it at full speed, where nothing is paced."""
+        """Show the value in force; hide the control at full speed, where nothing is paced."""
         display = None if playing is not None else "none"
         if self.widget.layout.display != display:
             self.widget.layout.display = display
@@ -88,7 +88,7 @@ class RateControl:
             self.entry.value = float(f"{value:.6g}") if value < 1e6 else round(value)  # the field has room for no more
 
     def _offer(self, kind: str, exponent: float) -> None:
-        """Say what the numbers mean, and let the slider reach from a tenth of what is to thirty times as much."""
+        """Label the numbers, and let the slider reach from a tenth to thirty times the present value."""
         self._kind = kind
         is_speed = kind == "speed"
         self.slider.description = "Speed" if is_speed else "Rate"

@@ -1,4 +1,4 @@
-"""What the controls of an operator have in common: one value, asked for by hand, and shown as it is in force."""
+"""The base of an operator's controls: one value, requested manually, and shown as it is in force."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from headrace_widgets.target import Target
 
 
 class Setting(ABC):
-    """Asks for a value and prints the line of Python that does the same.
+    """Requests a value and prints the line of Python that does the same.
 
-    A refusal is shown, and the widgets return to what is. Subclasses make the widgets, tell `watch` which of them the
-    user sets, and show a value with `put`.
+    A refusal is shown, and the widgets return to the value in force. Subclasses make the widgets, tell `watch` which of
+    them the user sets, and show a value with `put`.
     """
 
     def __init__(self, target: Target, name: str, messages: Messages):
@@ -33,7 +33,7 @@ class Setting(ABC):
         """Why it is switched off."""
 
     def watch(self, *parts: w.ValueWidget) -> None:
-        """Ask for what the user sets these to."""
+        """Request the values that the user sets in these widgets."""
         for part in parts:
             moved = self._messages.guard(lambda change, part=part: self._ask(part, change["new"]))
             part.observe(lambda change, moved=moved: None if self._shown.is_now else moved(change), "value")
@@ -48,17 +48,17 @@ class Setting(ABC):
         self.request(meant)
 
     def meant(self, part: w.ValueWidget, value: Any) -> Any:
-        """What is asked for where a widget is set to a value; raises ValueError where that cannot be."""
+        """Return the value to request when a widget is set to a value; raises ValueError if that is invalid."""
         return value
 
     def end(self) -> None:
-        """The run is over: nothing can be asked for any more."""
+        """The run is over: disable the control."""
         self.is_over = True
         for part in self.widget.children:
             part.disabled = True
 
     def explain(self, why: str) -> None:
-        """Switch it off while it has no effect, with the reason beside it; on again without one."""
+        """Disable the control while it has no effect, with the reason beside it; enable it again without a reason."""
         if why == self._why or self.is_over:
             return
         self._why = self.note.value = why
@@ -74,11 +74,11 @@ class Setting(ABC):
 
     @property
     def now(self) -> Any:
-        """What is in force."""
+        """The value in force."""
         return self._target.configuration[self._name]
 
     def request(self, value: Any) -> None:
-        """Ask for a value."""
+        """Request a value."""
         self._messages.echo(f"{self._target.code}.reconfigure({self._name}={value!r})")
         self._set_to = None
         try:
@@ -89,7 +89,7 @@ class Setting(ABC):
         self._set(value)
 
     def show(self, value: Any) -> None:
-        """Show what is in force, unless a request is on its way."""
+        """Show the value in force, unless a request is under way."""
         if self._change is None or self._change.is_settled:
             self._set(value)
 

@@ -1,4 +1,4 @@
-"""Who has set a widget: the dashboard, or the user."""
+"""Telling whether the dashboard or the user has set a widget."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from contextlib import contextmanager
 
 
 class Shown:
-    """Tells a value that the dashboard shows from one that the user sets: both call a widget's observers."""
+    """Distinguishes a value that the dashboard shows from one that the user sets: both call a widget's observers."""
 
     def __init__(self):
         self._by: int | None = None
 
     @contextmanager
     def now(self) -> Iterator[None]:
-        """What this thread sets meanwhile was not set by the user."""
+        """A context in which values that this thread sets do not count as set by the user."""
         self._by = threading.get_ident()
         try:
             yield

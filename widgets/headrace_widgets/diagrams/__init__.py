@@ -1,6 +1,6 @@
 """Drawings of how the engine works, to step through in a notebook; for lessons, not for a run.
 
-A drawing is a list of steps. A notebook shows one at a time, with the means of the page alone, so that an exported
+A drawing is a list of steps. A notebook shows one at a time, with HTML and CSS alone, so an exported
 page can be stepped through as well, without a kernel and without a network. `python -m headrace_widgets.diagrams FOLDER`
 writes all steps of each drawing as one SVG file, for places that show no outputs.
 
@@ -10,8 +10,8 @@ writes all steps of each drawing as one SVG file, for places that show no output
     reconfiguration  what an epoch is, and why no state moves
     control_loop     from an observation to more threads
     chains           one batch of transactions on two threads
-    reorder_buffer   outputs in any order in, in the order of their inputs out
-    delegation       two threads at a partitioned stage, none of which waits
+    reorder_buffer   outputs come in any order and leave in the order of their inputs
+    delegation       two threads at a partitioned stage, neither of which waits
     steps            a drawing in steps: as HTML, as one SVG
     shapes           boxes, marks, arrows, text
 """

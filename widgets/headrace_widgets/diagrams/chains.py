@@ -51,7 +51,7 @@ def chains() -> Steps:
 
 
 def balances(ran: tuple[int | None, ...]) -> dict[str, int]:
-    """What the accounts hold after these transfers."""
+    """Return the balances of the accounts after these transfers."""
     found = dict(FIRST)
     for (source, target, amount), thread, number in zip(TRANSFERS, ran, range(len(TRANSFERS)), strict=True):
         if thread is not None and number != REJECTED:

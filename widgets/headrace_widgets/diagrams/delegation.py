@@ -1,4 +1,4 @@
-"""How two threads share a partitioned stage: one that finds a bucket taken leaves the tuple to the one that has it."""
+"""How two threads share a partitioned stage: a thread that finds a bucket taken delegates the tuple to its holder."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ def delegation(
     keys : str
         A letter for each tuple: its bucket.
     events : sequence of sequences
-        What happens in each step: ``("take", thread)``, a thread that has nothing takes the next tuple of the master queue;
-        ``("done", thread)``, a thread has run what it had in hand.
+        The events of each step: ``("take", thread)``, an idle thread takes the next tuple of the master queue;
+        ``("done", thread)``, a thread has run its tuple.
     title : str
 
     Returns
@@ -45,7 +45,7 @@ def delegation(
     Raises
     ------
     ValueError
-        If a thread takes while it has something, is done with nothing, or nothing is left to take.
+        If a thread takes a tuple while it has one, is done without one, or no tuple is left to take.
 
     Examples
     --------
@@ -66,7 +66,7 @@ def delegation(
 
 
 class State:
-    """What was taken of the master queue, the counts, and which thread runs what."""
+    """What was taken from the master queue, the counts, and which thread runs what."""
 
     def __init__(self, keys: str):
         self.keys = keys

@@ -1,4 +1,4 @@
-"""When a tuple is ready: sources bring tuples, the gate hands them on in one order."""
+"""When a tuple is ready: sources bring tuples, and the gate passes them on in one order."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _LEFT, _LANE = 130, 64
 
 
 def gate(arrivals: Sequence[tuple] = ARRIVALS, title: str = "When is a tuple ready?") -> Steps:
-    """Draw what a gate hands on after each arrival.
+    """Draw what a gate passes on after each arrival.
 
     Parameters
     ----------
@@ -49,7 +49,7 @@ def gate(arrivals: Sequence[tuple] = ARRIVALS, title: str = "When is a tuple rea
 
 
 class _State:
-    """What the sources have brought, what waits and what was handed on."""
+    """What the sources have brought, what waits and what was passed on."""
 
     def __init__(self, sources, x_of):
         self.sources, self.x_of = sources, x_of

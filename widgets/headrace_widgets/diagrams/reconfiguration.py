@@ -52,7 +52,7 @@ def reconfiguration() -> Steps:
 
 
 def _x_of(place):
-    """The left edge of a tuple's cell; there is room for the record."""
+    """Return the left edge of a tuple's cell; room is left for the control record."""
     return _LEFT + _CELL * place + (36 if place >= CUT else 0)
 
 

@@ -31,11 +31,11 @@ def reorder_buffer(
     ----------
     events : sequence of tuple
         ``("put", thread, number)``: a thread has finished the input of that number, from 1, puts its output into its slot,
-        and takes the flag if the next output is there and no thread has it. ``("send",)``: the holder of the flag passes on
-        what is complete. ``("clear",)``: it gives the flag back, and looks again: if the next output is there, it takes it
-        once more.
+        and takes the flag if the next output is present and no thread has the flag. ``("send",)``: the holder of the flag
+        passes on what is complete. ``("clear",)``: it returns the flag and checks again: if the next output is present, it
+        takes the flag once more.
     slots : int
-        Of the buffer.
+        Number of slots in the buffer.
     title : str
 
     Returns

@@ -65,7 +65,7 @@ def dot(x: float, y: float, element: int) -> str:
 
 
 def pointer(x: float, y: float, words: object, element: int) -> str:
-    """Draw a thread below what it has in hand: a triangle that points up, and its name."""
+    """Draw a thread below its tuple: a triangle that points up, and its name."""
     colour = element_colour(element)
     drawn = f'<path d="M{x:g} {y:g}l8 12h-16z" fill="{colour}"/>'
     return drawn + text(x, y + 22, words, "middle", bold=True)

@@ -1,4 +1,4 @@
-"""How threads share one state without locks: everybody reads everything, and writes only the keys it owns."""
+"""How threads share one state without locks: each reads everything, and writes only the keys it owns."""
 
 from __future__ import annotations
 

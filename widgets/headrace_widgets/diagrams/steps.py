@@ -33,14 +33,14 @@ _PAGE_STYLE = """
 
 @dataclass(frozen=True)
 class Step:
-    """One picture and what it says.
+    """One picture with its caption.
 
     Parameters
     ----------
     drawing : str
         SVG elements, `shapes.WIDTH` wide.
     caption : str
-        Says in words all that the picture shows: it is also its alternative text.
+        Says in words everything that the picture shows; it is also its alternative text.
     """
 
     drawing: str
@@ -55,7 +55,7 @@ class Steps:
     ----------
     title : str
     height : float
-        Of each picture.
+        Height of each picture.
     steps : sequence of Step
 
     Examples
@@ -102,7 +102,7 @@ class Steps:
         return f"<section>{nav}{picture}<p>{escape(step.caption)}</p></section>"
 
     def to_svg(self) -> str:
-        """All steps, one below the other, as one SVG document with its own background."""
+        """Return all steps, one below the other, as one SVG document with its own background."""
         parts, y = [], 12.0
         for index, step in enumerate(self.steps, start=1):
             lines = textwrap.wrap(f"{index}. {step.caption}", _LETTERS)

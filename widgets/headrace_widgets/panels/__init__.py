@@ -1,4 +1,4 @@
-"""The time plots, in the order shown: those written for measures that engines share, then one for each other measure."""
+"""The panels, in the order shown: those for measures that engines share, then one for each other measure."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ SHOWN_ELSEWHERE = (WATERMARK.name, BUCKET_LOAD.name)
 
 
 def is_drawn(measure: Measure) -> bool:
-    """Whether some panel shows it."""
+    """Whether some panel shows the measure."""
     known = {name for kind in KNOWN for name in (*kind.needs, *kind.also)}
     return measure.name in known or bool(measure.part_of) or measure.goes_to("plot")
 
 
 def known_panels(scene: Scene) -> list[Panel]:
-    """The panels of measures that engines share, of those that the operator declares."""
+    """Return the panels of shared measures that the operator declares."""
     return [panel for kind in KNOWN for panel in kind.made_for(scene)]
 
 
 def other_panels(scene: Scene, known: list[Panel]) -> list[Panel]:
-    """One panel for each measure that none of `known` shows."""
+    """Return one panel for each measure that none of `known` shows."""
     shown = {*SHOWN_ELSEWHERE, *[name for panel in known for name in panel.shows]}
     return [
         _panel_of(measure)(scene, measure)

@@ -1,4 +1,4 @@
-"""What waits outside: tuples that are due by the rate and were not admitted."""
+"""The backlog outside the operator: tuples that are due by the rate but not yet admitted."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ BEHIND = "behind"
 
 
 class Backlog(KnownPanel):
-    """Where tuples pile up: an operator holds a bounded number of them, the rest waits before its sources."""
+    """Tuples that pile up before the sources, because an operator holds only a bounded number of them."""
 
     key, title, least = "backlog", "Due, not admitted", 10.0
     about = "Tuples that are due, by the rate that is set or by recorded times, and were not taken yet: the operator has no room."

@@ -1,4 +1,4 @@
-"""How many tuples are in the operator, most of them waiting."""
+"""The number of tuples in the operator, most of them waiting."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from headrace_widgets.units import AXIS_FORMAT, amount, milliseconds
 
 
 class Depth(KnownPanel):
-    """Tuples added that not every active thread has passed."""
+    """Tuples that were added and that some active thread has yet to pass."""
 
     key, title, least = "depth", "In flight", 10.0
     about = (

@@ -1,4 +1,4 @@
-"""What a plot says under the mouse: the values of all its lines at that moment."""
+"""The text of a plot under the mouse: the values of all its lines at that time."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from headrace_widgets.panels.panel import Scene
 
 
 def add_values_on_hover(made: figure, scene: Scene, title: str) -> None:
-    """Give a finished figure over time the values of its lines, each by what the legend calls it."""
+    """Add the values of its lines, under their names in the legend, to a finished figure over time."""
     labels = {item.renderers[0]: item.label.value for legend in made.legend for item in legend.items}
     lines = [
         one for one in made.renderers

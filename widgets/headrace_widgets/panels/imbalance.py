@@ -13,7 +13,7 @@ CV, MAX_MEAN = "imbalance_cv", "imbalance_max_mean"
 
 
 class Imbalance(KnownPanel):
-    """Coefficient of variation of the threads' load, with the limit above which it should be mended."""
+    """Coefficient of variation of the threads' load, with the limit above which it should be corrected."""
 
     key, title, least = "imbalance", "Load imbalance", 0.1
     about = (

@@ -1,4 +1,4 @@
-"""How late the stream is: tuples by the time they are due, and results with that."""
+"""How late the stream is: how long tuples have been due, and the resulting delay of results."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LAG, DELAY = "lag_s", "delay_s"
 
 
 class Lag(KnownPanel):
-    """How long the oldest tuple that is due has been so; the wait in the log is not part of it, that of results is."""
+    """How long the oldest due tuple has been due, without its wait in the log; the delay of results includes that."""
 
     key, title, least = "lag", "Lag behind the rate", 0.1
     about = (

@@ -1,4 +1,4 @@
-"""A measure that no panel was written for: one line, or one for each of what it is by."""
+"""The panel of a measure without a panel of its own: one line, or one for each element that it is by."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _LEAST = {"fraction": 0.01, "ms": 0.1, "bytes": 1_024.0, OF_A_CORE: 0.1}
 
 
 class Lines:
-    """A gauge, or how fast a counter grows."""
+    """A gauge, or the growth of a counter per second."""
 
     floor = 0.0
 
@@ -32,7 +32,7 @@ class Lines:
         self._elements = scene.operator.elements.get(measure.name, ())
 
     def has_meaning(self, now: Mapping[str, float]) -> bool:
-        """What is counted may not be there at all as the run is configured, such as versions: until there is one, nothing."""
+        """Whether anything was counted: some things, such as versions, do not occur in every configuration of a run."""
         return not self._is_count or any(now[column] > 0 for column in self._columns)
 
     def figure(self, scene: Scene):

@@ -1,4 +1,4 @@
-"""What each thread does, in its own colour."""
+"""The load of each thread, in its own colour."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from headrace_widgets.units import OF_A_CORE, axis_format, axis_label, in_words
 
 
 class Load(KnownPanel):
-    """Load of each thread per second: updates, comparisons, or what else the engine counts."""
+    """Load of each thread per second: updates, comparisons, or whatever the engine counts."""
 
     key, title, least = "load", "Load of each thread", 10.0
     needs = ("load",)

@@ -1,4 +1,4 @@
-"""What the panels share: one time axis, one set of data sources, ranges that follow what is shown."""
+"""The base of the panels: one time axis, one set of data sources, ranges that follow what is shown."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ NOTHING = [math.nan]
 
 @dataclass
 class Scene:
-    """What the figures of one widget have in common.
+    """What the figures of one widget share.
 
     Parameters
     ----------
     operator : OperatorColumns
-        What there is to draw.
+        The columns that can be drawn.
     max_threads : int
-        The most that may be active.
+        Maximum number of active threads.
     time_unit : str
-        Of event times.
+        Unit of event times.
     limit : float
         Imbalance (a fraction) above which a mapping should be balanced.
     has_sources : bool
-        Whether the run says what its sources do.
+        Whether the run has metrics of its sources.
     """
 
     operator: OperatorColumns
@@ -76,24 +76,24 @@ class Panel(Protocol):
     """Names of the measures that no other panel need show."""
 
     def has_meaning(self, now: Mapping[str, float]) -> bool:
-        """Whether there is something to see, given the newest values; until there is, it gives its place away."""
+        """Whether there is something to see, given the newest values; until then the panel is left out."""
         ...
 
     def figure(self, scene: Scene) -> figure: ...
 
     def top(self, highest: Mapping[str, float]) -> float:
-        """The largest value that must be visible, given the largest of each column; NaN: any."""
+        """Return the largest value that must be visible, given the largest of each column; NaN: any."""
         ...
 
     def text(self, now: Mapping[str, float]) -> str:
-        """The newest values, in words."""
+        """Return the newest values, in words."""
         ...
 
 
 class KnownPanel(ABC):
-    """A panel of measures that engines share, with words of its own for them.
+    """A panel of measures that engines share, with texts of its own for them.
 
-    Without `needs` there is nothing to draw; `also` is shown where it is declared.
+    It is drawn only if the measures `needs` are declared; `also` is shown where it is declared.
     """
 
     key = title = about = ""
@@ -115,7 +115,7 @@ class KnownPanel(ABC):
 
     @classmethod
     def made_for(cls, scene: Scene) -> list[Panel]:
-        """The panel, or nothing."""
+        """Return the panel in a list, or an empty list."""
         return [cls(scene)] if cls.is_for(scene) else []
 
     @classmethod
@@ -128,7 +128,7 @@ class KnownPanel(ABC):
 
 
 def plain(key: str, unit: str, **options) -> figure:
-    """An empty figure in the dashboard's style; its vertical range is called `key`."""
+    """Return an empty figure in the dashboard's style; its vertical range is named `key`."""
     y_range = Range1d(0, 1, name=key)
     if options.get("y_axis_type") == "log":
         y_range = Range1d(0.01, 10, name=key)
@@ -146,7 +146,7 @@ def plain(key: str, unit: str, **options) -> figure:
 
 
 def time_figure(scene: Scene, key: str, unit: str, **options) -> figure:
-    """A figure over the shared time axis, with a marker for each reconfiguration; the page writes labels above them."""
+    """Return a figure over the shared time axis, with a marker for each reconfiguration; the page labels the markers."""
     made = plain(key, unit, x_range=scene.x_range, x_axis_label="time since the first tuple (s)", **options)
     made.min_border_top = LABELS
     made.extra_y_ranges = {"markers": Range1d(0, 1)}
@@ -163,7 +163,7 @@ def time_figure(scene: Scene, key: str, unit: str, **options) -> figure:
 
 
 def compact_legend(made: figure, place: str = "top_left") -> None:
-    """A small legend over the plot that hides a line when clicked."""
+    """Return a small legend over the plot, in which a click hides a line."""
     legend = made.legend
     legend.location, legend.orientation, legend.click_policy = place, "horizontal", "hide"
     legend.background_fill_alpha, legend.border_line_color = 0.6, None
@@ -172,14 +172,14 @@ def compact_legend(made: figure, place: str = "top_left") -> None:
 
 
 def whole_ticks(made: figure) -> None:
-    """Ticks at whole numbers."""
+    """Return ticks at whole numbers."""
     made.yaxis.ticker = BasicTicker(min_interval=1, num_minor_ticks=0)
 
 
 class RoundRange:
     """The end of an axis: a round number above everything shown.
 
-    It grows at once, and shrinks where half of it would do: an axis that followed each wave could not be read.
+    It grows at once, and shrinks only when half of it would do: an axis that followed each wave would be unreadable.
     """
 
     def __init__(self, least: float):
@@ -195,21 +195,21 @@ class RoundRange:
         return self.end
 
     def reset(self) -> None:
-        """Begin again from the least end."""
+        """Start again from the least end."""
         self.end = self._least
 
 
 def round_up(value: float) -> float:
-    """The next of 1, 1.5, 2, 3, 4, 5, 6, 8 times a power of ten."""
+    """Return the next of 1, 1.5, 2, 3, 4, 5, 6, 8 times a power of ten."""
     power = 10.0 ** math.floor(math.log10(value))
     return next(m * power for m in (1, 1.5, 2, 3, 4, 5, 6, 8, 10) if m * power >= value)
 
 
 def plays_events(now: Mapping[str, float]) -> bool:
-    """Whether event times are played: tuples may be late then, and how many are due nobody knows."""
+    """Whether event times are played: tuples may be late then, but how many are due is unknown."""
     return not math.isnan(now["lag_s"]) and math.isnan(now["behind"])
 
 
 def largest(highest: Mapping[str, float], *columns: str) -> float:
-    """The largest of these columns, given the largest of each."""
+    """Return the largest value of these columns, given the largest of each."""
     return max([highest[column] for column in columns], default=0.0)

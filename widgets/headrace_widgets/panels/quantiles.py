@@ -1,4 +1,4 @@
-"""Durations: all of them as a heat map over time, with median and 99th percentile, on a logarithmic axis."""
+"""Panels of durations: a heat map over time, with median and 99th percentile, on a logarithmic axis."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _DECADES = [10.0**exponent for exponent in range(-4, 9)]
 
 
 class Quantiles:
-    """What is counted in a histogram of durations: how many of each size there were, half of them, 99 % of them."""
+    """A histogram of durations: the number of each size, the median and the 99th percentile."""
 
     least = 1.0
     unit = "ms (log)"
@@ -59,7 +59,7 @@ class Quantiles:
         return made
 
     def cover(self, cells: np.ndarray) -> None:
-        """Let the axis begin at the decade of the shortest of these, and show the longest."""
+        """Let the axis begin at the decade of the shortest of these durations, and show the longest."""
         if cells.shape[1]:
             self.floor = 10.0 ** math.floor(math.log10(cells[heat.COLUMNS.index("bottom")].min() * 1.001))
             self._top = cells[heat.COLUMNS.index("top")].max()

@@ -1,4 +1,4 @@
-"""How each thread spends its time, or another whole that is made of parts."""
+"""Panels of shares: how each thread spends its time, or another whole that is made of parts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _SAID = 0.005
 
 
 class Shares:
-    """One bar for each element, of the parts one after the other; the square before it has the element's colour."""
+    """One stacked bar of the parts for each element; the square before it has the element's colour."""
 
     least, floor = 1.0, 0.0
     needs = also = ()
@@ -26,7 +26,7 @@ class Shares:
 
     @classmethod
     def made_for(cls, scene: Scene) -> list[Panel]:
-        """One for each whole."""
+        """Return one panel for each whole."""
         return [cls(scene, whole) for whole in scene.operator.wholes]
 
     def __init__(self, scene: Scene, whole: str):
@@ -86,7 +86,7 @@ class Shares:
         return [*self._ends, *self._shares]
 
     def block(self, values: np.ndarray) -> np.ndarray:
-        """float64[2 * parts, elements]: the columns `pushed`, from the values of the columns `columns`."""
+        """Return float64[2 * parts, elements]: the columns `pushed`, from the values of the columns `columns`."""
         shares = values.reshape(len(self._words), len(self._elements))
         return np.concatenate([shares.cumsum(axis=0), shares])
 

@@ -1,4 +1,4 @@
-"""How many there are of each size: bars by classes of sizes, both axes logarithmic."""
+"""Panels of counters by size: bars by size class, with both axes logarithmic."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LEAST = 1e-5
 
 
 class Sizes:
-    """A counter by size: the share of each class among all that were counted lately."""
+    """A counter by size: the share of each class among recent counts."""
 
     least, floor = 1.0, 0.0
 
@@ -37,7 +37,7 @@ class Sizes:
         )
 
     def _said(self, i: int) -> str:
-        """The sizes of a class."""
+        """Return the sizes of a class as text."""
         if i + 1 == len(self._first):
             return f"{self._first[i]:,} and more"
         last = self._first[i + 1] - 1
@@ -71,7 +71,7 @@ class Sizes:
         return ["top", "share", "per_s"]
 
     def block(self, values: np.ndarray) -> np.ndarray:
-        """float64[3, classes]: the columns `pushed`, from the values of the columns `columns`."""
+        """Return float64[3, classes]: the columns `pushed`, from the values of the columns `columns`."""
         per_s = np.maximum(values, 0)
         share = per_s / max(float(np.nansum(per_s)), 1e-300)
         return np.stack([np.maximum(share, LEAST), share, per_s])

@@ -1,4 +1,4 @@
-"""Active threads, and how many cores there are to run them."""
+"""Active threads, and the number of cores that can run them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def in_cores(number: int) -> str:
 
 
 class Threads(KnownPanel):
-    """A step line; more threads than cores is a lesson, not an error."""
+    """A step line; more threads than cores are allowed, as something to learn from."""
 
     key, title = "threads", "Threads"
     about = "How many threads share the operator's work, and how many cores there are to run them."

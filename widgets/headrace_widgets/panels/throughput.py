@@ -20,9 +20,9 @@ from headrace_widgets.units import AXIS_FORMAT, amount
 
 
 class Throughput(KnownPanel):
-    """Due, taken in and processed; what the input falls short of what is due piles up outside.
+    """Tuples due, taken in and processed; the difference between due and taken in piles up outside.
 
-    The line of what is due has no name in the legend where it is not drawn: at full speed, and where event times are played.
+    The line of due tuples has no name in the legend where it is not drawn: at full speed, and where event times are played.
     """
 
     key, title, least = "throughput", "Input rate and throughput", 10.0

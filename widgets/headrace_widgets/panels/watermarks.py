@@ -1,4 +1,4 @@
-"""How far the sources are behind the furthest of them."""
+"""How far each source's event time is behind that of the furthest source."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from headrace_widgets.units import AXIS_FORMAT, amount
 
 
 class Watermarks(KnownPanel):
-    """Watermark gap of each source; the one with the widest gap holds time back for all."""
+    """Watermark gap of each source; the source with the widest gap holds back event time for all."""
 
     key, title = "watermarks", "Watermark gap of each source"
     about = (

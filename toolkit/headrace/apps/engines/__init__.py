@@ -1,10 +1,10 @@
-"""The engines, as the command line sees them: the flags that each declares, and what they come to.
+"""The engines as the command line sees them: the flags that each declares, and their effects.
 
 ===================  ===========================================================
 ``engine``           what an engine adds to ``headrace run``
 ``elastic``          windows, joins, operators
 ``transactions``     schemes, batches of events, the tables after the last one
-``ordering``         which stage is next, and how much of it
+``ordering``         scheduling of stages, and batch sizes
 ``synchronization``  plans, checkpoints
 ===================  ===========================================================
 """

@@ -1,4 +1,4 @@
-"""Windows, joins and operators of one's own on the command line."""
+"""Windows, joins and user-defined operators on the command line."""
 
 from __future__ import annotations
 

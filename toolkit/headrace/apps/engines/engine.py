@@ -1,4 +1,4 @@
-"""What an engine adds to ``headrace run``."""
+"""The interface of what an engine adds to ``headrace run``."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from headrace.apps.flag import Flag
 
 
 class Engine:
-    """An engine, as the command line sees it: what it declares, and, made for one command, what that comes to.
+    """An engine as the command line sees it: its declarations, and, as an instance for one command, their effects.
 
     Parameters
     ----------
@@ -26,19 +26,19 @@ class Engine:
     name : str
         As of `App.engine`.
     runs, title : str
-        What its applications are, in one word, and what its flags are options of: plurals.
+        One word for its applications, and what its flags are options of; both plural.
     flags : sequence of Flag
-        Which its applications take, and those of other engines do not.
+        Flags that its applications take and those of other engines do not.
     refusal : str
-        Why an application of another engine has no use for these, after that one's name; "": that engine says so, in `lacks`.
+        Why an application of another engine cannot use these, to follow that one's name; "": that engine says so in `lacks`.
     lacking : str
-        What its applications are, after the name of one and before what `lacks` says.
+        What its applications are, to stand between the name of one and the text from `lacks`.
     lacks : mapping
-        Flag of another engine -> why there is no such thing here.
+        Flag of another engine -> why this engine has no such thing.
     batch, sources : str
-        What ``--batch`` and ``--sources`` are to it, where that is something else than to the others.
+        The meaning of ``--batch`` and ``--sources`` for it, where that differs from their meaning for the others.
     as_flags : sequence of (str, str)
-        Texts of errors that name parameters, and what to say on a command line.
+        Texts of errors that name parameters, and their replacements for a command line.
     """
 
     name: ClassVar[str]
@@ -56,39 +56,39 @@ class Engine:
         self.app, self.asked, self.max_threads = app, asked, max_threads
 
     def given(self, flag: str) -> Any:
-        """What was given for one of its flags; None: nothing."""
+        """Return the value given for one of its flags; None if none was given."""
         return self.asked.flags.get(flag)
 
     def check(self) -> None:
-        """Raise `ParameterError` where its flags do not go together."""
+        """Raise `ParameterError` where its flags do not fit together."""
 
     @property
     def files_read(self) -> list[str]:
-        """Files that its flags name, and that are read."""
+        """Return the files that its flags name for reading."""
         return []
 
     def check_paths(self, others: Sequence[str]) -> None:
-        """Raise an error if a folder that its flags name cannot be meant; `others` are the files of the command."""
+        """Raise an error if a folder that its flags name cannot be used; `others` are the files of the command."""
 
     def read_files(self) -> None:
-        """Read what its flags name."""
+        """Read the files that its flags name."""
 
     @property
     def rows_at_a_time(self) -> int | None:
-        """Rows of a batch that a source gives; None: as many as without a command line."""
+        """Return the rows of a batch that a source gives; None: the default."""
         return self.asked.batch
 
     def dealing(self) -> Any:
-        """What says of which streams the rows of inputs are, as `open_inputs` takes it; None: inputs have sources."""
+        """Return the `dealing` for `open_inputs`, which assigns rows to streams; None: inputs are cut into sources."""
         return None
 
     @contextmanager
     def around(self) -> Iterator[Callable[[Any], None]]:
-        """What has to be in order for as long as the command takes; gives what is to be done with the run when it is over."""
+        """A context for the duration of the command; it yields a function to be called with the run when it is over."""
         yield lambda run: None
 
     def start_options(self) -> dict[str, Any]:
-        """What `start` takes beside what it takes for every engine."""
+        """Return the options of `start` beside those for every engine."""
         return {flag.name: value for flag in self.flags if flag.is_option and (value := self.given(flag.name)) is not None}
 
     @property
@@ -97,5 +97,5 @@ class Engine:
         return False
 
     def figures(self, run: Any, operator: Any, seconds: float) -> dict[str, Any]:
-        """What the report has besides; `operator` is what was measured of the last one."""
+        """Return further figures for the report; `operator` has the metrics of the last operator."""
         return {}

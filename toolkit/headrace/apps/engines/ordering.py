@@ -1,4 +1,4 @@
-"""Ordered pipelines on the command line: which stage is next, and how much of it."""
+"""Ordered pipelines on the command line: scheduling of stages, and batch sizes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _SCHEDULES = ", ".join(f"{name} ({_TAKES[name]})" if name in _TAKES else name fo
 
 
 class Pipelines(Engine):
-    """The engine of ordered pipelines. What a worker claims is a batch to it, not what a source gives at a time."""
+    """The engine of ordered pipelines. Its ``--batch`` is what a worker claims, not what a source gives at a time."""
 
     name = "ordering"
     runs, title = "pipelines", "ordered pipelines"
@@ -47,7 +47,7 @@ class Pipelines(Engine):
 
     @property
     def _claimed(self) -> int:
-        """Tuples that a worker claims at a time: what is asked for, as far as it goes."""
+        """Return the number of tuples that a worker claims at a time: what was asked for, within bounds."""
         return DEFAULT_BATCH if self.asked.batch is None else min(self.asked.batch, MOST_BATCH)
 
     def start_options(self) -> dict[str, Any]:

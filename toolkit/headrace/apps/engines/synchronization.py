@@ -101,7 +101,7 @@ class Programs(Engine):
         return {**super().start_options(), "plan": self._plan, "leaves": self._leaves, **self._checkpoint_options()}
 
     def _checkpoint_options(self) -> dict[str, Any]:
-        """What `start` is told of checkpoints: where a run has died before its first one, it begins again."""
+        """Return the checkpoint options of `start`: a run that died before its first checkpoint begins again."""
         folder, resume, every = self.given("checkpoint"), self.given("resume"), self.given("every")
         if folder is None and resume is not None and every is not None:
             folder = (os.path.dirname(resume) or ".") if os.path.isfile(resume) else resume
@@ -130,7 +130,7 @@ class Programs(Engine):
 
 
 def read_plan(text: str | None) -> str | Plan:
-    """Read ``--plan``: the name of a kind of plans, or the file of one."""
+    """Read ``--plan``: the name of a kind of plan, or a file with a plan."""
     if text is None or text in PLANS:
         return text or PLANS[0]
     try:

@@ -1,4 +1,4 @@
-"""Assignments: of containers, to elements of containers, and ``d[k] += 1`` with one search."""
+"""Rewriting assignments of containers, assignments to their elements, and ``d[k] += 1`` with a single search."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from headrace.codegen.trees import copied
 
 
 class Assignment(Calls):
-    """Assignments that are about containers."""
+    """Rewriting of assignments that involve containers."""
 
     def _kept_assign(self, node: ast.Assign) -> list[ast.stmt] | None:
-        """An assignment of a container; None if it is none."""
+        """Rewrite an assignment that involves a container; None if it does not."""
         static = self.inference.of(node.value)
         targets = [self.inference.of(target) for target in node.targets]
         if isinstance(static, Record):
@@ -60,7 +60,7 @@ class Assignment(Calls):
         return [self._statement(made.at, node)]
 
     def _handed_over(self, value: ast.expr, target: Place) -> Place | None:
-        """The container of a state that ends with the call, given as it is; None if it is something else, or used again."""
+        """Return the container that can be handed over: of a state that ends with the call, not used again; else None."""
         source = self._place(value) if isinstance(value, ast.Attribute) else None
         if source is None or source.role not in self.host.ends or source.kind != target.kind or isinstance(source.kind, Array):
             return None
@@ -97,7 +97,7 @@ class Assignment(Calls):
         return [self._statement(call, node)]
 
     def _check_fields(self, node: ast.Assign, static: Any) -> None:
-        """Raise where a number is given to a field of strings, or the other way round."""
+        """Raise where a number is assigned to a string field, or the other way round."""
         for target in node.targets:
             if isinstance(target, ast.Attribute) and static is not None and not isinstance(static, tuple):
                 wanted = self.inference.of(target)
@@ -113,7 +113,7 @@ class Assignment(Calls):
                     self._check_fields(ast.copy_location(ast.Assign([one], value), node), self.inference.of(value))
 
     def _kept_target(self, target: ast.expr, name: str) -> list[ast.stmt] | None:
-        """The statement that stores the local `name` in an element of a container; None if the target is none."""
+        """Return statements that store the local `name` in an element of a container; None if the target is not one."""
         if isinstance(target, ast.Attribute):
             found = self._record_word(target)
             if found is None:
@@ -161,7 +161,7 @@ class Assignment(Calls):
             raise self._error(f"{ast.unparse(target)} is assigned: {text} is a column of lists, which cannot be changed", target)
 
     def _kept_aug_assign(self, node: ast.AugAssign) -> list[ast.stmt] | None:
-        """``d[k] += 1``, with one search; None if the target is no element of a container."""
+        """Rewrite ``d[k] += 1`` with one search; None if the target is not an element of a container."""
         target, place, key = node.target, None, ""
         if isinstance(target, ast.Subscript):
             self._refuse_column(target)
@@ -228,7 +228,7 @@ class Assignment(Calls):
         ]
 
     def _with_keys_found(self, target: ast.expr) -> tuple[ast.expr, list[ast.stmt]]:
-        """Write names in place of the keys and indices of a target; the statements that give them their values."""
+        """Replace the keys and indices of a target by names; returns it and the statements that assign these names."""
         if isinstance(target, ast.Attribute):
             owner, before = self._with_keys_found(target.value)
             return ast.copy_location(ast.Attribute(owner, target.attr, target.ctx), target), before
@@ -245,14 +245,14 @@ class Assignment(Calls):
         return ast.copy_location(ast.Subscript(owner, key, target.ctx), target), before
 
     def _may_move(self, node: ast.AST) -> bool:
-        """Whether it is a call, or what is read of a map of arrays or records, which makes one where the key is new."""
+        """Whether this is a call, or a read from a map of arrays or records, which inserts one where the key is new."""
         if isinstance(node, ast.Subscript):
             static = self.inference.of(node.value)
             return isinstance(static, MapOf) and not isinstance(static.value, str)
         return isinstance(node, ast.Call)
 
     def _changes(self, node: ast.AST) -> bool:
-        """Whether it is a call that may change a container."""
+        """Whether this is a call that may change a container."""
         if not isinstance(node, ast.Call):
             return False
         if isinstance(node.func, ast.Attribute):

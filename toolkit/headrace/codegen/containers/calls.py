@@ -1,4 +1,4 @@
-"""Calls: what lists, sets and maps can do, and the builtins that take them or strings."""
+"""Rewriting calls: methods of lists, sets and maps, and builtins that take them or strings."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _OF_LISTS = ("len", "zip", "enumerate", "reversed")
 
 
 class Calls(Expressions):
-    """Calls of methods and builtins. A method ``name`` of a list is written by ``_do_list_name``, and so on."""
+    """Rewriting of methods and builtins. A method ``name`` of a list is rewritten by ``_do_list_name``, and so on."""
 
     def _kept_call(self, node: ast.Call) -> ast.expr | None:
-        """A call that is about strings or containers; None if it is none."""
+        """Rewrite a call that involves strings or containers; None if it does not."""
         if isinstance(node.func, ast.Attribute):
             static = self.inference.of(node.func.value)
             if static == "string":
@@ -85,7 +85,7 @@ class Calls(Expressions):
         return None
 
     def _summed(self, node: ast.Call, name: str, argument: ast.expr, is_view: bool) -> ast.expr:
-        """``min``, ``max`` and ``sum`` of a container, or of the keys or values of a map."""
+        """Rewrite ``min``, ``max`` and ``sum`` of a container, or of the keys or values of a map."""
         if node.keywords:
             raise self._error(f"{ast.unparse(node)}: {node.keywords[0].arg}= cannot be compiled; write a loop", node)
         kind = self.inference.kept_by(argument)

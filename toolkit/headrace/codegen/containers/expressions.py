@@ -1,4 +1,4 @@
-"""Conditions, comparisons, elements and values of results, where strings or containers take part."""
+"""Rewriting conditions, comparisons, elements and values of results that involve strings or containers."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _NEGATED = (ast.LtE, ast.GtE)
 
 
 class Expressions(Places):
-    """Expressions of strings and containers."""
+    """Rewriting of expressions of strings and containers."""
 
     def _condition(self, node: ast.expr) -> ast.expr:
-        """An expression whose truth is asked for."""
+        """Rewrite an expression that is used as a condition."""
         if isinstance(node, ast.BoolOp):
             return ast.copy_location(ast.BoolOp(node.op, [self._condition(value) for value in node.values]), node)
         if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
@@ -61,7 +61,7 @@ class Expressions(Places):
         raise self._error(f"{ast.unparse(node)}: strings cannot be put together here; {TEXT_WORK}", node)
 
     def _message(self, node: ast.expr | None) -> ast.expr | None:
-        """What is raised, or said by it: its texts stay Python's own."""
+        """Rewrite what is raised, or its message: strings in it stay Python's own."""
         if node is None:
             return None
         self._is_message = True
@@ -91,7 +91,7 @@ class Expressions(Places):
         return result
 
     def _refuse(self, node: ast.expr, what: str) -> None:
-        """Raise if a string or container is given to what takes none."""
+        """Raise if a string or container is passed to something that takes none."""
         if isinstance(node, ast.Starred | ast.Slice):
             return
         static = self.inference.of(node)
@@ -101,7 +101,7 @@ class Expressions(Places):
             raise self._error(f"{ast.unparse(node)} is {said(static)}, in {what}", node)
 
     def _refuse_comprehension(self, node: ast.expr, where: str) -> None:
-        """Raise if a comprehension is given to what takes a container: it makes one of Python's own."""
+        """Raise if a comprehension is passed where a container is expected: it would make a Python object."""
         if isinstance(node, ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp):
             advice = "write a for loop that fills a container of the state"
             raise self._error(f"{ast.unparse(node)}: a comprehension, in {where}; {advice}", node)
@@ -116,7 +116,7 @@ class Expressions(Places):
         return result
 
     def _chosen_string(self, node: ast.BoolOp) -> ast.expr:
-        """``a or b`` of strings: the first one that is not empty; ``a and b``: that is."""
+        """Rewrite ``a or b`` and ``a and b`` of strings: the first that is not empty, or the first that is."""
         *firsts, chosen = [self.visit(copied(value)) for value in node.values]
         for value, first in zip(reversed(node.values[:-1]), reversed(firsts), strict=True):
             if any(self._changes(inner) for inner in ast.walk(value)):  # it is written twice
@@ -143,7 +143,7 @@ class Expressions(Places):
         )
 
     def _kept_subscript(self, node: ast.Subscript) -> ast.expr | None:
-        """An element of a container; None if it is none."""
+        """Rewrite an element of a container; None if it is not one."""
         static = self.inference.of(node.value)
         if static == "string":
             raise self._error(f"{ast.unparse(node)}: a part of a string; {TEXT_WORK}", node)
@@ -175,7 +175,7 @@ class Expressions(Places):
         return self._text(self._value(place.kind.kind, word), node)
 
     def _record_word(self, node: ast.Attribute) -> tuple[str, str] | None:
-        """The word of a field of a record in a map, and its kind; None if it is none."""
+        """Return the word of a field of a record in a map, and its kind; None if it is not such a field."""
         if not isinstance(node.value, ast.Subscript | ast.Name):
             return None
         static = self.inference.of(node.value)
@@ -204,7 +204,7 @@ class Expressions(Places):
         )
 
     def _kept_compare(self, node: ast.Compare) -> ast.expr | None:
-        """A comparison of strings, or `in` a container; None if it is neither."""
+        """Rewrite a comparison of strings, or `in` with a container; None if it is neither."""
         operands = [node.left, *node.comparators]
         statics = [self.inference.of(operand) for operand in operands]
         for side, op in zip(operands, [None, *node.ops], strict=True):
@@ -250,7 +250,7 @@ class Expressions(Places):
         return self._text(f"not {text}" if isinstance(op, _NEGATED) else text, node)
 
     def _is_among(self, left: ast.expr, asked: Membership, node: ast.Compare) -> ast.expr:
-        """Ask a parameter that is nothing else whether a name is in it, or a name and a key."""
+        """Rewrite the test whether a name, or a name and a key, is in a parameter with a `Membership` binding."""
         name, *key = left.elts if isinstance(left, ast.Tuple) else [left]
         if not isinstance(name, ast.Constant) or name.value not in asked.names or len(key) > 1:
             known = instead(name.value if isinstance(name, ast.Constant) else ast.unparse(name), asked.names, asked.what)
@@ -302,13 +302,13 @@ class Expressions(Places):
         return self._text(f"{call} >= 0", node)
 
     def _among(self, static: Any, left: ast.expr, right: ast.expr, node: ast.AST) -> ast.expr:
-        """``left in right``, both rewritten, where the right side is no container of the state."""
+        """Rewrite ``left in right``, both sides rewritten, where the right side is not a container of the state."""
         if static == "number" and isinstance(right, ast.Tuple):
             return self._number_call(tuples.checked_among, [left, right], node)
         return ast.copy_location(ast.Compare(left, [ast.In()], [right]), node)
 
     def _emitted(self, kind: Any, node: ast.expr, where: str) -> ast.expr | None:
-        """A container as a value of a result; None if the field is a single value, which is checked to be of its kind."""
+        """Rewrite a container as a value of a result; None if the field is a single value, whose kind is checked."""
         static = self.inference.of(node)
         if isinstance(kind, str) or kind is None:
             if is_container(static) or isinstance(static, Record):
@@ -358,7 +358,7 @@ class Expressions(Places):
 
 
 def is_empty(node: ast.expr, builtin: Any, kind: Any) -> bool:
-    """Whether it is ``[]``, ``{}``, ``set()``, ``list()`` or ``dict()``, for a container of this kind."""
+    """Whether this is ``[]``, ``{}``, ``set()``, ``list()`` or ``dict()``, as fits a container of this kind."""
     if isinstance(node, ast.List):
         return not node.elts and isinstance(kind, ListOf)
     if isinstance(node, ast.Dict):

@@ -1,12 +1,12 @@
-"""What a user function does with its lists, sets, maps and strings, as the calls that the rewriting writes.
+"""Operations of user functions on lists, sets, maps and strings: the kernels that rewritten functions call.
 
 The kernels of `headrace.memory` find, add and remove; these raise what Python
-raises where something is not there, and MemoryError where the arena is full. Each
+raises where something is missing, and MemoryError where the arena is full. Each
 takes a container's place as (heads, at): see `headrace.memory.lists_kernel`.
 `order` is how keys are ordered (ORDER_INT, ORDER_FLOAT, ORDER_TEXT), and the three
-arrays after it are those of `text_less`; where there are no strings any arrays.
+arrays after it are those of `text_less`; without strings they can be any arrays.
 
-Python checks bounds and keys where compiled code would read on, so nothing here
+Python checks bounds and keys where compiled code would read on, so none of these checks
 may be left out.
 """
 
@@ -48,7 +48,7 @@ def kept_bits(value):
 
 @kernel
 def kept_key_bits(value):
-    """The word of a float as a key: equal for equal values."""
+    """Return the word of a float as a key: equal for equal values."""
     return float_bits(value, np.float64(value).view(np.int64))
 
 
@@ -59,7 +59,7 @@ def kept_less(prefixes, addresses, lengths, a, b):
 
 @kernel
 def kept_follows(prefixes, addresses, lengths, a, b):
-    """a > b: the arguments of a call are found in the order in which a comparison finds its sides."""
+    """Return a > b, with arguments evaluated in the order of the comparison's sides."""
     return text_less(prefixes, addresses, lengths, b, a)
 
 
@@ -85,7 +85,7 @@ def kept_count(heads, at):
 
 @kernel
 def kept_hand_over(free, arena, lists, heads, at, given_heads, given_at):
-    """Give what a container holds to another place of its kind, whose own is given back; nothing is copied."""
+    """Move the contents of a container to another place of its kind, whose own are freed; nothing is copied."""
     release(free, arena, lists, heads, at)
     for word in range(HEAD):
         heads[at + word] = given_heads[given_at + word]
@@ -94,21 +94,21 @@ def kept_hand_over(free, arena, lists, heads, at, given_heads, given_at):
 
 @kernel
 def kept_in_order(arena, heads, at, width, order, prefixes, addresses, lengths):
-    """Put the entries of a set or map in order; its place."""
+    """Put the entries of a set or map in order; returns its place."""
     map_order(arena, heads, at, width, order, prefixes, addresses, lengths)
     return at
 
 
 @kernel
 def kept_begin(arena, heads, at, width, order, prefixes, addresses, lengths):
-    """Begin a loop over a set or map: what `kept_more` compares with."""
+    """Begin a loop over a set or map; returns the value that `kept_more` compares with."""
     map_order(arena, heads, at, width, order, prefixes, addresses, lengths)
     return heads[at + STATE]
 
 
 @kernel
 def kept_more(heads, at, turn, begun):
-    """Whether a loop goes on."""
+    """Return whether a loop goes on; raise if keys were added or removed in it."""
     if heads[at + STATE] != begun:
         raise RuntimeError("keys were added or removed during a loop over them")
     return turn < heads[at + COUNT]
@@ -132,7 +132,7 @@ def kept_element(arena, heads, at, i):
 
 @kernel
 def kept_place(heads, at, i):
-    """Where an element is, to be written."""
+    """Return the place of an element that will be written."""
     place = list_place(heads, at, i)
     if place < 0:
         raise IndexError("list assignment index out of range")
@@ -213,7 +213,7 @@ def kept_reverse(arena, heads, at):
 
 @kernel
 def kept_sort(free, arena, lists, heads, at, is_reversed, order, prefixes, addresses, lengths):
-    """Sort a list; its place. Equal elements keep their order also in a reversed sort, as in Python."""
+    """Sort a list; returns its place. Equal elements keep their order also in a reversed sort, as in Python."""
     if is_reversed:
         list_reverse(arena, heads, at)
     if list_sort(free, arena, lists, heads, at, order, prefixes, addresses, lengths) < 0:
@@ -225,7 +225,7 @@ def kept_sort(free, arena, lists, heads, at, is_reversed, order, prefixes, addre
 
 @kernel
 def kept_slice(free, arena, lists, heads, at, source_heads, source_at, start, stop):
-    """Let a list be a slice of another, or of itself; its place."""
+    """Make a list a slice of another list or of itself; returns its place."""
     have = source_heads[source_at + COUNT]
     first = slice_first(have, start)
     count = slice_count(have, start, stop)
@@ -236,7 +236,7 @@ def kept_slice(free, arena, lists, heads, at, source_heads, source_at, start, st
 
 @kernel
 def kept_array_slice(free, arena, lists, heads, at, words, place, size, start, stop):
-    """Let a list be a slice of an array; its place."""
+    """Make a list a slice of an array; returns its place."""
     release(free, arena, lists, heads, at)
     first = place + slice_first(np.int64(size), start)
     for i in range(first, first + slice_count(np.int64(size), start, stop)):
@@ -249,7 +249,7 @@ def kept_array_slice(free, arena, lists, heads, at, words, place, size, start, s
 def kept_listed(
     free, arena, lists, heads, at, map_heads, map_at, width, offset, order, prefixes, addresses, lengths
 ):
-    """Let a list be the keys (`offset` 0) or values (1) of a set or map in the order of its keys; its place."""
+    """Make a list the keys (`offset` 0) or values (1) of a set or map in the order of its keys; returns its place."""
     map_order(arena, map_heads, map_at, width, order, prefixes, addresses, lengths)
     release(free, arena, lists, heads, at)
     for i in range(map_heads[map_at + COUNT]):
@@ -263,7 +263,7 @@ def kept_listed(
 
 @kernel
 def kept_at(place, size, i):
-    """Where an element of an array is."""
+    """Return the place of an element of an array."""
     if i < 0:
         i += size
     if i < 0 or i >= size:
@@ -294,7 +294,7 @@ def kept_has(arena, heads, at, key, width):
 
 @kernel(often=True)
 def kept_value(arena, heads, at, key, width):
-    """Where the value of a key is."""
+    """Return the place of the value of a key."""
     found = map_find(arena, heads, at, key, width)
     if found < 0:
         raise KeyError
@@ -303,7 +303,7 @@ def kept_value(arena, heads, at, key, width):
 
 @kernel(often=True)
 def kept_made(free, arena, lists, heads, at, key, width):
-    """Where the value of a key is; of zeros, if the key is new."""
+    """Return the place of the value of a key; a new key gets zeros."""
     found = map_put(free, arena, lists, heads, at, key, width)
     if found < 0:
         raise MemoryError
@@ -350,7 +350,7 @@ def kept_pop_or(free, arena, lists, heads, at, key, width, word):
 
 @kernel
 def kept_drop(free, arena, lists, heads, at, key, width):
-    """``pop(key)`` of what is no single value, and ``remove`` of a set."""
+    """``pop(key)`` of a value that is not a single one, and ``remove`` of a set."""
     if map_remove(free, arena, lists, heads, at, key, width) == 0:
         raise KeyError
 
@@ -384,7 +384,7 @@ def kept_sum(words, first, step, count):
 
 @kernel
 def kept_exact_sum(words, first, step, count):
-    """The same where an integer must not wrap around; what leaves the range on the way is refused, too."""
+    """The same sum where an integer must not wrap around; a partial sum out of range is refused as well."""
     total = np.int64(0)
     for i in range(count):
         word = words[first + i * step]
@@ -404,7 +404,7 @@ def kept_float_sum(words, first, step, count):
 
 @kernel
 def kept_extreme(words, first, step, count, sign, order, prefixes, addresses, lengths):
-    """The word of the smallest (`sign` -1) or largest (1) one, as Python's min and max find it."""
+    """Return the word of the smallest (`sign` -1) or largest (1) element, as Python's min and max find it."""
     if count == 0:
         raise ValueError("min() or max() of nothing")
     best = words[first]

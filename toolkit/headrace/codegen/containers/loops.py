@@ -1,4 +1,4 @@
-"""Loops over containers: sets and maps in the order of their keys."""
+"""Rewriting loops over containers: sets and maps in the order of their keys."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from headrace.codegen.kinds import Array, ListOf, MapOf, width_of
 
 
 class KeptValues(Assignment):
-    """All of rewriting that is about strings and containers."""
+    """All rewriting of strings and containers."""
 
     def _kept_loop(self, node: ast.For) -> list[ast.stmt] | None:
-        """A loop over a container; None if it is over something else."""
+        """Rewrite a loop over a container; None if it is over something else."""
         iterable, target = node.iter, node.target
         counter: ast.expr | None = None
         start: ast.expr = ast.Constant(0)
@@ -112,7 +112,7 @@ class KeptValues(Assignment):
         return self._while(node, before, test, turn, "+", body, is_late)
 
     def _while(self, node, before, test, turn, step, taken, is_late=False) -> list[ast.stmt]:
-        """Write the loop; `is_late`: `turn` advances before what a turn takes, so that `continue` must not do it."""
+        """Write the loop; `is_late`: `turn` advances before the element is taken, so `continue` must not advance it."""
         advance = self._statement(f"{turn} = {turn} {step} 1", node)
         loop = ast.copy_location(ast.While(self._text(test, node), [], []), node)
         if is_late:
@@ -123,7 +123,7 @@ class KeptValues(Assignment):
         return [*before, loop]
 
     def _take(self, target: ast.expr, values: Sequence[ast.expr | None], node: ast.AST) -> list[ast.stmt]:
-        """Assign what a turn of a loop gives; None: a container, which has a place."""
+        """Assign what an iteration of a loop gives; None: a container, which has a place."""
         if len(values) == 1:
             pairs = [(target, values[0])]
         elif isinstance(target, ast.Tuple | ast.List) and len(target.elts) == len(values):

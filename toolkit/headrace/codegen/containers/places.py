@@ -1,4 +1,4 @@
-"""Where the containers of a user function are, and the words that go into them and come out, as text."""
+"""Places of the containers of a user function, and the words that go into them and come out, as text."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NO_END = "np.int64(9223372036854775807)"
 
 
 def seen_as(kind: str) -> str:
-    """What a function sees of a scalar kind: a kind of number, or "string"."""
+    """Return the type in which a function sees a scalar kind: a kind of number, or "string"."""
     known = scalar(kind)
     assert known is not None
     return known.in_functions
@@ -31,7 +31,7 @@ def is_float(kind: str) -> bool:
 
 @dataclass(frozen=True)
 class Place:
-    """Where a container is: expressions; `at` may be evaluated once only."""
+    """The place of a container, as expressions; `at` may be evaluated only once."""
 
     kind: Any
     heads: str
@@ -44,7 +44,7 @@ class Place:
 
 
 class Places(ast.NodeTransformer):
-    """What the rest of rewriting strings and containers is built on; see `headrace.codegen.rewriting`."""
+    """The basis for rewriting strings and containers; see `headrace.codegen.rewriting`."""
 
     captured: CapturedFunction
     host: HostKernel
@@ -89,7 +89,7 @@ class Places(ast.NodeTransformer):
     # -- text of calls
 
     def _kept(self, name: str, *arguments: object) -> str:
-        """Write a call of a kernel of `kernel`."""
+        """Return a call of a kernel in `kernel`."""
         self.written.kept.add(f"kept_{name}")
         return f"kept_{name}({', '.join(map(str, arguments))})"
 
@@ -99,15 +99,15 @@ class Places(ast.NodeTransformer):
         return self.host.memory
 
     def _own(self, place: Place) -> str:
-        """Arguments of what takes or gives blocks."""
+        """Return the arguments of kernels that take or free blocks."""
         return f"{self._memory.free}, {self._memory.arena}, {place.lists}, {place.heads}, {place.at}"
 
     def _seen(self, place: Place) -> str:
-        """Arguments of what only looks."""
+        """Return the arguments of kernels that only read."""
         return f"{self._memory.arena}, {place.heads}, {place.at}"
 
     def _order(self, kind: str) -> str:
-        """Arguments of what orders values of a kind."""
+        """Return the arguments of kernels that order values of a kind."""
         if seen_as(kind) == "string":
             assert self.host.texts is not None
             return f"{ORDER_TEXT}, {self.host.texts.order}"
@@ -144,7 +144,7 @@ class Places(ast.NodeTransformer):
                 raise self._error(f"{ast.unparse(node)}: {ast.unparse(part)} is a {NUMBERS}; write a loop", node)
 
     def _word(self, kind: str, node: ast.expr, where: str, is_key: bool = False) -> str:
-        """A user's expression as the word that a container keeps."""
+        """Rewrite a user's expression as the word that a container keeps."""
         self._expect(static_of(kind), node, where)
         return self._as_word(kind, self.visit(node), is_key)
 
@@ -158,7 +158,7 @@ class Places(ast.NodeTransformer):
         return checked if seen == "int64" else f"np.int64({checked})"
 
     def _value(self, kind: str, word: str) -> str:
-        """What a function sees of a word."""
+        """Return the value that a function sees in a word."""
         if seen_as(kind) == "bool":
             return f"({word} != 0)"
         return self._kept("float", word) if is_float(kind) else word
@@ -166,7 +166,7 @@ class Places(ast.NodeTransformer):
     # -- places
 
     def _place(self, node: ast.AST) -> Place | None:
-        """Where the container is that an expression stands for; None if it is none."""
+        """Return the place of the container that an expression stands for; None if it is not a container."""
         if isinstance(node, ast.Name):
             return self.places.get(node.id)
         role = self._object_of(node)
@@ -212,7 +212,7 @@ class Places(ast.NodeTransformer):
         return Place(ListOf(kind), memory.temporaries, at, memory.temporary_lists)
 
     def _made(self, node: ast.AST, into: Place | None) -> Place | None:
-        """A list made by an expression: a slice, ``sorted``, ``list``, ``copy``; None for any other expression.
+        """Return a list made by an expression: a slice, ``sorted``, ``list``, ``copy``; None for any other expression.
 
         Its `at` is the call that makes it, in `into` or in a temporary.
         """

@@ -24,7 +24,7 @@ from headrace.codegen.python_numbers.values import (
 
 
 def _conversion(name: str, round_float: Callable | None, least: int, most: int, result: Any) -> Callable:
-    """Make ``checked_<name>(x)``: a number as an integer within bounds, rounded first if it is a float."""
+    """Make ``checked_<name>(x)``, which returns a number as an integer within bounds, rounded first if it is a float."""
 
     def convert(x):
         x = plain(x)

@@ -1,4 +1,4 @@
-"""Functions of `math`: they raise where Python's do."""
+"""Functions of `math` that raise where Python's do."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from headrace.codegen.python_numbers.values import (
 
 
 def _math(name: str, has_poles: bool = False) -> Callable:
-    """Make ``checked_math_<name>(x)``: it raises where `math` does, by what came out and what went in."""
+    """Make ``checked_math_<name>(x)``, which raises where `math` does, judging by result and argument."""
     function = getattr(math, name)
     overflows = name in ("exp", "exp2", "expm1", "cosh", "sinh", "gamma", "lgamma")
 

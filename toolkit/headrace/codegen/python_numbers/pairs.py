@@ -1,4 +1,4 @@
-"""Calls with two numbers."""
+"""Replacements for calls with two numbers."""
 
 from __future__ import annotations
 

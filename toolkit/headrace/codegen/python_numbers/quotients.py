@@ -8,7 +8,7 @@ from headrace.codegen.python_numbers.values import LEAST, TOO_LARGE, fits, is_wh
 
 
 def checked_floordiv(x, y):
-    """``x // y``; the least integer by -1 does not fit."""
+    """``x // y``; raises for the least integer divided by -1, which does not fit."""
     return fits(plain(x) // plain(y))
 
 

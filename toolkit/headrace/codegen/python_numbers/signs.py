@@ -1,4 +1,4 @@
-"""Signs: of 32 bits as of 64."""
+"""Signs; numbers of 32 bits are treated as numbers of 64."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from headrace.codegen.python_numbers.values import LEAST, TOO_LARGE, fits, is_wh
 
 
 def checked_negative(x):
-    """``-x``: of 32 bits as of 64."""
+    """``-x``; 32 bits are treated as 64."""
     return wrapped(-plain(x))
 
 
@@ -19,7 +19,7 @@ def checked_magnitude(x):
 
 
 def checked_invert(x):
-    """``~x``: of a bool the integer that Python gives."""
+    """``~x``; for a bool, the integer that Python gives."""
     return ~int(plain(x))
 
 

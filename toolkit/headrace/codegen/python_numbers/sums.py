@@ -1,7 +1,7 @@
-"""``+ - *`` with ``debug=True``, which must fit.
+"""``+ - *`` with ``debug=True``, whose results must fit.
 
-A processor tells of each of them whether it fit, with one instruction more. To find it out from the operands, as
-``(x ^ sum) & (y ^ sum) < 0``, takes four, and of a product two divisions.
+A processor reports whether the result fits with one more instruction. Finding out from the operands, as with
+``(x ^ sum) & (y ^ sum) < 0``, takes four, and for a product two divisions.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from headrace.codegen.python_numbers.values import LEAST, MOST, TOO_LARGE, fits,
 
 
 def _compile_exact(operation):
-    """What gives a result that may be cut off, and whether it is."""
+    """Make a function that returns a result that may be truncated, and whether it is."""
 
     @intrinsic
     def exact(typing_context, x, y):

@@ -31,7 +31,7 @@ def _checked_among(x, items):
 
 
 def checked_alike(items):
-    """A tuple to loop over: integers that meet floats are floats."""
+    """Return a tuple to loop over: integers become floats if there are floats among them."""
     return items
 
 

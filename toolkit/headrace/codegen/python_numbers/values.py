@@ -1,4 +1,4 @@
-"""Numbers as they are given: whether they fit, and what is said where they do not."""
+"""Checks whether numbers fit, and the errors where they do not."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def refuse(what: str, *kinds: types.Type) -> None:
 
 
 def plain(value: Any) -> Any:
-    """A NumPy number as Python's, whose results are never cut off."""
+    """Return a NumPy number as Python's, whose results are never truncated."""
     return value.item() if isinstance(value, np.generic) else value
 
 

@@ -1,4 +1,4 @@
-"""Calls: of helpers, which are copied in, of builtins, and of emit."""
+"""Rewriting calls of helpers, which are copied in, of builtins, and of emit."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class Calls(Fields):
         return self._checked_call(node, is_narrow) or node
 
     def _written_float(self, node: ast.Call) -> ast.expr | None:
-        """The number that ``float("inf")`` and the like are; None for any other call."""
+        """Return the number that ``float("inf")`` and the like mean; None for any other call."""
         text = node.args[0].value if len(node.args) == 1 and isinstance(node.args[0], ast.Constant) else None
         if not (isinstance(text, str) and isinstance(node.func, ast.Name) and self._means(node.func.id, "float")):
             return None
@@ -73,7 +73,7 @@ class Calls(Fields):
             return None  # refused like any other string
 
     def _printed(self, node: ast.Call) -> ast.expr:
-        """``print`` of numbers, and of texts that stand in the call."""
+        """Rewrite ``print`` of numbers, and of text literals in the call."""
         if node.keywords:
             raise self._error(f"{ast.unparse(node)}: {node.keywords[0].arg}= of print cannot be compiled; leave it out", node)
         line: list[str] = []
@@ -152,7 +152,7 @@ class Calls(Fields):
         return ast.copy_location(ast.Call(ast.Name(name, ast.Load()), arguments, []), node)
 
     def _given_place(self, argument: ast.expr, node: ast.Call) -> Place:
-        """The container that a helper is given: one with a name, which the helper then works on."""
+        """Return the container passed to a helper: one with a name, on which the helper then works."""
         place = self._place(argument) if isinstance(argument, ast.Name | ast.Attribute) else None
         if place is None:
             raise self._error(f"{ast.unparse(node)}: give {ast.unparse(argument)} a name in a statement before", node)

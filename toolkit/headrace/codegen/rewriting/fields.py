@@ -1,4 +1,4 @@
-"""Names and attributes: what a parameter, a field, a local variable or a constant stands for."""
+"""Rewriting names and attributes: what a parameter, a field, a local variable or a constant stands for."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from headrace.names import closest
 
 
 class Fields(Numbers):
-    """Rewriting of what is read and assigned."""
+    """Rewriting of reads and assignments."""
 
     objects: dict[str, Mapping[str, Binding]]
     """Role -> the fields it has, those of the tuple that a loop is at among them."""
@@ -26,7 +26,7 @@ class Fields(Numbers):
     """Prefix -> how many temporaries there are of it."""
 
     def _object_of(self, node: ast.AST) -> str | None:
-        """The role of x in ``x.field``, if x is a parameter with fields."""
+        """Return the role of x in ``x.field``, if x is a parameter with fields."""
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
             role = self.roles.get(node.value.id)
             if role in self.objects:
@@ -34,13 +34,13 @@ class Fields(Numbers):
         return None
 
     def _list_of(self, node: ast.AST) -> ListBinding | None:
-        """The binding of ``x.field``, if that holds tuples."""
+        """Return the binding of ``x.field``, if that holds tuples."""
         role = self._object_of(node)
         binding = self.objects[role].get(node.attr) if role and isinstance(node, ast.Attribute) else None
         return binding if isinstance(binding, ListBinding) else None
 
     def _called(self, role: str) -> str:
-        """A role in messages."""
+        """Return a role as messages name it."""
         return role if role in self.host.objects else "a stored tuple"
 
     def _binding(self, node: ast.Attribute, role: str) -> FieldBinding:
@@ -155,7 +155,7 @@ class Fields(Numbers):
             raise self._error(f"{target.id!r} is assigned: use another name for a local variable", target)
 
     def _targets(self, targets: list[ast.expr]) -> tuple[list[ast.expr], list[ast.stmt]]:
-        """Replace fields among the targets, and what stands behind one, by temporaries, stored by the statements that follow."""
+        """Replace fields among the targets, and all targets after one, by temporaries that following statements store."""
         after: list[ast.stmt] = []
         return [self._target(target, after) for target in targets], after
 
@@ -212,7 +212,7 @@ class Fields(Numbers):
 
 
 def _is_condition(node: ast.expr) -> bool:
-    """Whether it can only give a bool."""
+    """Whether this expression always gives a bool."""
     if isinstance(node, ast.Compare) or (isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not)):
         return True
     if isinstance(node, ast.BoolOp):

@@ -1,11 +1,11 @@
-"""Rewrite a captured user function so that it works on plain arrays.
+"""Rewriting a captured user function so that it works on plain arrays.
 
-``state.chars`` becomes ``s_chars[slot]``, ``emit(chars=x)`` the statement the
-kernel's template has for it, a helper is copied in with the same treatment.
+``state.chars`` becomes ``s_chars[slot]``, ``emit(chars=x)`` becomes the statement that
+the kernel's template has for it, and a helper is rewritten likewise and copied in.
 The result is text: functions of arrays and integers, each line marked with the
 line of the user's function that it comes from, as in ``# user_update:3``. Lines
-are counted from the ``def``, so that moving a function in its file does not
-change the text, hence not its hash, hence compiles nothing.
+are counted from the ``def``, so moving a function in its file changes neither
+the text nor its hash, and nothing is compiled again.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ def rewrite(captured: CapturedFunction, roles: tuple[str, ...], host: HostKernel
     ----------
     captured : CapturedFunction
     roles : tuple of str
-        What its parameters are, by position: keys of the host's objects and
+        Roles of its parameters, by position: keys of the host's objects and
         values, or "emit".
     host : HostKernel
 
     Raises
     ------
     FunctionError
-        With the line of what cannot be compiled.
+        Names the line that cannot be compiled.
     """
     written = Written(host)
     # A parameter with a default is a constant; emit may be left out by a function that does not emit.
@@ -62,7 +62,7 @@ def rewrite(captured: CapturedFunction, roles: tuple[str, ...], host: HostKernel
 
 
 class _Function(Statements):
-    """One function being rewritten: the user's, or a helper for one way it is called."""
+    """One function being rewritten: the user's, or a helper as called in one way."""
 
     def __init__(self, captured, roles, own, name, returns, written, given, places):
         self.captured: CapturedFunction = captured
@@ -105,7 +105,7 @@ class _Function(Statements):
         self.passes = self.host.parameters if self._needs_arrays(nodes) else ()
 
     def _needs_arrays(self, nodes: list[ast.AST]) -> bool:
-        """Whether this function works on more than its own parameters."""
+        """Whether this function uses more than its own parameters."""
         if self.name == self.host.name or self.roles or self.captured.helpers or self.places:
             return True
         if any(kind != "number" for kind in self.inference.names.values()) or any(
@@ -118,7 +118,7 @@ class _Function(Statements):
     # -- writing
 
     def _field_of(self, node: ast.AST) -> Key | None:
-        """The place of a field that holds a container."""
+        """Return the place of a field that holds a container."""
         role = self._object_of(node)
         if role is None or not isinstance(node, ast.Attribute):
             return None

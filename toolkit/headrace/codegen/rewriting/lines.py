@@ -1,4 +1,4 @@
-"""Statements of a rewritten function, and the lines of the user's that they come from."""
+"""Statements of a rewritten function, and the lines of the user's function that they come from."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 
 def placed_at(statements: Sequence[ast.stmt], node: ast.AST) -> list[ast.stmt]:
-    """Say of statements that were inserted that they belong to the line of a node."""
+    """Set the line of inserted statements to that of a node."""
     for statement in statements:
         for each in ast.walk(statement):
             ast.copy_location(each, node)
@@ -15,7 +15,7 @@ def placed_at(statements: Sequence[ast.stmt], node: ast.AST) -> list[ast.stmt]:
 
 
 def statements_of(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
-    """All statements, those in others too, in the order of their lines."""
+    """Return all statements, nested ones included, in the order of their lines."""
     for statement in body:
         yield statement
         for part in ("body", "orelse"):
@@ -23,7 +23,7 @@ def statements_of(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
 
 
 def always_returns(body: Sequence[ast.stmt]) -> bool:
-    """Whether every path through them returns or raises."""
+    """Whether every path through these statements returns or raises."""
     for statement in body:
         if isinstance(statement, ast.Return | ast.Raise):
             return True

@@ -1,4 +1,4 @@
-"""What the compiler does with numbers and Python does otherwise: in its place, what `python_numbers` has."""
+"""Rewriting operations on numbers that the compiler would treat otherwise than Python, into calls of `python_numbers`."""
 
 from __future__ import annotations
 
@@ -45,20 +45,20 @@ _MOST_BITS = 1024
 
 
 class Numbers(KeptValues):
-    """Rewriting of what computes."""
+    """Rewriting of arithmetic."""
 
     @property
     def _operations(self) -> dict[type[ast.operator], Callable]:
-        """Operation -> what checks it."""
+        """Operation -> the function that checks it."""
         return _EXACT_OPERATIONS if self.host.debug else _OPERATIONS
 
     def _number_call(self, function: Callable, arguments: list[ast.expr], node: ast.AST) -> ast.expr:
-        """Call what `python_numbers` has in place of an operation."""
+        """Return a call of the function in `python_numbers` that replaces an operation."""
         self.written.number_checks.add(f"from {function.__module__} import {function.__name__}")
         return ast.copy_location(ast.Call(ast.Name(function.__name__, ast.Load()), arguments, []), node)
 
     def _constant(self, node: ast.AST) -> int | float | None:
-        """The number that an expression of constants is in Python; None for any other."""
+        """Return the value in Python of an expression of constants; None for any other expression."""
         if isinstance(node, ast.Name) and node.id in self.captured.constants and node.id not in self.names:
             node = self.captured.constants[node.id]
         if isinstance(node, ast.Constant):
@@ -80,7 +80,7 @@ class Numbers(KeptValues):
         return None if isinstance(value, complex) else value
 
     def _folded(self, node: ast.expr) -> ast.expr | None:
-        """An expression of constants as its value."""
+        """Replace an expression of constants by its value."""
         value = self._constant(node)
         if value is None:
             return None
@@ -127,7 +127,7 @@ class Numbers(KeptValues):
         return node
 
     def _checked_call(self, node: ast.Call, is_narrow: bool) -> ast.expr | None:
-        """A call of a builtin or of `math` that Python checks, in place of one that the compiler does not."""
+        """Replace a call of a builtin or of `math` that the compiler does not check by one that checks as Python does."""
         name = ast.unparse(node.func)
         named = {str(keyword.arg): keyword.value for keyword in node.keywords}
         if name == "math.isclose" and len(node.args) == 2 and named.keys() <= {"rel_tol", "abs_tol"}:
@@ -154,12 +154,12 @@ class Numbers(KeptValues):
 
 
 def may_be_narrow(node: ast.expr) -> bool:
-    """Whether it may be an integer of 32 bits, whose negative needs 33: what is computed has 64, what is chosen need not."""
+    """Whether this may be an integer of 32 bits, whose negative needs 33: computed values have 64, chosen ones may have 32."""
     return not isinstance(node, ast.Constant | ast.BinOp | ast.UnaryOp)
 
 
 def literal(value: int | float) -> str:
-    """Write a number so that it is read as the same."""
+    """Return the text of a number, which reads back as the same number."""
     if isinstance(value, float) and value != value:
         return "np.nan"
     if isinstance(value, float) and abs(value) == float("inf"):

@@ -1,12 +1,12 @@
-"""Loops that can be stopped: where they look whether the run is stopped.
+"""Polls that make loops stoppable: where loops test whether the run is stopped.
 
-A loop looks in each turn, but for one of constant bounds that has, with all the loops in it and in the helpers it calls, no
-more than a block of turns. So between two looks are a block of turns and what one turn does besides, whatever stands in
-what.
+A loop polls in each iteration, except a loop of constant bounds that has, with all loops in it and in the helpers it calls,
+no more than a block of iterations. So there are at most a block of iterations, and the other work of one iteration, between
+two polls, however loops are nested.
 
-Tried and left: to count turns down in a local and look once in a block. A look is a load and a branch that is never taken,
-and so is the count: a long loop took the same (0.53 ns a turn, of an elastic operator that adds up a list), one of few
-turns within another 1.4 times as long, one that calls a helper with a loop 1.9 times.
+Tried and rejected: counting iterations down in a local and polling once in a block. A poll is a load and a branch that is
+never taken, and the count costs as much: a long loop took the same time (0.53 ns an iteration, of an elastic operator that
+adds up a list), a short loop within another 1.4 times as long, one that calls a helper with a loop 1.9 times.
 """
 
 from __future__ import annotations
@@ -24,23 +24,23 @@ _KEPT_TURNS = 64
 
 
 def add_polls(body: list[ast.stmt], poll: str | None, leave: str, helpers: Mapping[str, int]) -> int:
-    """Make the loops of a rewritten function look whether they shall stop.
+    """Insert polls into the loops of a rewritten function.
 
     Parameters
     ----------
     body : list of ast.stmt
-        All of the function, rewritten; the looks are put into it.
+        The whole function, rewritten; polls are inserted into it.
     poll : str or None
-        The condition under which loops are left; None: nothing is put in.
+        The condition under which loops are left; None: no polls.
     leave : str
-        The statement that leaves the function for good.
+        The statement that leaves the function.
     helpers : dict
-        Name of a helper -> turns of a call of it.
+        Name of a helper -> iterations without a poll in a call of it.
 
     Returns
     -------
     int
-        Turns of a call of this function that are not looked in.
+        Iterations without a poll in a call of this function.
 
     Examples
     --------
@@ -61,14 +61,14 @@ def add_polls(body: list[ast.stmt], poll: str | None, leave: str, helpers: Mappi
 
 
 class _Polls:
-    """The looks of one function."""
+    """The polls of one function."""
 
     def __init__(self, look: str, helpers: Mapping[str, int]):
         self.look = look
         self.helpers = helpers
 
     def turns(self, node: ast.AST) -> int:
-        """Put looks into the loops of a node; how many turns it has without."""
+        """Insert polls into the loops of a node; returns the number of its iterations without a poll."""
         if isinstance(node, ast.For | ast.While):
             return self._turns_of_loop(node)
         inside = sum(map(self.turns, ast.iter_child_nodes(node)))
@@ -91,7 +91,7 @@ class _Polls:
 
 
 def _constant_count(iterable: ast.expr) -> int | None:
-    """How many turns a loop over this has, if that is written there."""
+    """Return the number of iterations of a loop over this, if it is constant."""
     if isinstance(iterable, ast.Call) and ast.unparse(iterable.func) == checked_alike.__name__:
         iterable = iterable.args[0]
     if isinstance(iterable, ast.Tuple | ast.List):

@@ -1,4 +1,4 @@
-"""Statements: assignments, loops, conditions, what is returned."""
+"""Rewriting statements: assignments, loops, conditions, returns."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ class Statements(Calls):
         return [ast.copy_location(ast.Assign(targets, value), node), *after]
 
     def _open(self, row: Opened, name: ast.Name, node: ast.Assign) -> list[ast.stmt]:
-        """Find the row that a name stands for from here on."""
+        """Return statements that find the row a name stands for from here on."""
         if row.key == "string":
             self._expect("string", node.value, f"the key of {name.id}")
         else:
@@ -135,7 +135,7 @@ class Statements(Calls):
         return ast.copy_location(ast.For(targets[0], iterable, body, self._block(node.orelse)), node)
 
     def _looped(self, node: ast.expr) -> ast.expr:
-        """What a loop goes over, rewritten: numbers that are listed there may be of several types."""
+        """Rewrite what a loop goes over: numbers listed there may be of several types."""
         if not isinstance(node, ast.Tuple | ast.List) or not node.elts:
             return self.visit(node)
         if any(isinstance(one, ast.Starred) or self.inference.of(one) != "number" for one in node.elts):
@@ -146,7 +146,7 @@ class Statements(Calls):
         return self._number_call(tuples.checked_alike, [items], node)
 
     def _for_each(self, node: ast.For, stored: ListBinding) -> list[ast.stmt]:
-        """Walk a list of stored tuples: the variable stands for the tuple at a node."""
+        """Rewrite a loop over a list of stored tuples: the variable stands for the tuple at a node."""
         if not isinstance(node.target, ast.Name):
             raise self._error(f"{ast.unparse(node.target)}: a stored tuple needs one name, as in for t in ...", node)
         name = node.target.id
@@ -171,7 +171,7 @@ class Statements(Calls):
         return walk
 
     def _filter(self, node: ast.Assign, target: str, stored: ListBinding) -> list[ast.stmt]:
-        """Take out of a list of stored tuples, called `target`, those that a condition does not hold for."""
+        """Rewrite the removal of the tuples for which a condition is false from a list of stored tuples, `target`."""
         part = node.value.generators[0] if isinstance(node.value, ast.ListComp) else None
         is_filter = (
             isinstance(node.value, ast.ListComp)
@@ -225,7 +225,7 @@ class Statements(Calls):
 
 
 def _replace_name(store: ast.Assign, target: ast.expr, value: ast.expr) -> None:
-    """Put `value` where the temporary `target` is read in ``field = checked(temporary)``."""
+    """Replace the temporary `target` by `value` where it is read in ``field = checked(temporary)``."""
     assert isinstance(target, ast.Name)
     if isinstance(store.value, ast.Name) and store.value.id == target.id:
         store.value = value

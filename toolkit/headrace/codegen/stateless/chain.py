@@ -1,4 +1,4 @@
-"""Steps applied to batches of one schema: functions in loops, and conditions of columns by Arrow between them."""
+"""Applying steps to batches of one schema: functions in compiled loops, and column conditions by Arrow between them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class StatelessChain:
     ----------
     steps : list of Filter, Map, FlatMap
     schema : pa.Schema
-        Of the batches.
+        Schema of the batches.
     event_time : str
         Carried unchanged; seen by functions as an integer, for a timestamp in
         microseconds.
@@ -37,10 +37,10 @@ class StatelessChain:
     Attributes
     ----------
     schema : pa.Schema
-        Of the results.
+        Schema of the results.
     stop : int64[CELL]
-        A function that does not return does so soon after word 0 is set to 1.
-        May be replaced by a run's own stop word, before the first batch.
+        A function that does not return by itself returns soon after word 0 is set to 1.
+        May be replaced by a run's own stop word before the first batch.
 
     Raises
     ------
@@ -90,7 +90,7 @@ class StatelessChain:
             self.compile()
 
     def compile(self) -> None:
-        """Compile what is not compiled yet, for columns without nulls."""
+        """Compile the loops that are not compiled yet, for columns without nulls."""
         for part in self._parts:
             if isinstance(part, Loop):
                 part.compile(nullable=False)
@@ -101,7 +101,7 @@ class StatelessChain:
         Raises
         ------
         FunctionError
-            A function failed: with its line and the tuple.
+            A function failed; the error has its line and the tuple.
         RunStoppedError
             `stop` was set.
         """
@@ -110,7 +110,7 @@ class StatelessChain:
         return batch
 
     def lists(self, batch: pa.RecordBatch) -> pa.LargeListArray:
-        """What a chain of one flat_map with one column emits, as a list for each row.
+        """Return what a chain of one flat_map with one column emits, as a list for each row.
 
         Raises
         ------

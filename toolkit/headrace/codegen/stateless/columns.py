@@ -1,4 +1,4 @@
-"""Columns of a batch as arrays for the loop, and what it computed as columns."""
+"""Converting columns of a batch to arrays for the loop, and computed arrays to columns."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from headrace.codegen.kinds import Scalar
 
 
 def unreadable(type_: pa.DataType) -> str | None:
-    """Why a function cannot read such a column; None if it can."""
+    """Return why a function cannot read such a column; None if it can."""
     if pa.types.is_boolean(type_) or type_ in (pa.float64(), pa.float32()):
         return None
     if pa.types.is_integer(type_) and type_ != pa.uint64():
@@ -24,7 +24,7 @@ def unreadable(type_: pa.DataType) -> str | None:
 
 
 def values_of(column: pa.Array, is_event_time: bool = False) -> np.ndarray:
-    """The values as a read-only array; arbitrary where null. Times are integers: the event time in microseconds."""
+    """Return the values as a read-only array, arbitrary where null. Times are integers: the event time in microseconds."""
     type_ = column.type
     if pa.types.is_timestamp(type_) and is_event_time:
         column = column.cast(pa.timestamp("us", type_.tz)).view(pa.int64())
@@ -46,14 +46,14 @@ def values_of(column: pa.Array, is_event_time: bool = False) -> np.ndarray:
 
 
 def validity_of(column: pa.Array) -> np.ndarray:
-    """Which values are there, as a read-only array."""
+    """Return which values are not null, as a read-only array."""
     valid = pc.is_valid(column).to_numpy(zero_copy_only=False).view(np.uint8)
     valid.flags.writeable = False
     return valid
 
 
 def as_column(array: np.ndarray, kind: Scalar, texts: BatchTexts | None) -> pa.Array:
-    """What functions computed."""
+    """Return the values that functions computed as a column."""
     if kind.in_functions == "string":
         assert texts is not None
         return texts.decode(array)
@@ -64,14 +64,14 @@ def as_column(array: np.ndarray, kind: Scalar, texts: BatchTexts | None) -> pa.A
 
 
 def seen_value(value: pa.Scalar, is_event_time: bool) -> Any:
-    """The value as a function sees it."""
+    """Return the value as a function sees it."""
     if value.is_valid and (pa.types.is_timestamp(value.type) or pa.types.is_duration(value.type)):
         return (value.cast(pa.timestamp("us", value.type.tz)) if is_event_time else value).value
     return value.as_py()
 
 
 def enlarged(array: np.ndarray, room: int) -> np.ndarray:
-    """The same values, and room for more."""
+    """Return the same values with room for more."""
     larger = np.empty(room, array.dtype)
     larger[: array.size] = array
     return larger

@@ -1,4 +1,4 @@
-"""Why a compiled step failed: the row goes through the user's own functions until one fails in plain Python."""
+"""Finding out why a compiled step failed: the row goes through the user's own functions until one fails in plain Python."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ def explain(
     ----------
     steps : list of Filter, Map, FlatMap
     row : dict
-        All its columns, for the error.
+        All columns of the row, for the error.
     seen : dict
-        What functions see of it.
+        The values that functions see of it.
     times : dict
         Name of an event time -> how it is written as a date.
     cause : Exception
-        What the compiled loop raised.
+        The exception of the compiled loop.
     """
     whole = dict(row)
     tuples = [seen]

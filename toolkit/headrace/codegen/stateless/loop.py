@@ -1,4 +1,4 @@
-"""Functions of steps that follow each other, compiled into one loop over a batch."""
+"""Compiling the functions of consecutive steps into one loop over a batch."""
 
 from __future__ import annotations
 
@@ -47,13 +47,13 @@ class _Variant:
 
     @functools.cached_property
     def is_ordered(self) -> bool:
-        """Whether a function asks which of two strings comes first."""
+        """Whether a function compares the order of strings."""
         return any(re.search(r"kept_(less|follows|greater)", function.source) for function in self.generated)
 
 
 @dataclass
 class Loop:
-    """Steps with user functions that follow each other."""
+    """Consecutive steps with user functions."""
 
     schema: pa.Schema
     event_time: str
@@ -102,14 +102,14 @@ class Loop:
 
     @functools.cached_property
     def _attributes(self) -> dict[str, str]:
-        """What a function may write behind ``t.`` -> column."""
+        """Attribute that a function may write after ``t.`` -> column."""
         return attributes(self.schema.names)
 
     def _column(self, batch: pa.RecordBatch, name: str) -> pa.Array:
         return batch.column(self.schema.get_field_index(self._attributes[name]))
 
     def check(self) -> None:
-        """Rewrite the functions, which finds what is wrong with most that are."""
+        """Rewrite the functions, which finds the errors in most functions that have any."""
         bindings = self._bindings(nullable=False)
         offered = tuple(name for name, binding in bindings.items() if isinstance(binding, FieldBinding))
         self._template(offered, nullable=False, texts=batch_texts.texts()).functions(bindings)
@@ -156,7 +156,7 @@ class Loop:
         return [np.empty(room, np.int64), *(np.empty(room, kind.dtype) for kind in self.computed.values())]
 
     def _texts(self, batch: pa.RecordBatch, variant: _Variant) -> BatchTexts | None:
-        """The strings of a batch; None for functions that have nothing to do with any."""
+        """Return the strings of a batch; None for functions that use no strings."""
         if not variant.literals:
             return None
         columns = [self._column(batch, name) for name in variant.columns]
@@ -179,7 +179,7 @@ class Loop:
         return self._collect(batch, *self.run(batch, stop))
 
     def run(self, batch: pa.RecordBatch, stop: np.ndarray) -> tuple[list[np.ndarray], BatchTexts | None]:
-        """Return the row of each result, what was computed for it, and the strings that this refers to."""
+        """Return the row of each result, the values computed for it, and the strings that they refer to."""
         if not batch.schema.equals(self.schema):
             raise SchemaError(
                 f"a batch has columns {batch.schema.to_string()!r}, and the stream has {self.schema.to_string()!r};"

@@ -1,4 +1,4 @@
-"""The steps: `Filter`, `Map` and `FlatMap`, and what each asks of its function."""
+"""The steps `Filter`, `Map` and `FlatMap`, and what each requires of its function."""
 
 from __future__ import annotations
 
@@ -42,17 +42,17 @@ Step = Filter | Map | FlatMap
 
 
 def function_of(step: Step) -> Any:
-    """The user's function, of a filter the condition."""
+    """Return the user's function; for a filter, the condition."""
     return step.condition if isinstance(step, Filter) else step.function
 
 
 def name_of(function: Any) -> str:
-    """What a function is called."""
+    """Return the name of a function."""
     return getattr(function, "__name__", type(function).__name__)
 
 
 def returns_value(step: Map | FlatMap) -> bool:
-    """Whether it is written as ``f(t)`` and not as ``f(t, emit)``."""
+    """Whether the function is written as ``f(t)`` and not as ``f(t, emit)``."""
     if not isinstance(step, Map) or len(step.columns) != 1:
         return False
     function = getattr(step.function, "py_func", step.function)
@@ -82,7 +82,7 @@ def check_step(step: Step, event_time: str) -> None:
 
 
 def computed_by(steps: Sequence[Step]) -> dict[str, Scalar]:
-    """Columns of the results that are not carried, and their kinds."""
+    """Return the columns of the results that are not carried, with their kinds."""
     found: dict[str, Scalar] = {}
     for step in steps:
         for name, kind in {}.items() if isinstance(step, Filter) else step.columns.items():

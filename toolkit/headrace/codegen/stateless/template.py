@@ -1,4 +1,4 @@
-"""The module of a loop, as text: each step a function that hands its tuple to the next one, the last one stores it."""
+"""The text of a loop's module: each step is a function that passes its tuple to the next one, and the last one stores it."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ the last one on, how often each map emitted for it."""
 
 @dataclass(frozen=True)
 class Template:
-    """What the text of a loop depends on.
+    """Everything that the text of a loop depends on.
 
     Attributes
     ----------
     steps : list of Filter, Map, FlatMap
     columns : tuple of str
-        Those of the input that are passed, by what functions call them.
+        Columns of the input that are passed, by the names that functions use.
     nullable : bool
         Whether they may have nulls.
     texts : Texts or None
-        How strings are known; None: there are none.
+        How strings are represented; None: there are none.
     debug : bool
     """
 
@@ -51,7 +51,7 @@ class Template:
     def functions(
         self, bindings: Mapping[str, FieldBinding | Unreadable]
     ) -> tuple[list[GeneratedFunction], set[str]]:
-        """Rewrite the functions of the steps; which columns of the input they read."""
+        """Rewrite the functions of the steps; also returns the columns of the input that they read."""
         arrays, kinds = self.arrays, computed_by(self.steps)
         current = dict(bindings)
         scalars: dict[str, str] = {}  # column -> parameter that carries its computed value
@@ -91,7 +91,7 @@ class Template:
         return generated, read
 
     def module(self, generated: Sequence[GeneratedFunction]) -> str:
-        """The module's source, whose ``run`` is the loop."""
+        """Return the module's source, whose ``run`` is the loop."""
         arrays = self.arrays
         imports = {line for function in generated for line in function.imports}
         imports.add("from headrace.codegen.modules import compiled")
