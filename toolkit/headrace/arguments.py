@@ -1,4 +1,4 @@
-"""Numbers as users give them: Python's or NumPy's, checked, or an error that says what to give."""
+"""Check numbers that users give, Python's or NumPy's; an error says what to give instead."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from headrace.errors import ParameterError
 
 
 def is_whole_number(value: Any) -> bool:
-    """Whether it is a whole number, Python's or NumPy's; a bool is none.
+    """Whether the value is a whole number, Python's or NumPy's; a bool is not.
 
     Examples
     --------
@@ -21,7 +21,7 @@ def is_whole_number(value: Any) -> bool:
 
 
 def is_number(value: Any) -> bool:
-    """Whether it is a real number, Python's or NumPy's, infinity and NaN among them; a bool is none."""
+    """Whether the value is a real number, Python's or NumPy's, including infinity and NaN; a bool is not."""
     return isinstance(value, numbers.Real) and not isinstance(value, bool)
 
 
@@ -39,13 +39,13 @@ def whole(name: str, value: Any, least: int, most: int, instead: str = "") -> in
 
 
 def check_seconds(name: str, seconds: Any, least: float = 0.0) -> None:
-    """Raise `ParameterError` unless it is a number of seconds, at least so many, and not infinitely many."""
+    """Raise `ParameterError` unless the value is a finite number of seconds, and at least so many."""
     if not is_number(seconds) or not least <= seconds < math.inf:
         raise ParameterError(f"{name}={seconds!r}: give seconds, from {least:g}")
 
 
 def timeout_of(timeout: Any) -> float | None:
-    """Read a number of seconds to wait at most; None for as long as it takes, as of infinitely many.
+    """Return the most seconds to wait; None, also for an infinite number, means as long as it takes.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Whose line led here: the one outside the package that a warning points to."""
+"""Find the line outside the package to which a warning should point."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ GRACE_S = 0.7
 
 
 def parser(app: App | None = None) -> Parser:
-    """Make the parser of the whole command line; with an application, of the help for it."""
+    """Make the parser of the whole command line; with an application, the one for its help."""
     from headrace.apps.arguments import Parser, add_run
 
     names = "demo, tour, run, bench, lab, doctor"
@@ -78,7 +78,7 @@ def parser(app: App | None = None) -> Parser:
 
 
 def _parsed(arguments: Sequence[str]) -> argparse.Namespace:
-    """Read the command line. What nobody takes is refused by the command that it was given to."""
+    """Parse the command line. The command to which an unknown argument was given refuses it."""
     from headrace.apps import APPS
 
     if arguments[:1] == ["help"]:
@@ -151,7 +151,7 @@ _OUT_OF_MEMORY = (
 
 
 def _is_memory(error: BaseException | None) -> bool:
-    """Whether memory ran out: where address space is reserved it is the system that says so."""
+    """Whether memory ran out; where address space is reserved, the system reports that."""
     return isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno == errno.ENOMEM)
 
 
@@ -167,9 +167,9 @@ def _said(fault: object, status: int, cause: BaseException | None = None) -> int
 def _answering_interrupts() -> Iterator[None]:
     """Answer Ctrl-C within a second, even while the main thread is in compiled code.
 
-    Python's own handler waits for the interpreter to get its turn, and a compilation can keep it
-    for seconds. The wake-up descriptor is written by the C handler at once: a thread reads it and
-    gives the orderly way `GRACE_S` to end, then ends the process itself.
+    Python's own handler waits until the interpreter runs again, and a compilation can keep it busy
+    for seconds. The C handler writes to the wake-up descriptor at once: a thread reads it, gives the
+    orderly way `GRACE_S` to end, and then ends the process itself.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -211,7 +211,7 @@ def _answering_interrupts() -> Iterator[None]:
 
 
 def _interrupt_again(lost: sys.UnraisableHookArgs) -> None:
-    """Ctrl-C in a ``__del__``, of which compiling has many, would be printed and forgotten: it comes once more."""
+    """Repeat a Ctrl-C that came in a ``__del__``, of which compiling has many: it would be printed and forgotten."""
     if issubclass(lost.exc_type, KeyboardInterrupt):
         threading.Timer(0.01, _thread.interrupt_main).start()  # here it would be raised in this call, and forgotten too
     else:

@@ -1,4 +1,4 @@
-"""How many cores there are for this process: fewer than the machine has in a container, or where somebody has said so."""
+"""How many cores this process may use: fewer than the machine has in a container, or with a CPU affinity."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 
 
 def usable_cores() -> int:
-    """Count the cores this thread may run on, where the system says; else those there are.
+    """Count the cores on which this thread may run, if the system tells; else the machine's.
 
     Examples
     --------

@@ -1,10 +1,10 @@
 """``headrace demo``: real data from a Spark DataFrame through the elastic engine and back.
 
-Two runs: the flights that left New York in 2013, while the number of threads changes from 1 to 4
-to 2, and made-up tweets at full speed. Each result is compared with the reference, row by row.
+There are two runs: the flights that left New York in 2013, while the number of threads changes from
+1 to 4 to 2, and made-up tweets at full speed. Each result is compared with the reference, row by row.
 
-With ``--transactions`` one run of the transactions engine: a ledger, whose threads and scheme change
-while it runs. No money is lost, and rows and accounts are those of the reference.
+With ``--transactions`` there is one run of the transactions engine: a ledger whose number of threads and
+scheme change during the run. No money is lost, and rows and accounts are those of the reference.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Job:
 
 
 def main(fast: bool = False, folder: str | os.PathLike[str] = "headrace-demo", transactions: bool = False) -> int:
-    """Run the demo; gives 0, or 1 where a result is not what the reference says.
+    """Run the demo; returns 0, or 1 if a result differs from the reference.
 
     Parameters
     ----------
@@ -63,7 +63,7 @@ def main(fast: bool = False, folder: str | os.PathLike[str] = "headrace-demo", t
     folder : path
         For the results and the report.
     transactions : bool
-        The ledger instead.
+        Run the ledger instead.
     """
     begun = time.monotonic()
     folder = _folder(folder)
@@ -85,7 +85,7 @@ def main(fast: bool = False, folder: str | os.PathLike[str] = "headrace-demo", t
 
 
 def others() -> str:
-    """What else there is to run, by engine: each has its applications."""
+    """Write what else there is to run, by engine: each has its applications."""
     engines = {
         "elastic": "windows and joins", "transactions": "transactions", "ordering": "ordered pipelines",
         "synchronization": "programs by plans",
@@ -145,7 +145,7 @@ def _elastic(fast: bool, folder: Path, spark: Any, say: Say) -> list[Record]:
 
 
 def _run(job: Job, spark: Any, say: Say) -> Record:
-    """Run one job, watch it, change its threads on the way, and hold its result against the reference."""
+    """Run one job, watch it, change its threads on the way, and compare its result with the reference."""
     import headrace as hr
 
     parameters = job.app.parameters({})

@@ -1,7 +1,7 @@
 """`headrace doctor`: what works on this machine, and what to do about what does not.
 
-Each check looks at one thing and says what it found. Nothing is changed, nothing is started, except Spark
-when asked.
+Each check looks at one thing and says what it found. Nothing is changed, and nothing is started except Spark,
+if asked for.
 """
 
 from __future__ import annotations
@@ -31,20 +31,20 @@ MARKS = {"ok": "ok  ", "note": "note", "fault": "FAIL"}
 
 @dataclass(frozen=True)
 class Check:
-    """What one look at the machine found.
+    """The result of one check of the machine.
 
     Parameters
     ----------
     name : str
-        What was looked at.
+        What was checked.
     state : str
         ``"ok"``; ``"note"``: works, with something to know; ``"fault"``: headrace does not work like this.
     found : str
-        What is there.
+        What was found.
     advice : str
-        What to do; empty where nothing is to be done.
+        What to do; empty if there is nothing to do.
     without : str
-        Of a fault: what does not work, and what does all the same; empty where nothing works.
+        For a fault: what does not work, and what still does; empty if nothing works.
     """
 
     name: str
@@ -55,7 +55,7 @@ class Check:
 
 
 def report(spark: bool = False) -> list[Check]:
-    """Look at everything headrace depends on.
+    """Check everything on which headrace depends.
 
     Parameters
     ----------
@@ -77,7 +77,7 @@ def report(spark: bool = False) -> list[Check]:
 
 
 def main(spark: bool = False) -> int:
-    """Print the report; give 0, or 1 where something keeps headrace from working."""
+    """Print the report; returns 0, or 1 if something keeps headrace from working."""
     checks = report(spark)
     width = max(len(check.name) for check in checks)
     for check in checks:
@@ -154,7 +154,7 @@ def _memory() -> Iterator[Check]:
 
 
 def _packages() -> Iterator[Check]:
-    """Compare what is installed with what the installed headrace asks for, extras left out."""
+    """Compare the installed packages with the requirements of the installed headrace, without extras."""
     from packaging.requirements import Requirement
 
     try:
@@ -183,7 +183,7 @@ def _packages() -> Iterator[Check]:
 
 
 def _compiled_code() -> Iterator[Check]:
-    """Where machine code can be kept between runs: without such a place every start compiles for seconds."""
+    """Check where machine code can be kept between runs: without such a place every start compiles for seconds."""
     from numba import config
 
     if config.DISABLE_JIT:
@@ -272,7 +272,7 @@ def _spark() -> Iterator[Check]:
 
 
 def _writable(folder: Path) -> bool:
-    """Try it: permissions alone do not tell on read-only and network file systems."""
+    """Whether a folder can be written to, found by trying: permissions do not tell on read-only and network file systems."""
     while not folder.exists() and folder != folder.parent:
         folder = folder.parent  # it would be made here
     try:

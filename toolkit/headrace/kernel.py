@@ -1,11 +1,11 @@
 """The one Numba policy: how every kernel of this package is compiled.
 
-A kernel is compiled for its callers: for Python with wrappers and machine
-code, for other kernels to be linked into them (`headrace.linkable`), or twice
-for both. It releases the GIL (unless it says `keep_gil`), is kept on disk
+A kernel is compiled for its callers: for Python, with wrappers and machine code;
+for other kernels, to be linked into them (`headrace.linkable`); for both, twice.
+It releases the GIL (unless it says `keep_gil`), is kept on disk
 (`headrace.caches`), and divides as NumPy does (by zero gives inf, not an
-exception): it returns status codes and raises nothing, since raising inside
-compiled code leaks what it holds.
+exception). It returns status codes and raises nothing, because an exception in
+compiled code leaks the references that the code holds.
 
 With ``NUMBA_DISABLE_JIT=1`` the decorators return the function unchanged, and
 `JIT` is False: every kernel then runs as plain Python. ``NUMBA_BOUNDSCHECK=1``
@@ -50,19 +50,19 @@ def kernel(
     function : callable
         Takes arrays, numbers and named tuples of them.
     inline : bool
-        Copy the body into each caller before type inference. Only where LLVM
-        does not inline by itself and a measurement says that it pays.
+        Inline the body into each caller before type inference. Only where LLVM
+        does not inline it by itself and a measurement shows that it pays.
     often : bool
-        Have LLVM copy it into each caller, however large it finds it.
+        Have LLVM inline it into each caller, whatever its size.
     keep_gil : bool
         For calls of some nanoseconds from Python: a thread that releases the GIL
         may wait a time slice to get it back.
     borrows : bool
-        Leave out the counting of references to its arrays, which keeps LLVM from inlining it: for what is called
-        many times, makes no arrays and returns none.
+        Do not count references to its arrays, which keeps LLVM from inlining it: for kernels that are called many
+        times, and neither make nor return arrays.
     seldom : bool
-        Keep LLVM from copying it into its callers, and let it lay them out for when they do not call it: for the rare
-        part of what is called many times, such as making room, so that the frequent part is small enough to be copied.
+        Keep LLVM from inlining it, and have its callers laid out for the case that they do not call it: for the rare
+        part of a frequent kernel, such as making room, so that the frequent part is small enough to be inlined.
     pipeline : type, optional
         Numba's compiler to use instead of its default, such as `codegen.parts.EntryCompiler`.
 
@@ -96,6 +96,6 @@ def kernel(
 
 
 def compile_now(function: Any, arguments: tuple) -> None:
-    """Compile for these arguments without running, so that no thread meets the compiler."""
+    """Compile for these arguments without running, so that no thread waits for the compiler later."""
     if hasattr(function, "compile"):
         function.compile(tuple(typeof(a) for a in arguments))

@@ -1,11 +1,11 @@
 """``headrace lab``: JupyterLab on the user's own copy of the notebooks.
 
-A copy, because running a notebook changes its file, and the checkout's are under version control. The copy is brought
-up to date at each start. What the user changed (running a cell and saving is a change) is never written over: a newer
-notebook of ours is then put beside it, under a name that is free. How the user's changes are told from ours: a list in the copy
-says which version of each file was given.
+It is a copy because running a notebook changes its file, and those of the checkout are under version control. The copy is
+brought up to date at each start. A file that the user has changed (running a cell and saving is a change) is never
+overwritten: a newer notebook of ours is put beside it, under a free name. A list in the copy records which version of each
+file was given, and so tells the user's changes from ours.
 
-``python -m headrace.lab`` is that JupyterLab: as it comes, but for two things that it says to nobody here (`be_quiet`).
+``python -m headrace.lab`` is that JupyterLab, unchanged except that two kinds of messages are kept quiet (`be_quiet`).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ FIRST = "00_first_stream.ipynb"
 
 @dataclass
 class Copied:
-    """What became of each file, by its name relative to the folder."""
+    """What was done with each file, by its name relative to the folder."""
 
     new: list[str] = field(default_factory=list)
     updated: list[str] = field(default_factory=list)
@@ -38,7 +38,7 @@ class Copied:
     """Changed by the user, and newer here: the name under which the newer one was put beside it."""
 
     def describe(self) -> Iterator[str]:
-        """Say in lines what was done; none if nothing was."""
+        """Describe in lines what was done; no lines if nothing was."""
         if self.new:
             yield f"copied: {_names(self.new)}"
         if self.updated:
@@ -55,11 +55,11 @@ def main(folder: Path | None = None, here: bool = False, port: int | None = None
     folder : Path, optional
         Where the copy is; by default ``headrace-notebooks`` in the home directory.
     here : bool
-        No copy: the checkout's own.
+        Use the checkout's own notebooks, not a copy.
     port : int, optional
-        Of loopback; 0: any that is free. By default, and where another has it, the next that is free from 8888 on.
+        Port on loopback; 0: any free one. By default, or if the port is taken, the next free one from 8888 on.
     browser : bool
-        Whether it opens a browser by itself.
+        Whether to open a browser.
 
     Raises
     ------
@@ -91,7 +91,7 @@ def main(folder: Path | None = None, here: bool = False, port: int | None = None
 
 
 def be_quiet() -> None:
-    """Keep from the terminal what its reader can do nothing about, and nothing else.
+    """Keep messages from the terminal about which its reader can do nothing, and no others.
 
     Voila asks the server for its token by an old name, and has filters of its own for warnings; the extension for language
     servers lists those that are not installed, in a line of a kilobyte.
@@ -107,13 +107,13 @@ def be_quiet() -> None:
 
 
 def shipped() -> Path | None:
-    """Find the notebooks of the checkout; None where headrace was installed from a wheel, which has none."""
+    """Find the notebooks of the checkout; None if headrace was installed from a wheel, which has none."""
     folder = Path(__file__).resolve().parents[2] / "notebooks"
     return folder if folder.is_dir() else None
 
 
 def users() -> Path:
-    """Where there are no notebooks of ours: ``notebooks`` in the working directory, else the working directory."""
+    """The folder to use if there are no notebooks of ours: ``notebooks`` in the working directory, else that directory."""
     own = Path("notebooks").absolute()
     return own if own.is_dir() else Path.cwd()
 
@@ -170,7 +170,7 @@ def _given(target: Path) -> dict[str, str]:
 
 
 def _free(place: Path) -> Path:
-    """A name beside it that nobody has yet."""
+    """A free name beside the file."""
     number = 1
     while True:
         beside = place.with_name(f"{place.stem}.new{number if number > 1 else ''}{place.suffix}")

@@ -1,10 +1,10 @@
-"""The stream that the tour, the dashboard by itself and the pictures show: posts without end, and work that is worth a thread.
+"""The example stream of the tour, the stand-alone dashboard and the pictures: endless posts, with work that is worth a thread.
 
 Counting is too cheap to need a second thread: reading and checking the input costs more. Here each word of each post
-has its score updated, and an update computes for some 20 microseconds, as a model or a parser would; a post has eleven
-words or so. That is meant to be most of the work by far, so that a second thread is worth a second core.
+has its score updated, and an update computes for some 20 microseconds, as a model or a parser would; a post has about
+eleven words. Updates are meant to be most of the work by far, so that a second thread is worth a second core.
 
-The score is iterated by a chaotic map: a bit that differs anywhere changes every later score of that word.
+The score is iterated by a chaotic map: if a bit differs anywhere, every later score of that word changes.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _FIRST_SCORE = 0.5
 
 
 def posts() -> Iterator[pa.RecordBatch]:
-    """Iterate over posts without end, the same at each call."""
+    """Iterate over endless posts, the same at each call."""
     from headrace_datasets import tweets
 
     return tweets(n=ROWS, seed=SEED, rate=EVENT_RATE).repeated(BATCH_ROWS)
@@ -65,13 +65,13 @@ def scored(batches: Iterable[pa.RecordBatch]) -> hr.Stream:
 
 
 def capacity(threads: int, seconds: float = 1.5) -> float:
-    """Measure how many posts per second so many threads can take on this machine, at present.
+    """Measure how many posts per second so many threads can process on this machine, at present.
 
     Parameters
     ----------
     threads : int
     seconds : float
-        For how long, after the first moments.
+        How long to measure, after the first moments.
     """
     with scored(posts()).start(threads=threads, max_threads=threads, sink=hr.discard()) as run:
         while run.metrics().operators["score"].processed == 0:
@@ -87,7 +87,7 @@ def capacity(threads: int, seconds: float = 1.5) -> float:
 def expected(rows: pa.Table) -> list[dict[str, Any]]:
     """Compute the results of `scored` in plain Python, one post at a time: the reference.
 
-    Scores of words that occurred equally often are equal, so each number of steps is computed once.
+    Words that occur equally often have equal scores, so each number of steps is computed once.
     """
 
     @functools.cache

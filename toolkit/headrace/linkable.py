@@ -1,13 +1,13 @@
-"""Functions that only ever run inside another one: no wrappers, no machine code of their own.
+"""Functions that only compiled code calls: without wrappers, and without machine code of their own.
 
 Numba treats every function as a program of its own: it wraps it for Python and for C, optimises it together with all
-it calls, and turns it into machine code; its caller does the same with it inside once more, and so on up. An aggregate's
-engine is made of two hundred functions, of which Python calls forty. What only compiled code calls goes into a
-`LinkableLibrary`, which ends before machine code and is kept on disk as LLVM's bitcode, for its callers to link. The
-bodies, and with them the machine code of the callers, are the same.
+it calls, and turns it into machine code. For its caller Numba does all this again, with the function inside, and so on up.
+An aggregate's engine consists of two hundred functions, of which Python calls forty. A function that only compiled code
+calls goes into a `LinkableLibrary`, which stops before machine code and is kept on disk as LLVM bitcode, for its callers to
+link. The bodies, and with them the machine code of the callers, are the same.
 
-It uses Numba's documented extension point, a ``pipeline_class``, and methods of its code library that have stood since
-0.50.
+This uses Numba's documented extension point, a ``pipeline_class``, and methods of its code library that have not changed
+since 0.50.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ __all__ = [
 ]  # fmt: skip
 
 REFUSE: int = ctypes.cast(ctypes.pythonapi.PyErr_BadArgument, ctypes.c_void_p).value or 0
-"""Address of something that refuses: a call from Python of what is not for Python raises a TypeError."""
+"""Address of a function that refuses: a call from Python to code that is not for Python raises a TypeError."""
 
 UNWRAPPED: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
-"""For `numba.njit`, of what neither Python nor C calls."""
+"""Options of `numba.njit` for functions that neither Python nor C calls."""
 
 
 def mark(ir_module: ir.Module, *attributes: str) -> None:
-    """Give attributes of LLVM's to the functions that are defined in a module."""
+    """Give LLVM attributes to the functions that are defined in a module."""
     for function in ir_module.functions:
         if not function.is_declaration:
             for attribute in attributes:
@@ -42,7 +42,7 @@ def mark(ir_module: ir.Module, *attributes: str) -> None:
 
 
 def let_wrap(ir_module: ir.Module) -> None:
-    """Have sums, differences and products of signed integers wrap around: that they never do is not promised to LLVM."""
+    """Let sums, differences and products of signed integers wrap around: remove the flags that promise LLVM they do not."""
     for function in ir_module.functions:
         for block in function.blocks:
             for instruction in block.instructions:
@@ -52,7 +52,7 @@ def let_wrap(ir_module: ir.Module) -> None:
 
 
 class _NoExecutable:
-    """Where an executable's environment would be registered: what is linked has none."""
+    """Stands for an executable where its environment would be registered: linked code has none."""
 
     @staticmethod
     def set_env(env_name: str, env: Any) -> None:
@@ -60,12 +60,12 @@ class _NoExecutable:
 
 
 class LinkableLibrary(JITCodeLibrary):
-    """LLVM code that waits to be linked into its callers'.
+    """LLVM code that is to be linked into that of its callers.
 
     Attributes
     ----------
     placing : tuple of str
-        LLVM's attributes of its functions: whether to copy them into their callers.
+        LLVM attributes of its functions that say whether to inline them into their callers.
     """
 
     placing: ClassVar[tuple[str, ...]] = ()
@@ -79,7 +79,7 @@ class LinkableLibrary(JITCodeLibrary):
         super().add_ir_module(ir_module)
 
     def get_pointer_to_function(self, name: str) -> int:
-        """Address of something that refuses."""
+        """Return the address of a function that refuses to run."""
         self._ensure_finalized()
         return REFUSE
 
@@ -89,12 +89,12 @@ class LinkableLibrary(JITCodeLibrary):
         self._finalized = True
 
     def serialize_using_object_code(self) -> Any:
-        """Its name, its kind, and bitcode in place of the machine code that it does not have."""
+        """Return its name, its kind, and bitcode in place of machine code, which it does not have."""
         return self.name, "linkable", self._get_module_for_linking().as_bitcode()
 
     @classmethod
     def from_bitcode(cls, codegen: Any, name: str, bitcode: bytes) -> LinkableLibrary:
-        """Make it from what `serialize_using_object_code` gave."""
+        """Make a library from what `serialize_using_object_code` returned."""
         made = cls(codegen, name)
         made._final_module = made._shared_module = binding.parse_bitcode(bitcode)
         made._finalize_final_module()
@@ -110,7 +110,7 @@ class _SeldomLibrary(LinkableLibrary):
 
 
 class LibraryCompiler(QuickCompiler):
-    """Numba's own passes, into a library of a kind of ours."""
+    """Numba's own passes, which put their code into a library of our own kind."""
 
     library: type[JITCodeLibrary]
 
@@ -121,21 +121,21 @@ class LibraryCompiler(QuickCompiler):
 
 
 class LinkableCompiler(LibraryCompiler):
-    """Numba's own passes, into a `LinkableLibrary`."""
+    """Numba's own passes, which put their code into a `LinkableLibrary`."""
 
     library = LinkableLibrary
 
 
 class OftenCompiler(LinkableCompiler):
-    """The same of what LLVM is to copy into each caller, however large it finds it.
+    """The same for functions that LLVM is to inline into each caller, whatever their size.
 
-    Numba's own option, ``forceinline``, would be that of all callees too.
+    Numba's own option, ``forceinline``, would also apply to all callees.
     """
 
     library = _OftenLibrary
 
 
 class SeldomCompiler(LinkableCompiler):
-    """The same of what stays a function of its own, beside callers that are laid out for when they do not call it."""
+    """The same for functions that are not inlined, and whose callers are laid out for the case that they do not call them."""
 
     library = _SeldomLibrary

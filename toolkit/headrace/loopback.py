@@ -1,8 +1,8 @@
-"""What listens on this machine and for it alone: the address, the names it answers to, and how Jupyter is started.
+"""Servers on loopback: their address, the names they answer to, and how Jupyter is started.
 
-A page on loopback is out of reach for other machines, and not for a browser here that shows a foreign page: such a
-page can have its own name lead to 127.0.0.1 (DNS rebinding) and then reads what is served. The request's ``Host`` still
-says the foreign name, so whatever is served answers to the names of loopback only.
+Other machines cannot reach a server on loopback, but a browser on this machine that shows a foreign page can: such a page
+can make its own name resolve to 127.0.0.1 (DNS rebinding) and then read what is served. The request's ``Host`` is still
+the foreign name, so servers answer only to the names of loopback.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ def become_jupyter(module: str, folder: Path, options: Sequence[str] = ()) -> No
     module : str
         ``"headrace.lab"``, which is JupyterLab, or ``"jupyter_server"``.
     folder : Path
-        What it serves.
+        The folder that it serves.
     options : sequence of str
-        More of them; the last one of a name counts.
+        Further options; of several with one name the last counts.
     """
     command = [sys.executable, "-m", module, f"--ServerApp.ip={LOOPBACK}", f"--ServerApp.root_dir={folder}"]
     if os.geteuid() == 0:  # a container: Jupyter refuses root without being told, and here is nobody else

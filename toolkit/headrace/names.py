@@ -1,4 +1,4 @@
-"""Names that are not there: the closest one that is, and the error that says so.
+"""Errors for unknown names, with the closest known one as a suggestion.
 
 Every message that refuses a name (an argument, a method, a column, an operator) gets its suggestion here.
 """
@@ -26,7 +26,7 @@ R = TypeVar("R")
 
 
 def closest(name: object, names: Iterable[str]) -> str | None:
-    """Find the name that was probably meant: capitals, underscores and a few letters may differ.
+    """Find the name that was probably meant: case, underscores and a few letters may differ.
 
     Examples
     --------
@@ -57,7 +57,7 @@ def _plain(name: str) -> str:
 
 
 def listed(names: Sequence[str], most: int = _MOST_LISTED) -> str:
-    """Write names one after the other; of many the first ones, and how many there are beside them.
+    """Write a list of names; if there are many, the first ones and the number of the rest.
 
     Examples
     --------
@@ -68,18 +68,18 @@ def listed(names: Sequence[str], most: int = _MOST_LISTED) -> str:
 
 
 def instead(name: object, names: Iterable[str], what: str, write: str = "{!r}") -> str:
-    """Say which name to write instead of one that is not there.
+    """Say which name to write instead of an unknown one.
 
     Parameters
     ----------
     name : str
-        What was given.
+        The name given.
     names : iterable of str
-        Those there are.
+        The known names.
     what : str
-        What they are, in the plural and with "the".
+        What the names are, in the plural and with "the".
     write : str
-        How a name is written there.
+        Format in which a name is written.
 
     Examples
     --------
@@ -103,7 +103,7 @@ def missing_attribute(of: object, name: str, hints: Mapping[str, str] | None = N
     ----------
     of : object
     name : str
-        Of the attribute. One that begins with an underscore is asked for by Python, or by a notebook: no suggestion.
+        Name of the attribute. Python or a notebook asks for names that begin with an underscore: these get no suggestion.
     hints : mapping of str to str, optional
         Attribute -> what to write instead, where that is known.
     """
@@ -132,13 +132,13 @@ def _missing(
 
 
 def explains_arguments(**meant: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Let a function refuse arguments it does not take by an `ArgumentError` that names the closest, and one it lacks.
+    """Decorator: unknown arguments raise an `ArgumentError` that names the closest one, and a missing one says what to do.
 
     Parameters
     ----------
     **meant : str
-        Names that other libraries have for an argument -> its name here, or a sentence that says what to do instead; of an
-        argument that the function has, what to do where it is missing.
+        For the name that other libraries have for an argument: its name here, or a sentence that says what to do instead. For
+        an argument of the function itself: what to do if it is missing.
 
     Examples
     --------
@@ -182,7 +182,7 @@ def _explained(
 
 
 def no_argument(call: str, name: str, names: Sequence[str], meant: Mapping[str, str] | None = None) -> ArgumentError:
-    """Make the error for an argument that there is none of; `meant` are names of other libraries -> those here, or a sentence."""
+    """Make the error for an unknown argument; `meant` maps names of other libraries to those here, or to a sentence."""
     known = (meant or {}).get(name, "")
     if known in names:
         return ArgumentError(f"{call}: there is no such argument; write {known}=")

@@ -8,8 +8,8 @@ A gate carries records ``(ts, ref)`` of two int64. What ``ref`` says::
 
 A heartbeat of `progress.END_OF_TIME` ends a source.
 
-A key is known by a dense id whose low bits are its bucket, a stable hash of its
-value: what a mapping shares out among instances.
+A key is known by a dense id. Its low bits are the key's bucket, a stable hash of
+the key's value; a mapping assigns buckets to instances.
 """
 
 from __future__ import annotations

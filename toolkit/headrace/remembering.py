@@ -1,13 +1,12 @@
-"""What Numba found a call of an operator or a library function to mean, remembered between the functions it compiles.
+"""Remember how Numba resolves calls of operators and library functions, across the functions that it compiles.
 
-To find what ``+`` means for two types, Numba asks one overload after another, at every ``+`` of every function and again
-each time that it goes through the function: up to a quarter of the time in which it compiled an operator of ours.
-The answer depends on the function, the types and the flags alone. `QuickCompiler` gives Numba's passes a typing
-context that keeps it.
+To resolve ``+`` for two types, Numba tries one overload after another, at every ``+`` of every function, and again in each
+pass over the function: up to a quarter of the time in which it compiled an operator of ours. The answer depends only on
+the function, the types and the flags. `QuickCompiler` gives Numba's passes a typing context that keeps it.
 
-Numba gives two answers at once: the signature, which it returns, and what implements it, which it notes in the function's
-type, where compiling with other flags (such as without counting references) notes another. Both are kept, and both are
-given again.
+Numba gives two answers at once: the signature, which it returns, and the implementation, which it records in the
+function's type, where compiling with other flags (such as without reference counts) records another. Both are kept, and
+both are given again.
 """
 
 from __future__ import annotations
@@ -25,9 +24,9 @@ __all__ = ["KnownFlags", "QuickCompiler", "RememberingContext"]
 
 
 class KnownFlags(Flags):
-    """Numba's own, which know their values.
+    """Numba's flags, with their values cached.
 
-    Whatever looks flags up in a dict has all options read, one by one: Numba does so thousands of times for one operator of
+    Each lookup of flags in a dict reads all options one by one, and Numba does so thousands of times for one operator of
     ours.
     """
 
@@ -80,16 +79,16 @@ _KEPT = (types.Number, types.Boolean, types.Literal, types.Array, types.BaseAnon
 
 
 class RememberingContext(Context):
-    """Numba's own, which answers as before what it was asked before.
+    """Numba's typing context, which repeats its earlier answers.
 
-    There is one over each of Numba's: what implements a call is compiled for a context, and kept with it.
+    There is one over each context of Numba: the implementation of a call is compiled for a context, and kept with it.
     """
 
     def __init__(self, context: Context):
         self.__dict__ = context.__dict__  # what is registered with one is registered with both
 
     def resolve_function_type(self, func: Any, args: tuple, kws: Any) -> Any:
-        """Signature of a call."""
+        """Return the signature of a call."""
         flags, function = ConfigStack.top_or_none(), self._lookup_global(func) or func
         if kws or not isinstance(flags, KnownFlags) or not isinstance(function, types.Function):
             return super().resolve_function_type(func, args, kws)
@@ -110,7 +109,7 @@ _context_over = functools.cache(RememberingContext)
 
 
 class QuickCompiler(Compiler):
-    """Numba's own passes, which remember."""
+    """Numba's own passes, with a context that remembers."""
 
     def compile_extra(self, func: Callable) -> Any:
         self.state.flags = KnownFlags(self.state.flags)

@@ -1,4 +1,4 @@
-"""What an object says of itself: in a line for `repr`, as a small table in a notebook. Both show the same parts."""
+"""Summaries of objects: a line for `repr`, and a small table in notebooks, with the same parts."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ _CELL = "text-align: left; vertical-align: top; padding: 1px 8px; white-space: n
 
 
 class Summarised:
-    """Gives `repr` and the notebook's view; a class says what there is to say in `_summary`."""
+    """Base class that gives `repr` and the notebook view; a class returns the parts in `_summary`."""
 
     def _summary(self) -> list[tuple[str, str]]:
-        """Label and text of each part; reads what is there, waits for nothing and takes no lock."""
+        """Return the label and text of each part, without waiting and without taking a lock."""
         raise NotImplementedError
 
     def _parts(self) -> list[tuple[str, str]]:
@@ -43,7 +43,7 @@ def _shortened(text: str) -> str:
 
 
 def counted(count: int, noun: str) -> str:
-    """So many of something.
+    """Write a number of things, in the singular or plural.
 
     Examples
     --------

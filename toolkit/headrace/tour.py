@@ -1,7 +1,7 @@
-"""``headrace tour``: overload, one thread more, the same results, in the terminal and then in the browser.
+"""``headrace tour``: overload, one more thread, the same results; in the terminal and then in the browser.
 
-Nothing needs to be known before: each step says what is seen, and shows the line of Python that did it. Without a
-terminal (a log, a test machine) nobody is asked for anything and no page is opened.
+The tour needs no previous knowledge: each step says what is seen, and shows the line of Python that did it. Without a
+terminal (a log, a test machine) it asks nothing and opens no page.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _LONGEST_BAR = 40
 
 
 class Tap:
-    """The posts, for as long as they are wanted.
+    """The posts, until the tap is closed.
 
     Parameters
     ----------
@@ -48,7 +48,7 @@ class Tap:
     Attributes
     ----------
     given : list of pa.RecordBatch
-        What came out so far: what the reference is to compute the same of.
+        The batches given so far, which the reference also gets.
     """
 
     def __init__(self, batches: Iterable[pa.RecordBatch]):
@@ -57,7 +57,7 @@ class Tap:
         self.given: list[pa.RecordBatch] = []
 
     def close(self) -> None:
-        """The stream ends after what has come out."""
+        """End the stream after what was given."""
         self._closed.set()
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
@@ -69,7 +69,7 @@ class Tap:
 
 
 def main(browser: bool = True, behind_s: float = BEHIND_S) -> int:
-    """Take the tour; gives 0, or 1 where a result is not what the reference says.
+    """Take the tour; returns 0, or 1 if a result differs from the reference.
 
     Parameters
     ----------
@@ -163,7 +163,7 @@ def _relief(run: QueryRun, low: float) -> None:
 
 
 def _drains(run: QueryRun) -> bool:
-    """Watch until nothing waits; False if that takes too long."""
+    """Watch until the lag is gone; False if that takes too long."""
     return any(behind < DRAINED_S for behind in _watched(run))
 
 
@@ -190,7 +190,7 @@ _HEAD = "      time   threads   posts/s   behind"
 
 
 def _watched(run: QueryRun, every_s: float = 1.0) -> Iterator[float]:
-    """Print a line each second, and give how many seconds the stream is behind."""
+    """Print a line each second, and yield how many seconds the stream is behind."""
     begun, before = run.metrics().seconds, run.metrics()
     while before.seconds - begun < LONGEST_S and not run.wait(every_s):
         now = run.metrics()
@@ -205,7 +205,7 @@ def _watched(run: QueryRun, every_s: float = 1.0) -> Iterator[float]:
 
 
 def _has_entered() -> bool:
-    """Whether somebody pressed Enter meanwhile."""
+    """Whether the user has pressed Enter meanwhile."""
     if not select.select([sys.stdin], [], [], 0)[0]:
         return False
     sys.stdin.readline()

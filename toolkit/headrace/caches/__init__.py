@@ -1,12 +1,12 @@
-"""What is kept on disk between runs, and why it may be trusted.
+"""Machine code kept on disk between runs, and why it may be trusted.
 
-Machine code is loaded and executed, so it is read only from a directory that
-nobody but the user can write to, under a name that says everything it was made
-from, with a checksum.
+Machine code is loaded and executed. So it is read only from a directory to which
+only the user can write, under a name that is a hash of everything it was made from,
+and with a checksum.
 
 ================  =================================================================
-``directory``     a directory of the user's own for what is executed from disk
-``identity``      what a compiled function was made from, as a hash
+``directory``     a private directory of the user for code that is executed from disk
+``identity``      a hash of everything a compiled function was made from
 ``machine_code``  a file for each function, signature and identity
 ================  =================================================================
 """

@@ -1,10 +1,10 @@
-"""A directory of the user's own for what is executed from disk.
+"""A private directory of the user for code that is executed from disk.
 
-Anyone who can write what lies there runs code as this user. So each directory is
-the user's, closed to everybody else (0700), and no directory above it can be
-changed by others: a user who may rename a parent may put another directory in its
-place. ssh asks the same of ``~/.ssh``. A path that is checked so cannot be
-exchanged between the check and its use.
+Anyone who can write there can run code as this user. So each directory belongs to
+the user and is closed to everybody else (0700), and others cannot change any
+directory above it: a user who may rename a parent may put another directory in its
+place. ssh requires the same of ``~/.ssh``. A path that passes these checks cannot be
+replaced between the check and its use.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class CacheWarning(RuntimeWarning):
 
 
 def warn_once(topic: str, text: str) -> None:
-    """Issue a `CacheWarning`, the first time only that a process has one of this topic."""
+    """Issue a `CacheWarning`, once per process and topic."""
     if topic not in _warned:
         _warned.add(topic)
         warnings.warn(text, CacheWarning, stacklevel=4)
@@ -34,8 +34,8 @@ def warn_once(topic: str, text: str) -> None:
 def cache_root() -> pathlib.Path:
     """``$XDG_CACHE_HOME/headrace``, else ``~/.cache/headrace``; it may not exist yet.
 
-    A relative ``XDG_CACHE_HOME`` is ignored, as its specification asks: it
-    would mean whatever directory a process happens to be in.
+    A relative ``XDG_CACHE_HOME`` is ignored, as its specification requires: it
+    would depend on the working directory of the process.
     """
     base = os.environ.get("XDG_CACHE_HOME", "")
     root = pathlib.Path(base) if os.path.isabs(base) else pathlib.Path("~/.cache").expanduser()
@@ -43,7 +43,7 @@ def cache_root() -> pathlib.Path:
 
 
 def private_directory(*names: str) -> pathlib.Path:
-    """Create ``cache_root()/names[0]/...``, check who can write to it, and give it.
+    """Create ``cache_root()/names[0]/...``, check who can write to it, and return it.
 
     Parameters
     ----------
@@ -82,7 +82,7 @@ def private_directory(*names: str) -> pathlib.Path:
 def check_private(directory: pathlib.Path) -> None:
     """Raise PermissionError, with the reason, unless only this user can change what `directory` holds.
 
-    Nothing is created or changed; a directory that is not there yet passes if it can be made safely.
+    Nothing is created or changed; a directory that does not exist yet passes if it can be created safely.
     """
     _check_ancestors(directory.parent)
     if os.path.lexists(directory):
@@ -109,7 +109,7 @@ def _check_own(directory: pathlib.Path) -> int:
 
 
 def _check_ancestors(directory: pathlib.Path) -> None:
-    """Check the real directories from `directory` up to the root, whatever links lead there."""
+    """Check the real directories from `directory` up to the root, with symbolic links resolved."""
     path = directory.resolve()
     for each in (path, *path.parents):
         try:
@@ -130,7 +130,7 @@ def _written_by_others(status: os.stat_result) -> bool:
 
 
 def _is_private_group(gid: int) -> bool:
-    """Whether the group has no member but the user, as where each user has a group of the same name."""
+    """Whether the user is the only member of the group, as on systems where each user has a group of the same name."""
     if gid == 0:
         return True  # root's own
     try:

@@ -1,15 +1,15 @@
-"""What a compiled function was made from, as a hash.
+"""A hash of everything that a compiled function was made from.
 
-Machine code holds the code of everything it calls, so a cache that watches the
-file of the caller alone (as Numba's own does) runs stale code after an edit of
-a called function. The identity of a function is a hash of every definition it
-can reach: its own, those of the names it uses, in its module or imported, of
-the names those use, and so on. Docstrings, comments, and definitions that it
-does not reach are left out, so that most edits leave most machine code alone.
+Machine code holds the code of everything it calls, so a cache that watches only
+the file of the caller (as Numba's own does) runs stale code after an edit of a
+called function. The identity of a function is a hash of every definition it can
+reach: its own, those of the names it uses, in its module or imported, those of
+the names that these use, and so on. Docstrings, comments, and definitions that it
+does not reach are left out, so that most edits leave most machine code valid.
 
 What is reached is read from the source text, not from live objects: a name
 counts as used wherever it appears, in a nested function or as a local that
-shadows it, so the set can be too large, never too small. Two things are not
+shadows it. So the set can be too large, but never too small. Two things are not
 reached by name and are added: registrations (definitions decorated by Numba's
 extension points, which act by existing) of each module that is reached, and
 those of `IMPLICIT`, which give types to arguments.
@@ -47,7 +47,7 @@ _WHOLE = "*"
 
 @functools.cache
 def platform_identity() -> str:
-    """What machine code depends on besides its source: versions, processor, compiler switches."""
+    """What machine code depends on beside its source: versions, processor, compiler switches."""
     return "\n".join(
         (
             "2",  # raise it when the meaning of a cached file changes
@@ -68,7 +68,7 @@ def platform_identity() -> str:
 
 @dataclass
 class _Module:
-    """One source file: its top-level definitions, and what its names were imported from."""
+    """One source file: its top-level definitions, and the origins of its imported names."""
 
     package: str
     definitions: dict[str, list[ast.AST]] = field(default_factory=lambda: defaultdict(list))
@@ -111,7 +111,7 @@ def _read(text: str, package: str) -> _Module:
 
 
 def _registers(decorator: ast.expr, module: _Module) -> bool:
-    """Whether a decorator is an extension point of Numba's: a definition it marks acts by existing."""
+    """Whether a decorator is an extension point of Numba: a definition with it acts by existing."""
     while isinstance(decorator, ast.Call | ast.Attribute):
         decorator = decorator.func if isinstance(decorator, ast.Call) else decorator.value
     if not isinstance(decorator, ast.Name):
@@ -144,7 +144,7 @@ def _without_docstrings(node: ast.AST) -> ast.AST:
 
 @functools.cache
 def _file_of(name: str) -> str | None:
-    """The source file of a module whose text counts: ours and those of tests, not what versions stand for."""
+    """The source file of a module whose text counts: ours and tests, but not packages identified by their versions."""
     loaded = sys.modules.get(name)
     spec = getattr(loaded, "__spec__", None)
     if spec is None:
@@ -180,7 +180,7 @@ _Place = tuple[str, str]
 
 
 def _resolve(module: str, name: str) -> _Place | None:
-    """Where `name`, as `module` knows it, is defined; None for what versions stand for."""
+    """Where `name`, as `module` knows it, is defined; None if that is in a package identified by its version."""
     found = _module(module)
     if found is None:
         return None
@@ -204,7 +204,7 @@ def _submodule(package: str, name: str) -> _Place | None:
 
 
 def _uses(node: ast.AST, found: _Module, module: str) -> Iterator[_Place]:
-    """The definitions that a piece of source names."""
+    """Iterate over the definitions that a piece of source names."""
 
     def resolve(name: str) -> _Place | None:
         return (module, name) if name in found.definitions else _imported(found, name)
@@ -225,7 +225,7 @@ def _uses(node: ast.AST, found: _Module, module: str) -> Iterator[_Place]:
 
 @functools.cache
 def _described(place: _Place) -> tuple[str, frozenset[_Place]]:
-    """Hash of a definition's text, and the definitions it names."""
+    """The hash of a definition, and the definitions it names."""
     module, name = place
     found = _module(module)
     assert found is not None
@@ -278,10 +278,10 @@ def source_identity(source: str, own: str = "") -> str:
     Parameters
     ----------
     source : str
-        Text of a module. With user functions in it (``compiled_user``), it counts to the letter, because
-        errors name their lines; without them, comments and docstrings do not count.
+        Text of a module. If it has user functions (``compiled_user``), every character counts, because errors
+        name their lines; otherwise comments and docstrings do not count.
     own : str
-        What else its machine code depends on.
+        Anything else on which its machine code depends.
     """
     found = _read(source, "")
     tree = ast.parse(source)
@@ -296,7 +296,7 @@ def function_identity(function: Callable) -> str | None:
     Returns
     -------
     str or None
-        None where its source cannot be found: a function made at a prompt, or inside another function.
+        None if its source cannot be found: a function defined at a prompt, or inside another function.
     """
     module, name = function.__module__, function.__qualname__
     found = _module(module)

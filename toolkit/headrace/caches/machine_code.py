@@ -42,7 +42,7 @@ _SAVES = 64
 
 
 class MachineCodeCache(_Cache):
-    """What Numba asks before it compiles a function, and gives what it has compiled.
+    """The cache that Numba asks before it compiles a function, and to which it gives what it has compiled.
 
     Parameters
     ----------
@@ -51,7 +51,7 @@ class MachineCodeCache(_Cache):
     name : str
         Readable part of its files' names.
     identify : callable
-        Gives the identity, a hash, or None for what cannot be kept; asked when code is first wanted.
+        Returns the identity, a hash, or None if the code cannot be kept; called when code is first needed.
     """
 
     def __init__(self, function: Callable, name: str, identify: Callable[[], str | None]):
@@ -71,7 +71,7 @@ class MachineCodeCache(_Cache):
         self._enabled = False
 
     def flush(self) -> None:
-        """Remove what is kept of this function."""
+        """Remove what is kept for this function."""
         place = self._where()
         if place is not None:
             for path in place[0].glob(f"{place[1]}.*"):
@@ -151,7 +151,7 @@ class MachineCodeCache(_Cache):
 
 
 class KernelCache(MachineCodeCache):
-    """Of a function in a source file: of what Python calls, or of what is linked into its callers."""
+    """The cache of a function in a source file: of the code that Python calls, or of that linked into its callers."""
 
     def __init__(self, function: Callable, is_linked: bool = False):
         name = f"{function.__module__.rpartition('.')[2]}.{function.__qualname__}"
@@ -159,7 +159,7 @@ class KernelCache(MachineCodeCache):
 
 
 def _rebuilt(context: Any, library: tuple[str, str, Any], *rest: Any) -> Any:
-    """What Numba compiled, from the parts of it that were kept."""
+    """Rebuild Numba's compile result from the parts that were kept."""
     name, kind, content = library
     if kind != "linkable":
         return CompileResult._rebuild(context, library, *rest)
@@ -182,7 +182,7 @@ def _rebuilt(context: Any, library: tuple[str, str, Any], *rest: Any) -> Any:
 
 
 def _spelled(type_: types.Type) -> str:
-    """Spell a type so that layouts that differ are spelled differently: named tuples with their fields."""
+    """Spell a type so that different layouts are spelled differently: named tuples with their fields."""
     if isinstance(type_, types.BaseNamedTuple):
         fields = ", ".join(
             f"{name}: {_spelled(each)}" for name, each in zip(type_.fields, type_.types, strict=True)

@@ -1,11 +1,11 @@
-"""Sharing measured bucket loads among instances: how `Mapping.balanced` decides.
+"""Share measured bucket loads among instances: how `Mapping.balanced` decides.
 
-Two ways. Cut the row of buckets into contiguous ranges, the best cut found by
-bisection on the heaviest range: such a mapping costs the instances one compare
-for each key. Or place single buckets, heaviest first, each with the least
+There are two ways. Either cut the row of buckets into contiguous ranges, the best
+cut found by bisection on the heaviest range: such a mapping costs the instances one
+comparison per key. Or place single buckets, heaviest first, each with the least
 loaded instance (LPT), which a skewed load may need.
 
-Both stay near a given owners' table: a bucket whose move gains nothing stays.
+Both stay near given owners: a bucket whose move gains nothing stays where it is.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _BISECTIONS = 60
 
 
 def heaviest(loads: np.ndarray, owners: np.ndarray, members: Sequence[int]) -> float:
-    """Load of the most loaded instance over the mean of all; 1.0 without load."""
+    """Load of the most loaded instance divided by the mean of all; 1.0 without load."""
     totals = np.bincount(owners, loads, minlength=max(members) + 1)[list(members)]
     return float(totals.max() / totals.mean()) if totals.sum() > 0 else 1.0
 
@@ -35,7 +35,7 @@ def contiguous(loads: np.ndarray, members: Sequence[int], near: np.ndarray | Non
         Owners to stay near: a cut stays where it is as long as no range exceeds the
         best possible one by more than `slack`.
     slack : float
-        A fraction.
+        As a fraction.
     """
     upto = np.concatenate(([0.0], np.cumsum(loads)))
     low, high = max(loads.max(), upto[-1] / len(members)), upto[-1]
@@ -70,7 +70,7 @@ def _fits(upto: np.ndarray, parts: int, bound: float) -> bool:
 
 
 def _earliest_cuts(upto: np.ndarray, parts: int, bound: float) -> list[int]:
-    """For each cut the first position from which the ranges behind it can still hold the rest."""
+    """For each cut, the first position at which the ranges after it can still hold the rest."""
     cuts, at = [], upto.size - 1
     for _ in range(parts - 1):
         at = int(np.searchsorted(upto, upto[at] - bound, side="left"))
@@ -84,12 +84,12 @@ def _cuts_of(owners: np.ndarray, members: Sequence[int]) -> list[int]:
 
 
 def placed(loads: np.ndarray, members: Sequence[int], start: np.ndarray | None, slack: float) -> np.ndarray:
-    """Place single buckets so that no member has more than (1 + `slack`) of the mean, if that can be.
+    """Place single buckets so that no member has more than (1 + `slack`) times the mean, if possible.
 
     Parameters
     ----------
     start : int[buckets], optional
-        Owners to begin with. Buckets of instances that are not members are placed first,
+        Owners to begin with. Buckets of instances that are not members are placed first;
         then as few others move as bring the heaviest member within the slack.
         Without it every bucket is placed anew.
     """
@@ -110,7 +110,7 @@ def placed(loads: np.ndarray, members: Sequence[int], start: np.ndarray | None, 
 
 
 def _relieve(loads: np.ndarray, owners: np.ndarray, totals: dict[int, float], slack: float) -> None:
-    """Move buckets from the heaviest member to the lightest while that helps; the fewest come from the largest."""
+    """Move buckets from the heaviest member to the lightest while that helps, each time the one nearest to half the gap."""
     allowed = (1 + slack) * sum(totals.values()) / len(totals)
     for _ in range(loads.size):
         top, bottom = max(totals, key=totals.__getitem__), min(totals, key=totals.__getitem__)

@@ -281,14 +281,14 @@ class ControlLoop:
         self._unsettled = [(decision, [])]
 
     def _refuse(self, request: Request, name: str, reason: str, observation: Observation) -> None:
-        """Write down that a request cannot be had; the same one, made at every look, once."""
+        """Record that a request cannot be met; once for a request repeated at every observation."""
         before, self._refused = self._refused, request
         if before is None or _wish(before) != _wish(request):
             now = observation.threads
             self._write("held", reason, name, from_threads=now, to_threads=now, figures=dict(request.figures))
 
     def _realise(self, observation: Observation) -> None:
-        """Collect intervals after a change, and note what came of it when they are long enough."""
+        """Collect intervals after a change, and record its effect once they are long enough together."""
         for decision, seen in list(self._unsettled):
             if observation.is_changing or not decision.change.is_settled:
                 continue
@@ -306,7 +306,7 @@ class ControlLoop:
 
 
 def _note_effect(decision: Decision, seen: list[Observation]) -> None:
-    """Write down the means of what was seen since the change; nothing if nothing was."""
+    """Record the means of what was observed since the change; nothing if there are no observations."""
     names = {"load", "imbalance_cv", "latency_p99_ms", *decision.predicted}
     for name in sorted(n for n in names if seen and (hasattr(seen[0], n) or n in seen[0].measured)):
         values = [value for value in (o.value(name) for o in seen) if not math.isnan(value)]
@@ -314,7 +314,7 @@ def _note_effect(decision: Decision, seen: list[Observation]) -> None:
 
 
 def _in_words(change: Change) -> dict[str, Any]:
-    """What a decision says of it: of an engine that knows no threads, nothing of threads."""
+    """The fields of a decision that describe a change; those of threads are None for an engine without threads."""
     return {
         "what": change.describe(),
         "from_threads": change.before.get("threads"),
@@ -328,7 +328,7 @@ def _wish(request: Request) -> tuple[Any, ...]:
 
 
 def _warn(text: str, error: BaseException) -> None:
-    """Warn at the user's line that failed; without a registry, since another run's warning is another one."""
+    """Warn at the user's line that failed; without a registry, so that the warnings of several runs are all shown."""
     frames = traceback.extract_tb(error.__traceback__)
     users = [frame for frame in frames if not frame.filename.startswith((HOUSE, "<string>"))]
     place = (users or frames)[-1]

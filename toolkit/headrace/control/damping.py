@@ -6,8 +6,8 @@
     cool-down       no request for `cooldown_s` after any change, whatever made it
     step            no more than `max_step` threads at a time
 
-Hysteresis, the fourth part, is in the controllers: what triggers a change and
-what it aims at are different numbers.
+Hysteresis, the fourth part, is in the controllers: the threshold of a change
+and its target are different numbers.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class Damping(Policy):
         ----------
         observation : Observation
         wished : int
-            Threads that this observation alone calls for.
+            Number of threads that this observation by itself calls for.
         """
         threads, now = observation.threads, observation.at_s
         wished = max(1, min(wished, observation.max_threads))

@@ -8,7 +8,7 @@ function: it takes no other tuple. How much of a core it needs is a different qu
 (`Observation.core_share`): threads that sleep leave their core to others, so more threads
 than cores can be busy. A thread that waits for the others of its
 operator, as between the phases of a batch of transactions, takes no tuple either; it is
-occupied, and fewer threads would wait less.
+occupied, and with fewer threads it would wait less.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class Reading:
 
 @dataclass(frozen=True)
 class Observation:
-    """One operator over one interval; what `decide` is given.
+    """One operator over one interval; the argument of `decide`.
 
     Parameters
     ----------
@@ -91,7 +91,7 @@ class Observation:
     interval_s : float
         Its length.
     threads, max_threads : int
-        Active instances, and how many there may be.
+        Active instances, and the most there may be.
     members : tuple of int
         Active instances.
     mapping : Mapping or None
@@ -108,9 +108,9 @@ class Observation:
     arrived, processed, results : float
         Tuples per second that came or were due, that every instance has read, and that were emitted.
     updates, comparisons : float
-        (key, window) updates and pairs compared per second.
+        (key, window) updates, and pairs compared, per second.
     pending : int
-        Tuples in the gate, and those that are due and wait outside it.
+        Tuples in the gate, and tuples that are due and wait outside it.
     offered : float or None
         Present rate of the rate schedule, in tuples per second; None without one.
     thread_loads, thread_busy : tuple of float
@@ -302,7 +302,7 @@ def _spent(old: OperatorMetrics, new: OperatorMetrics, members: list[int], secon
 
 
 def _core_share(before: Reading, now: Reading, members: list[int], busy_ns: np.ndarray) -> float:
-    """Of the time that threads were busy. They may have used a core when they were not: nobody is told when."""
+    """The core share of busy time. Threads may also have used a core while not busy; when they did is not known."""
     if before.runnable_ns is None or now.runnable_ns is None or not busy_ns.sum() > 0:
         return 1.0
     if max(members) >= len(now.runnable_ns):  # they are the threads of a pool that several operators share

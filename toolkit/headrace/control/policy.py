@@ -11,7 +11,7 @@ from headrace.arguments import is_number
 from headrace.errors import ParameterError
 
 LEAST_S = 1e-3
-"""What is divided by a time that a user gives shall not become too large."""
+"""Least value of a time that users give and by which values are divided, so that quotients stay bounded."""
 
 
 class Policy:

@@ -38,14 +38,14 @@ class Quality:
     reversals : int
         Turns from more threads to fewer or back, without a disturbance in between: 0 is stable.
     in_band : float
-        Share of the time the load was within the band.
+        Share of the time in which the load was within the band.
     accuracy : float
         Mean distance of the load from the target once settled; NaN if it never settled.
     settling_s : float
         Mean time from a disturbance until the load stayed in the band up to the
         next disturbance; infinity if it did not settle after one of them.
     overshoot : float
-        Largest excess of threads over those it settled with, as a fraction of them.
+        Largest excess of threads over the number it settled with, as a fraction of that number.
     thread_seconds : float
         Number of threads, summed over time.
     """
@@ -123,7 +123,7 @@ def quality(
 
 
 def _disturbances(demand: np.ndarray) -> list[int]:
-    """Where the demand changes by more than `STEP` and stays changed for `_CONFIRMED` observations."""
+    """The observations at which the demand changes by more than `STEP` and stays changed for `_CONFIRMED` observations."""
     found, level, i = [], float(demand[0]), 1
     while i < len(demand):
         near = demand[i : i + _CONFIRMED]

@@ -15,7 +15,7 @@ from headrace.errors import ParameterError
 
 @dataclass(frozen=True)
 class Request:
-    """A change a controller asks for, and why.
+    """A change that a controller asks for, and why.
 
     Parameters
     ----------

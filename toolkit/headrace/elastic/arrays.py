@@ -1,4 +1,4 @@
-"""What the instances of one operator share."""
+"""The arrays that the instances of one operator share."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ DEFAULT_BATCH_NS = 200_000
 
 @by_reference
 class InstanceArrays(NamedTuple):
-    """Shared by the instances of one operator. `words` names what cells and columns hold."""
+    """The arrays that the instances of one operator share; `words` names their cells and columns."""
 
     words: np.ndarray
     event: np.ndarray
@@ -46,18 +46,18 @@ class InstanceArrays(NamedTuple):
 
 
 def allocate(max_threads: int, sources: int = 1, planned: int = 0, batch_ns: int = DEFAULT_BATCH_NS) -> InstanceArrays:
-    """Allocate with nobody active and no configuration written.
+    """Allocate the arrays, with no instance active and no configuration written.
 
     Parameters
     ----------
     max_threads : int
-        Instances there may be.
+        The most instances there may be.
     sources : int
-        Of the gate they read.
+        Sources of the gate they read.
     planned : int
-        Configurations 1 to `planned` come into force at counts of tuples.
+        Configurations 1 to `planned` come into force at planned tuple counts.
     batch_ns : int
-        How long an instance may work on a batch.
+        How long an instance may work on a batch, in nanoseconds.
     """
     common = worker_arrays(max_threads, WORD_COUNT)
     common["words"][BATCH_NS] = batch_ns

@@ -1,24 +1,25 @@
-"""How many tuples an instance takes at once, and what they are taken to cost.
+"""How many tuples an instance takes at once, and the estimated cost of a tuple.
 
-The cost bounds the gate in time too (`membership_kernel.tuples_allowed`), and a change begins behind what is in the
-gate. So what a tuple costs now has to be known, not what one cost while windows were empty.
+The estimate also bounds the content of the gate in time (`membership_kernel.tuples_allowed`), and a reconfiguration
+takes effect behind the tuples already in the gate. So the estimate has to follow the present cost of a tuple, not its
+cost while windows were empty.
 """
 
 from headrace.kernel import kernel
 
 BATCH_RECORDS = 1024
 FIRST_BATCH = 64
-"""While nobody knows what a tuple costs."""
+"""While the cost of a tuple is unknown."""
 LEAST_BATCH = 8
 LEAST_BATCH_NS = 8_000_000
-"""The fewest tuples of a batch take no longer, though they be fewer then."""
+"""LEAST_BATCH tuples are to take no longer; where they would, a batch has fewer."""
 LONG_NS = 200_000
-"""What a batch costs beside its tuples is no matter in one that took so long."""
+"""The fixed cost of a batch is negligible in one that took so long."""
 
 
 @kernel
 def batch_limit(cost, batch_ns):
-    """How many records an instance takes at once, of `cost` ns each (0: nobody knows), to work on them for `batch_ns`.
+    """How many records of `cost` ns each (0: unknown) an instance takes at once, to work on them for `batch_ns`.
 
     Examples
     --------
@@ -33,12 +34,12 @@ def batch_limit(cost, batch_ns):
 
 @kernel
 def cost_after(cost, count, took_ns):
-    """What a tuple costs, which was `cost` ns so far (0: nobody knew), after a batch of `count` that took `took_ns`.
+    """The new estimate of a tuple's cost, `cost` ns so far (0: unknown), after a batch of `count` that took `took_ns`.
 
-    A heartbeat, which is none, says nothing, however long its windows take. What a batch costs beside its tuples is
-    more than these in a small one. Of a small one is believed that a tuple costs no more than its part of it; and that
-    it costs as much, if it took long: as tuples come that an instance keeps up with, all batches are small, while
-    windows fill and each tuple meets more of them.
+    A heartbeat is not a tuple (`count` is 0) and changes nothing, however long the windows it closes take. In a small
+    batch the fixed cost outweighs that of the tuples, so a small batch may lower the estimate, and may raise it only if
+    the batch took long. It has to be able to raise it: while an instance keeps up with its input, all its batches are
+    small, and yet windows fill and each tuple meets more of them.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""An operator's kernels and the instance loop, which calls them by address: the loop is compiled once for all operators."""
+"""Build an operator's kernels, and the instance loop that calls them by address, compiled once for all operators."""
 
 from __future__ import annotations
 
@@ -82,30 +82,30 @@ def to_time(s, units):
 
 
 def units_text(is_local: bool) -> str:
-    """Return the kernels that say what windows are counted in: the stream's unit, or days of a time zone."""
+    """Return the kernels that convert event times to the units of windows: the stream's unit, or days of a time zone."""
     return kernels_of(local_days_kernel) if is_local else PLAIN_UNITS
 
 
 def kernels_of(module: ModuleType) -> str:
-    """Return the text of a file of an operator's kernels."""
+    """Return the text of a kernel module, as it is included in an operator's module."""
     return included(module)
 
 
 class Instance(Looped):
-    """An operator's entries, and the loop of an instance: ``run(me, g, c, o, x, s, l, buffer)`` is `run_instance`.
+    """The compiled entries of an operator and the loop that calls them; ``run(me, g, c, o, x, s, l, buffer)`` is `run_instance`.
 
     Parameters
     ----------
     operator_text : str
         Defines `promise`, `hand_over`, `begin`, `process`, `advance_time` and `finish`, with its imports.
     gate : str
-        Name of the module whose kernels the input is read by.
+        Name of the module whose kernels read the input.
     name : str
-        For readers of profiles.
+        Name of the generated module, as profiles show it.
     sharing : str
         Defines `process_batch`, `tuples_before`, `transfer` and ROWS_FOLLOW.
     debug : bool
-        Check bounds.
+        Check array bounds.
     """
 
     def __init__(self, operator_text: str, gate: str, name: str, sharing: str = SHARING, debug: bool = False):
@@ -122,32 +122,32 @@ def sources(operator_text: str, gate: str, sharing: str) -> tuple[str, str]:
 
 
 def _names_of_the_loop(gate: str) -> str:
-    """Import what the loop imports, and its constants: operators' texts are written with these names."""
+    """Import what the loop imports, and its constants: operators' texts use these names."""
     imports, imported = imports_of(instance_loop, {WRITTEN_FOR: gate})
     constants = [name for name in vars(instance_loop) if name.isupper() and name not in imported]
     return f"{imports}\nfrom {instance_loop.__name__} import {', '.join(constants)}"
 
 
 def loop_source(gate: str) -> str:
-    """Return the source of the loop over what the kernels of a module read: the same for every operator."""
+    """Return the source of the loop that reads a gate by the kernels of a module: the same for every operator."""
     waiting = included(reader_kernel, {WRITTEN_FOR: gate})
     loop = included(instance_loop, {WRITTEN_FOR: gate, reader_kernel.__name__: ""})
     return "\n\n".join([waiting, loop, stubs_text(_ENTRIES, PROGRAM)])
 
 
 def build(operator_text: str, gate: str, name: str, debug: bool = False, sharing: str = SHARING) -> Instance:
-    """Return the instance of an operator that shares its state, reading a gate.
+    """Return the `Instance` of an operator that reads a gate; by default its instances share their state.
 
     Parameters
     ----------
     operator_text : str
-        As of `Instance`.
+        As for `Instance`.
     gate : {"log", "scalegate"}
     name : str
-        For readers of profiles.
+        As for `Instance`.
     debug : bool
-        Check bounds.
+        Check array bounds.
     sharing : str
-        As of `Instance`.
+        As for `Instance`.
     """
     return Instance(operator_text, GATES[gate], name, sharing, debug)

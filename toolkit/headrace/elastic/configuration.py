@@ -1,4 +1,4 @@
-"""What is in force at an operator: its members, and the owner of each bucket. How a wish becomes a configuration."""
+"""An operator's configuration (members, and an owner for each bucket), and how a request becomes one."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from headrace.errors import ReconfigurationError
 
 @dataclass(frozen=True)
 class Configuration:
-    """The members, and the owner of each bucket. Members may own nothing."""
+    """The members, and the owner of each bucket. A member may own no bucket."""
 
     members: tuple[int, ...]
     mapping: Mapping
@@ -26,7 +26,7 @@ class Configuration:
 
 
 def check_threads(threads: object, max_threads: int) -> tuple[int, ...]:
-    """Turn `threads` (a count, or the instances themselves) into members, or say what is wrong."""
+    """Turn `threads` (a count, or the instances themselves) into members, or raise an error that says what is wrong."""
     if isinstance(threads, (bool, str, bytes)) or not isinstance(threads, (int, np.integer, Iterable)):
         raise ReconfigurationError(f"threads={threads!r}: give a whole number from 1 to {max_threads}")
     if isinstance(threads, (int, np.integer)):
@@ -47,7 +47,7 @@ def check_threads(threads: object, max_threads: int) -> tuple[int, ...]:
 def resolve(
     threads: object, mapping: Mapping | None, current: Configuration, max_threads: int
 ) -> Configuration:
-    """Complete a request against the newest configuration known."""
+    """Complete a request with what the newest known configuration has."""
     if threads is None and mapping is None:
         raise ReconfigurationError("reconfigure(): give threads=, mapping=, or both")
     members = current.members if threads is None else check_threads(threads, max_threads)
@@ -65,7 +65,7 @@ def resolve(
 
 
 def write_configuration(c: InstanceArrays, row: int, configuration: Configuration) -> None:
-    """Fill one row of the tables the workers read."""
+    """Fill one row of the tables that the workers read."""
     ranges = configuration.mapping.ranges()
     c.member[row] = 0
     c.low[row] = 0

@@ -1,4 +1,4 @@
-"""Which instances are active, what each one owns, and how all change at one position.
+"""Which instances are active, what each one owns, and how all switch at one position.
 
 A configuration is a row of tables: the members, and the owner of each bucket.
 Reconfiguring means that all members of the old configuration meet at one
@@ -54,12 +54,12 @@ from headrace.workers.worker_kernel import (
 )
 
 BEHIND = 1 << 20
-"""A control record from here on names a configuration of the operator behind, whose results these are: so many more."""
+"""A control record with BEHIND + n names configuration n of the downstream operator."""
 
 
 @kernel
 def acknowledge(c, me, epoch):
-    """Say that `me` runs in (or has left at) `epoch`; the last one stamps the completion."""
+    """Acknowledge that `me` runs in `epoch`, or left at it; the last one records when the epoch was complete."""
     store_release(c.acknowledged, me * CELL, epoch)
     cell = (epoch % c.met_at.size) * CELL
     if epoch > 0 and fetch_add(c.pending, cell, -1) == 1:
@@ -69,7 +69,7 @@ def acknowledge(c, me, epoch):
 
 @kernel
 def install(c, config, next_config, epoch):
-    """Last arriver: count the acknowledgements epoch `epoch` needs (I2), and note the load so far."""
+    """Last arriver: count the acknowledgements that epoch `epoch` needs (I2), and record the load so far."""
     workers = c.member.shape[1]
     concerned = 0
     for r in range(workers):
@@ -95,13 +95,13 @@ def members(c, config):
 
 @kernel
 def await_epoch(c, epoch):
-    """Wait until `epoch` is in force. False when the run stops first."""
+    """Wait until `epoch` is in force. False if the run stops first."""
     return await_count(c, EPOCH, epoch)
 
 
 @kernel
 def await_count(c, word, count):
-    """Wait until `word` of the workers' words has come to `count`. False when the run stops first."""
+    """Wait until `word` of the workers' words has reached `count`. False if the run stops first."""
     spins = load_acquire(c.words, SPIN)
     for _ in range(spins):
         if load_acquire(c.words, word) >= count:
@@ -121,7 +121,7 @@ def await_count(c, word, count):
 
 @kernel
 def watch(c, epoch, timeout_ns):
-    """Sleep until epoch `epoch` is complete, an instance finished, or the run stops."""
+    """Sleep until epoch `epoch` is complete, an instance finishes, the run stops, or `timeout_ns` have passed."""
     cell = (epoch % c.met_at.size) * CELL
     ticket = prepare(c.words, WATCHER_WAITING, c.event, WATCH_EVENT)
     if stopped(c) or (epoch > 0 and load_acquire(c.done_at, cell) != 0):

@@ -1,4 +1,4 @@
-"""Why a worker of this engine gave up: the codes of `worker_kernel.fail`, each with what is on record beside it."""
+"""Why a worker of this engine failed: the codes of `worker_kernel.fail`, and what the failure record holds for each."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ class ForwardProgram(Program):
 
 
 class ForwardResults:
-    """Rows of the input, in merged order. `primary` is the position, `a` the reference."""
+    """Rows of the input, in merged order. `primary` is the position, `a` the reference to the row."""
 
     reads_b_and_c = False
 

@@ -1,4 +1,4 @@
-"""Which keys are behind the load of a bucket: the most frequent ones of the rows that came last."""
+"""Which keys cause the load of a bucket: the most frequent ones among the latest rows."""
 
 from __future__ import annotations
 

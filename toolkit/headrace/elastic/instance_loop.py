@@ -1,26 +1,27 @@
 """The loop every instance runs: read the gate, process, expire, promise, reconfigure.
 
 The loop compiles as one unit, once for each kind of gate, and calls the operator's
-kernels by address (`build`, `codegen.called`): once a batch. They supply
+kernels by address (`build`, `codegen.called`): once a batch. The operator supplies
 
-    promise(l)                  what no later result of this instance comes before
+    promise(l)                  a time that no later result of this instance precedes
     begin(c, l, s, buffer)      the instance starts, or has another configuration
     hand_over(l, s, me, joiner) give a joiner what it must know of the order so far
     process(..., row, start, count)     tuples: records of the gate, in order
     advance_time(..., ts)       no tuple below ts will follow
     finish(...)                 the input is over
 
-and how instances share their state supplies `tuples_before`, `process_batch` and
-`transfer` (`build.SHARING`, `shared_nothing.template`). All but the first three
-return -1 once the run has stopped.
+and the text for how instances share state (`build.SHARING`, `shared_nothing.template`)
+supplies `tuples_before`, `process_batch` and `transfer`. Once the run has stopped,
+`process`, `process_batch`, `advance_time` and `finish` return -1.
 
 Invariants  I1  between two batches everything the instance owes is published:
                 outputs, promise, cursor, in this order (a cursor that is seen
                 passed implies the promise for what was passed)
-            I2  a special record ends a batch; it is handled alone
+            I2  a special record ends a batch, and is handled by itself
             I3  at a boundary (a control record, or a planned tuple count)
                 every member has the same position, watermark and count of
-                tuples: heartbeats travel in the order, so time does too
+                tuples: heartbeats are part of the order, so time advances
+                at the same position everywhere
 Source      STRETCH, Algorithms 2 and 4, with the corrections named in
             `epochs`.
 """
@@ -110,12 +111,12 @@ from headrace.references import HEARTBEAT
 FREE = PROGRAM + PROGRAM_ENTRIES  # the operator's own words begin here
 
 PRIVATE_WORDS = 64
-"""Of an instance, at least: no other one shares a cache line of them."""
+"""Words of an instance, at least: no other instance shares a cache line with them."""
 
 
 @kernel
 def take_configuration(c, l, me):
-    """Read what the configuration in force gives to this instance."""
+    """Read which buckets the configuration in force assigns to this instance."""
     config = load_acquire(c.words, CONFIG)
     l[IN_FORCE] = config
     l[LOW] = c.low[config, me]
@@ -126,7 +127,7 @@ def take_configuration(c, l, me):
 
 @kernel
 def meet(me, g, c, o, s, l, position, planned, next_config):
-    """The barrier between two configurations. False when the run stops first."""
+    """The barrier between two configurations. False if the run stops first."""
     config = l[IN_FORCE]
     epoch = load_acquire(c.words, EPOCH) + 1
     settle_load(me, c, config)
@@ -173,9 +174,9 @@ def meet(me, g, c, o, s, l, position, planned, next_config):
 
 @kernel
 def meet_for_behind(me, c, o, l, config):
-    """The barrier at which another configuration of the operator behind is put into force. False when the run stops first.
+    """The barrier at which a configuration of the downstream operator is put into force. False if the run stops first.
 
-    Here all have published what they owe, and have promised the same (I3): none sends while one of them switches.
+    At it all members have published everything they owe, and the same promise (I3). None sends while one of them switches.
     """
     done = load_acquire(c.words, TURN)  # before the barrier: nobody passes it without this instance
     if fetch_add(c.words, TURN_BARRIER, 1) == members(c, l[IN_FORCE]) - 1:
@@ -205,7 +206,7 @@ def run_instance(me, g, c, o, x, s, l, buffer):
     s : bundle
         The operator's state, shared by all instances, and the columns of its results.
     l : int64[]
-        Private.
+        Private words.
     buffer : ndarray or bundle
         Private scratch.
     """

@@ -1,7 +1,7 @@
-"""Which results are passed on, where a filter is between two operators: those for which all its comparisons hold.
+"""Which results pass a filter between two operators: those for which all its comparisons hold.
 
-A comparison is a row of words: where its column is (as long as all rings together), which row of `valid` says what of it is
-null, what it may find, and the constant. So what evaluates it is compiled once for all filters.
+A comparison is a row of words: the address of its column (as long as all rings together), the row of `valid` that marks
+nulls, the outcomes that satisfy it, and the constant. So the kernel that evaluates it is compiled once for all filters.
 """
 
 import numpy as np
@@ -10,17 +10,17 @@ from headrace.kernel import kernel
 from headrace.memory.atomics import view_f64, view_i64
 
 VALUES, VALID, IS_FLOAT, HOLDS, CONSTANT = range(5)
-"""Words of a comparison: address of the values; row of `valid`, or -1 where nothing is null; whether they are float64 (else
-int64); what may be found; the constant, of floats its bits."""
+"""Words of a comparison: address of the values; row of `valid`, or -1 if nothing is null; whether the values are float64 (else
+int64); the outcomes that satisfy it; the constant, for floats its bits."""
 WORDS = 5
 
 LESS, EQUAL, GREATER, UNORDERED = 1, 2, 4, 8
-"""What is found. UNORDERED: one of them is NaN."""
+"""Outcomes of a comparison. UNORDERED: one of the two is NaN."""
 
 
 @kernel(inline=True)
 def outcome(value, constant):
-    """How a number is to another one of its type."""
+    """How a number compares with another one of its type."""
     if value < constant:
         return LESS
     if value > constant:
@@ -30,7 +30,7 @@ def outcome(value, constant):
 
 @kernel
 def is_kept(comparisons, valid, row):
-    """Whether all comparisons hold for a row, counted over all rings: one with null does not, as in SQL."""
+    """Whether all comparisons hold for a row, numbered over all rings: a comparison with null does not, as in SQL."""
     for i in range(comparisons.shape[0]):
         column = comparisons[i, VALID]
         if column >= 0 and valid[column, row] == 0:

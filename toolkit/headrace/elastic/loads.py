@@ -1,18 +1,18 @@
 """Which buckets of keys an instance's load comes from: sampled, so that it costs next to nothing.
 
 Load is what the operator counts (key updates, or comparisons of a join), and that
-count is exact. Which buckets it was for is looked at now and then: an instance
-that processed a batch, and has not looked for `LOAD_EVERY_NS`, goes over the keys
-of a few of its tuples, from a place in the batch that changes, and divides what
-was counted since the last look among the buckets of the keys it owns. An
-instance with little to do so looks at all of its tuples; a busy one spends about
+count is exact. Its division among buckets is sampled: when an instance has
+processed a batch, and its last sample is at least `LOAD_EVERY_NS` old, it goes over
+the keys of a few tuples of the batch, from a place that varies, and divides the
+load counted since the last sample among the buckets of the keys it owns. An
+instance with little to do thus samples all of its tuples; a busy one spends about
 a thousandth of its time on this.
 
 A join compares stored tuples, and forwarding takes positions: both go through
 the buckets in turn, so their load is spread over the buckets an instance owns.
 
-Invariants  I1  what the buckets of a worker have been given is LOADED, and never
-                more than the load counted
+Invariants  I1  LOADED is the load that the buckets of a worker have been given:
+                never more than the load counted
             I2  at a barrier and at the end of input it is all of it: no load is
                 given to a bucket by an instance that did not own it
 Source      STRETCH, section 8.4 (loads that mappings are balanced by).
@@ -35,12 +35,12 @@ ONE_KEY, SEVERAL_KEYS, EVENLY = range(3)
 
 LOAD_EVERY_NS = 500_000
 LOAD_KEYS = 256
-"""Keys that are looked at, at most, in one go."""
+"""The most keys in one sample."""
 
 
 @kernel
 def note_load(me, g, c, x, config, row, start, count, now):
-    """Divide the load since the last look among the buckets of some of these tuples' keys.
+    """Divide the load since the last sample among the buckets of the keys of some of these tuples.
 
     Parameters
     ----------
@@ -49,7 +49,7 @@ def note_load(me, g, c, x, config, row, start, count, now):
     row, start, count : int
         The tuples just processed: ``out_*[row, start:start+count]`` of the gate.
     now : int
-        Monotonic ns.
+        Monotonic time, ns.
     """
     c.meter[me, LOADED_AT] = now
     due = c.meter[me, c.layout[0, LOAD_METER]] - c.meter[me, LOADED]
@@ -69,7 +69,7 @@ def note_load(me, g, c, x, config, row, start, count, now):
 
 @kernel
 def add_load(me, g, c, x, config, row, first, tuples, now, share, rest):
-    """Give `share` to the bucket of each key owned, and 1 more for each of the first `rest`. Returns how many."""
+    """Add `share` to the bucket of each key owned, and 1 more for each of the first `rest`. Returns the number of such keys."""
     owner = c.owner[config]
     owned = 0
     left = LOAD_KEYS
@@ -96,7 +96,7 @@ def add_load(me, g, c, x, config, row, first, tuples, now, share, rest):
 
 @kernel
 def spread_load(me, c, config, due):
-    """Give `due` to the buckets owned, alike; what cannot be divided goes on where the last one left off."""
+    """Divide `due` equally among the buckets owned; the remainder goes to the buckets after those that got the last one."""
     owner = c.owner[config]
     owned = 0
     for bucket in range(BUCKETS):
@@ -116,7 +116,7 @@ def spread_load(me, c, config, due):
 
 @kernel
 def settle_load(me, c, config):
-    """Give what is left to the buckets owned, in proportion to what they have (I2)."""
+    """Divide the load not yet given among the buckets owned, in proportion to what they have (I2)."""
     due = c.meter[me, c.layout[0, LOAD_METER]] - c.meter[me, LOADED]
     if due <= 0:
         return

@@ -16,7 +16,7 @@ FIRST_YEAR, LAST_YEAR = 1900, 2100
 
 
 def state_of(zone: str | None) -> dict[str, np.ndarray]:
-    """Return the fields of an operator's state that the kernels read; none where windows are not of local days."""
+    """Return the state fields that `local_days_kernel` reads; none where windows are not of local days."""
     if zone is None:
         return {}
     starts, first = day_starts(zone)
@@ -25,10 +25,10 @@ def state_of(zone: str | None) -> dict[str, np.ndarray]:
 
 @functools.lru_cache(maxsize=16)
 def day_starts(zone: str) -> tuple[np.ndarray, int]:
-    """Return when the days of a zone begin, and the number of the first, counted from 1970-01-01.
+    """Return when the days of a zone begin, and the number of the first day, counted from 1970-01-01.
 
-    A day begins at the first instant with its date or a later one, so it ends where the next one
-    begins, has 23 or 25 hours where clocks are set, and none where a zone leaves it out.
+    A day begins at the first instant with its date or a later one. So it ends where the next one
+    begins, has 23 or 25 hours where clocks change, and is empty where the zone skips it.
 
     Returns
     -------
@@ -77,7 +77,7 @@ def _date(where: zoneinfo.ZoneInfo, seconds: int) -> int:
 
 
 def _first_second(where: zoneinfo.ZoneInfo, ordinal: int, after: int) -> int:
-    """The first second with this date or a later one, where the clock was put forward past midnight from before it."""
+    """The first second with this date or a later one, where the clock was put forward from before midnight to past it."""
     low, high = after - 86_400, after
     while high - low > 1:
         middle = (low + high) // 2

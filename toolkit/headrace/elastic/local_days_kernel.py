@@ -1,13 +1,13 @@
 """Windows of local days: from event time to the number of a day, and back.
 
-Included in the module of an operator whose windows are days of a time zone, in
-place of two kernels that change nothing. Window sizes are then numbers of days,
-and all else about windows is the same, because the two agree with each other:
+The module of an operator whose windows are days of a time zone includes this
+file, in place of two kernels that return their argument. Window sizes are then
+numbers of days. The rest of windowing is the same, because the two kernels agree:
 
     to_time(d) <= t   if and only if   d <= to_units(t)
 
-Days that begin at one instant (a day that a zone has left out) are told by the last of them.
-Before the first and after the last day of the table days have 24 hours.
+Where several days begin at one instant (the zone skipped a day), `to_units` gives the last of them.
+Before the first and after the last day of the table, a day has 24 hours.
 
 Checked     tests/headrace/elastic/test_local_days.py
 """

@@ -1,4 +1,4 @@
-"""What O+ measures: the declarations from which metrics, history, report, Prometheus and dashboard are made."""
+"""What O+ measures: the declarations behind metrics, history, report, Prometheus and dashboard."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ IMBALANCE_CV = Measure(
     "imbalance_cv", "fraction", "Coefficient of variation of the instances' loads, a fraction.", label="imbalance (cv)",
     shown="figure", between=load_variation,
 )  # fmt: skip
-"""In a snapshot of each configuration by itself, weighted by the load that came in its time."""
+"""In a snapshot: of each configuration by itself, weighted by the load during it."""
 IMBALANCE_MAX_MEAN = Measure(
     "imbalance_max_mean", "ratio", "Largest load over the mean of all instances.", shown="column",
     between=load_peak,

@@ -1,4 +1,4 @@
-"""From an operator's counters to a snapshot that can be checked; `runtime.gate_books` says in which order they are read."""
+"""From an operator's counters to a snapshot that can be checked; `runtime.gate_books` says in which order to read them."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from headrace.workers.spans import times
 
 EXACT_PLACES = 1 << 14
 _BLOCKS, _BLOCK = 64, 256
-"""More are not read: the instances that write them would have to fetch them back into their caches."""
+"""No more are read, because the instances that write them would have to fetch them back into their caches."""
 
 
 class Measured(Protocol):
-    """What is asked of an operator; see `headrace.elastic.section.ElasticSection`, which says what each is."""
+    """What a snapshot reads of an operator; `headrace.elastic.section.ElasticSection` documents each member."""
 
     name: str
     max_threads: int
@@ -56,11 +56,11 @@ def measure(operator: Measured, now_ns: int = 0, seconds: float = 0.0, is_finish
     ----------
     operator : ElasticSection
     now_ns : int
-        Monotonic time up to which the workers' time counts: of a run that is over, its end. 0: now.
+        Monotonic time up to which the workers' time counts: the end of a run that is over; 0: now.
     seconds : float
         Since the first tuple of the run.
     is_finished : bool
-        The run ended by itself: nothing may be in flight any more.
+        The run ended by itself, so nothing may be in flight.
     """
     arrays, collector, program = operator.arrays, operator.collector, operator.program
     members = list(operator.reconfiguration.current.members)
@@ -115,7 +115,7 @@ def measure(operator: Measured, now_ns: int = 0, seconds: float = 0.0, is_finish
 
 
 def count_places(present: np.ndarray, places: int) -> int:
-    """Count the non-zero ones of the first `places`; of many, in blocks spread over them."""
+    """Count the non-zero ones among the first `places`; where there are many, estimate by blocks spread over them."""
     places = min(places, len(present))
     if places <= EXACT_PLACES:
         return int(np.count_nonzero(present[:places]))
@@ -124,7 +124,7 @@ def count_places(present: np.ndarray, places: int) -> int:
 
 
 def scalegate_records_held(gate, kernels, members: list[int]) -> int:
-    """Records of a skip list that the slowest of these readers has yet to consume."""
+    """Records of a skip list that the slowest of these readers has not consumed yet."""
     cursor = int(read_cells(gate.cursor)[members].min())  # B2
     linked = int(read_cells(gate.source, 1)[:, kernels.NEXT_SEQ].sum())  # B3
     return linked + read_cell(gate.words, kernels.PROPOSED) - cursor

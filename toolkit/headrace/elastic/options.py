@@ -36,7 +36,7 @@ LEAST_STATE, MOST_STATE = 1 << 12, 1 << 44
 
 
 def largest_named(threads: Any) -> int:
-    """Return how many threads a pool needs for this wish; 0 if `check_threads` will refuse it anyway."""
+    """Return how many threads a pool needs for this `threads`; 0 if `check_threads` will refuse it anyway."""
     if is_whole_number(threads):
         return int(threads)
     if isinstance(threads, (list, tuple, set, range)) and all(map(is_whole_number, threads)):
@@ -45,7 +45,7 @@ def largest_named(threads: Any) -> int:
 
 
 def _changes(reconfigure: Any) -> list[tuple[Any, Dict[str, Any]]]:
-    """Read ``reconfigure=``: before which tuple, and control -> value; a number of threads alone is one of these."""
+    """Parse ``reconfigure=`` into pairs of tuple count and dict of control to value; any other value stands for threads."""
     try:
         return [(at, wished if isinstance(wished, Dict) else {"threads": wished}) for at, wished in reconfigure]
     except (TypeError, ValueError):
@@ -110,7 +110,7 @@ class ElasticOptions:
         self._outlets: dict[str, list[str]] | None = None
         self._lines: dict[str, int] = {}
         self.sections: weakref.WeakValueDictionary[str, Any] = weakref.WeakValueDictionary()
-        """Those made so far, upstream first, by the name of their node."""
+        """Sections made so far, upstream first, by the name of their node."""
         self._threads = threads if isinstance(threads, dict) else {None: threads}
         changes = _changes(reconfigure)
         named = [*self._threads.values(), *(wished.get("threads") for _, wished in changes)]
@@ -149,31 +149,31 @@ class ElasticOptions:
         self._lines = lines(query, self._outlets, self._may_pass)
 
     def _may_pass(self, before: OperatorNode, node: OperatorNode) -> bool:
-        """Whether results may go from one to the next without a collector, as far as can be said before both are made."""
+        """Whether results may go from one to the next without a collector, as far as is known before both are built."""
         if self.mode != "vsn" or self.gate != "log" or self.passing(node.name) == "collector":
             return False
         return all(getattr(each.spec, "may_pass", False) for each in (before, node))
 
     def line_of(self, operator: str) -> int:
-        """Operators in one line with this one, which may share ids of keys: each has its own `max_keys`."""
+        """Number of operators in one line with this one, itself included: they may share key ids, and each allows `max_keys`."""
         return self._lines.get(operator, 1)
 
     def takers(self, operator: str) -> list[str]:
-        """What takes an operator's results: operators, "" for the end of the query. Nothing where no query was looked at."""
+        """Names of the operators that take an operator's results, "" for the end of the query; none before `look_at`."""
         return [] if self._outlets is None else self._outlets[operator]
 
     def passing(self, operator: str) -> str:
-        """How the results before an operator are to get to it, one of `WAYS`."""
+        """The way asked for between the operator before and this one: one of `WAYS`."""
         return self._passing.get(operator, self._passing.get(None, "auto"))
 
     def channel(self, operator: str) -> str:
-        """By what channel the results before an operator are to get to its instances, one of `CHANNELS`."""
+        """The channel asked for between the operator before and the instances of this one: one of `CHANNELS`."""
         return self._channel.get(operator, self._channel.get(None, "auto"))
 
     def is_asked(self, option: str, way: str, operator: str) -> bool:
-        """Whether `passing` or `channel` asks for a way into an operator by its name, or of a query in which all read sources.
+        """Whether `passing` or `channel` asks for a way into this operator: by name, or for a query in which all read sources.
 
-        Of several operators some are behind others: there a way that is given without a name is meant for these.
+        Where some operators follow others, a way given without a name is meant for those.
         """
         ways = self._passing if option == "passing" else self._channel
         takers = itertools.chain.from_iterable((self._outlets or {}).values())
@@ -193,11 +193,11 @@ class ElasticOptions:
             )
 
     def takes_as_they_come(self, operator: str, sources: int) -> bool:
-        """Whether an operator is to take tuples as they come; those of one source come in order."""
+        """Whether an operator is to take tuples in order of arrival; those of a single source come in event-time order."""
         return sources > 1 and self._input_order.get(operator, self._input_order.get(None, "merged")) == "arrival"
 
     def capacity_for(self, sources: int) -> int:
-        """Tuples that the gate of an operator with so many sources holds at most."""
+        """The most tuples that the gate of an operator with so many sources holds."""
         if self._capacity is not None:
             return self._capacity
         return ONE_SOURCE_CAPACITY if sources == 1 and self.gate == "log" and self.mode == "vsn" else DEFAULT_CAPACITY

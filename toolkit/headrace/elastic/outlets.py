@@ -1,4 +1,4 @@
-"""What takes each operator's results, and by which ways they may get there; `ways` decides."""
+"""Which operators take each operator's results, and the possible ways there; `ways` decides."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ WAYS = ("collector", "gate", "auto")
 
 READER = "reader"
 CHANNELS = (READER, "shared", "auto")
-"""One for each instance, which gets what it owns; one that all read; by what it costs."""
+"""A channel for each instance, with what it owns; one channel that all read; whichever costs less."""
 
 
 def outlets(query: Query) -> dict[str, list[str]]:
@@ -29,15 +29,15 @@ def outlets(query: Query) -> dict[str, list[str]]:
 def lines(
     query: Query, taken: Mapping[str, Sequence[str]], may_pass: Callable[[OperatorNode, OperatorNode], bool]
 ) -> dict[str, int]:
-    """Count, for each operator, those that are in one line with it, itself included.
+    """Count, for each operator, the operators in one line with it, itself included.
 
     Parameters
     ----------
     query : Query
     taken : dict of str to list of str
-        Its `outlets`.
+        The `outlets` of the query.
     may_pass : function of two nodes
-        Whether the second, which takes the results of the first and of nothing else, and alone, may get them directly.
+        Whether the second may get the results of the first directly, where these are its only input and it alone takes them.
     """
     found: dict[str, list[str]] = {}
     for node in query.operators:

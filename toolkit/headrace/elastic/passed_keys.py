@@ -1,17 +1,17 @@
-"""A key of some of the key columns of the operator before: ids of one for ids of the other, where results are passed on.
+"""Key ids of the downstream operator for those of the upstream one, where its key is some of the upstream key's columns.
 
-Results carry the id of their key as the operator that made them knows it. The one behind has another key, whose columns are
-some of these, maybe in another order: it has a dictionary of its own, and IDS says, for each id of the one before, which id
-the same key has there. The writer of results reads that (`passing_kernel.ready_rows`), and does not know a value.
+Results carry the id of their key in the dictionary of the operator that made them (upstream). The operator that takes them
+(downstream) has another key, whose columns are some of these, maybe in another order, and so a dictionary of its own. IDS maps
+each upstream id to the downstream id of its key. The writer of results reads IDS (`passing_kernel.ready_rows`), and no values.
 
-State       IDS[i], an id of the dictionary behind, for id i of the one before; KNOWN[i]: it holds
+State       IDS[i], an id of the downstream dictionary, for upstream id i; KNOWN[i]: whether it is valid
 Invariants  I1  IDS[i] is written before a tuple with key i is published, so a thread that has one may read it
             I2  KNOWN[i] ends when i, or IDS[i], is recycled; i is looked up again when it comes again
-            I3  IDS[i] changes only then, when no window before or behind has a tuple of either key: the
-                recycler waits for all windows that an id was in (`ElasticSection.release`), before and behind,
-                and an id behind was used whenever one before was
-Ordering    IDS is published by what the tuples are: the gate's
-Locks       the dictionary before, then the one behind; the recycler of one holds its lock
+            I3  IDS[i] changes only after that, when no window upstream or downstream has a tuple of either
+                key: the recycler waits for all windows, upstream and downstream, that an id was in
+                (`ElasticSection.release`), and each use of an upstream id counts as one of its downstream id
+Ordering    IDS is published by the same store as the tuples: the gate's
+Locks       the upstream dictionary, then the downstream one; the recycler of either holds its lock
 Checked     tests/headrace/elastic/test_passing_keys.py
 """
 
@@ -30,17 +30,18 @@ from headrace.memory.cells import reserved
 
 
 class PassedKeys:
-    """The ids that keys have behind, by their ids before.
+    """The downstream ids of keys, by their upstream ids.
 
     Parameters
     ----------
     before, behind : KeyDictionary
+        The upstream and the downstream dictionary.
     places : sequence of int
-        Which columns of the one before are those of the one behind.
+        For each column of the downstream key, its place in the upstream one.
     types : sequence of pa.DataType
-        Of these columns, as the one behind is given them.
+        Types of these columns, as they are given to the downstream dictionary.
     capacity : int
-        Ids of the one before are below it.
+        Upstream ids are below it.
     """
 
     def __init__(
@@ -56,17 +57,17 @@ class PassedKeys:
         self.ids = reserved(capacity, np.int32)
         self._known = reserved(capacity, np.uint8)
         self._end = 0
-        """Ids from here on never came."""
+        """No id from here on was looked up yet."""
         before.when_recycled.append(self._forget_before)
         behind.when_recycled.append(self._forget_behind)
 
     def note(self, ids: np.ndarray) -> np.ndarray:
-        """Look up the keys of tuples that are about to be published; returns int32[n], their ids behind.
+        """Look up the keys of tuples that are about to be published; returns int32[n], their downstream ids.
 
         Raises
         ------
         KeyLimitError
-            They do not fit, until some expire.
+            The downstream dictionary has no room for them until some keys expire.
         """
         if not ids.size:
             return ids
@@ -106,7 +107,7 @@ class PassedKeys:
         self._known[known[np.isin(self.ids[known], recycled)]] = 0
 
     def let_go(self) -> None:
-        """Cut what refers to it."""
+        """Remove the references to this object."""
         self._before.when_recycled.remove(self._forget_before)
         self._behind.when_recycled.remove(self._forget_behind)
 

@@ -1,10 +1,10 @@
-"""Steps between two operators that are done where results are passed on: columns chosen, and rows left out by comparisons.
+"""Steps between two operators that the sender applies to the results it passes on: column selections, and comparison filters.
 
-A column that is chosen, under whatever name, is read where it was written. A filter is one comparison of a column with a number,
-or several with `&` between them. It means what it means to Arrow (`headrace.expressions`), which is certain for few types only:
-columns of int64 with whole numbers of int64, compared as they are, and columns of float64 with numbers, whole ones rounded to
-float64, where NaN equals nothing and -0.0 is 0.0. Narrower types, times, and columns of int64 beside floats are left to Arrow, as
-is all else.
+A selected column, under whatever name, is read where it was written. A filter is one comparison of a column with a number, or
+several joined by `&`. Its outcome has to be Arrow's (`headrace.expressions`), which is certain for two pairs of types only: an
+int64 column and a whole number in int64, compared as they are; and a float64 column and a number, where a whole number is
+rounded to float64, NaN equals nothing and -0.0 is 0.0. Narrower types, times, int64 columns compared with floats, and everything
+else are left to Arrow.
 """
 
 from __future__ import annotations
@@ -23,35 +23,35 @@ from headrace.plan.steps import FilterStep, SelectStep, Step
 _HOLDS = {
     "<": LESS, "<=": LESS | EQUAL, "==": EQUAL, "!=": LESS | GREATER | UNORDERED, ">": GREATER, ">=": GREATER | EQUAL,
 }  # fmt: skip
-"""What a comparison may find for it to hold."""
+"""The outcomes that satisfy a comparison."""
 _TURNED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 
 class Condition(NamedTuple):
-    """A comparison that rows are to pass."""
+    """A comparison that rows have to satisfy."""
 
     column: str
-    """As the operator before calls it."""
+    """Its name in the operator before."""
     is_float: bool
-    """Whether it is of float64, or else of int64."""
+    """Whether it is float64; otherwise it is int64."""
     holds: int
-    """Of `LESS`, `EQUAL`, `GREATER`, `UNORDERED` those for which they do."""
+    """The outcomes that satisfy it: a sum of `LESS`, `EQUAL`, `GREATER`, `UNORDERED`."""
     constant: int
-    """As the kernel has it: of floats the bits."""
+    """As the kernel reads it: for floats, the bits."""
 
 
 class Between(NamedTuple):
-    """What is between two operators."""
+    """What the steps between two operators do."""
 
     names: Mapping[str, str]
-    """Columns behind: as they are called before."""
+    """Column names after the steps: their names before them."""
     conditions: tuple[Condition, ...]
     why_not: str = ""
-    """Why it cannot be done where results are passed on."""
+    """Why the sender cannot apply the steps; "" if it can."""
 
 
 def between(steps: Sequence[Step], schema: pa.Schema) -> Between:
-    """Say what steps do to results of this schema.
+    """Analyse what steps do to results of this schema.
 
     Examples
     --------
@@ -85,14 +85,14 @@ def between(steps: Sequence[Step], schema: pa.Schema) -> Between:
 
 
 def _parts(condition: Expression) -> list[Expression]:
-    """What all must hold."""
+    """The comparisons joined by `&`, all of which must hold."""
     if isinstance(condition, Binary) and condition.operator == "&":
         return [*_parts(condition.left), *_parts(condition.right)]
     return [condition]
 
 
 def _condition(part: Expression, names: Mapping[str, str], schema: pa.Schema) -> Condition | str:
-    """What a comparison says, or why it is left to Arrow."""
+    """The condition for a comparison, or why it is left to Arrow."""
     left, right, operator = (part.left, part.right, part.operator) if isinstance(part, Binary) else (part, part, "")
     if isinstance(left, Literal):
         left, right, operator = right, left, _TURNED.get(operator, operator)

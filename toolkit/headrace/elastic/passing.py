@@ -1,8 +1,8 @@
-"""From one operator to the next without a thread in between: what stands for the collector, where `ways` decides so.
+"""Results from one operator to the next without a thread in between: what replaces the collector, where `ways` decides so.
 
-Each instance is a source of the next operator's gate, which reads the rows where they were written (`passing_kernel`).
-`Passed` is what the operator before has in place of a collector; `PassedInlet` is what the one behind has in place of an
-inlet, with `PassedBooks` that the instances keep and `PassedRows` for the store of each instance's rows.
+Each instance is a source of the next operator's gate, whose readers read the rows where they were written (`passing_kernel`).
+The operator before has a `Passed` in place of a collector. The one behind has a `PassedInlet` in place of an inlet, with
+`PassedBooks`, which the instances keep, and a `PassedRows` for each instance in place of a store.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ class PassedRows:
     Parameters
     ----------
     columns : dict of str to dtype
-        The columns kernels read.
+        The columns that kernels read.
     directory : ndarray
-        This source's part, written here.
+        This source's part of the directory, which `lie_in` writes.
     """
 
     multi_key = False
@@ -51,7 +51,7 @@ class PassedRows:
         self._directory = directory
 
     def lie_in(self, ts: np.ndarray, keys: np.ndarray, values: list[tuple[np.ndarray, np.ndarray | None]]) -> None:
-        """Say where the rows are: arrays as long as the ring, `keys` maybe of one chunk for all."""
+        """Set where the rows are: arrays as long as the ring; `keys` may be a single chunk that stands for all."""
         for number in range(len(ts) // CHUNK):
             at, first = number * self.width, number * CHUNK
             entry = self._directory[at : at + self.width]
@@ -62,11 +62,11 @@ class PassedRows:
                 entry[FIRST_VALUE + 2 * i + 1] = 0 if valid is None else valid[first:].ctypes.data
 
     def release(self, horizon: int) -> None:
-        """Rows go when all readers are past them: nothing is held for longer."""
+        """Nothing to do: a row is free once all readers have passed it."""
 
 
 class PassedBooks(Books):
-    """What came in, as the instances before it count it."""
+    """Counts of the input, kept by the instances of the operator before."""
 
     def __init__(self, passed: Passed):
         self._passed = passed
@@ -99,7 +99,7 @@ class PassedBooks(Books):
 
 
 class PassedInlet:
-    """The way in by which another operator passes its results on: a `headrace.runtime.inlets.Inlet` that nobody feeds."""
+    """The inlet for results that another operator passes on: a `headrace.runtime.inlets.Inlet` that no thread feeds."""
 
     number = 0
     null_keys = 0
@@ -113,7 +113,7 @@ class PassedInlet:
 
     @property
     def latest_keys(self) -> np.ndarray:
-        """int32[k]: keys of the rows that came last."""
+        """int32[k]: keys of the latest rows."""
         return self._passed.latest_keys()
 
     @property
@@ -122,7 +122,7 @@ class PassedInlet:
         return self._passed.watermark
 
     def compile(self) -> None:
-        """The instances before it give it its input."""
+        """Nothing to do: the instances of the operator before add its input."""
 
     def let_go(self) -> None:
         """Cut what refers back to it."""
@@ -135,12 +135,12 @@ class PassedInlet:
 
 
 def _why_null(field: Exact) -> tuple[str, str]:
-    """Fields of the state that say where a result is null; the second is that of its values, or ""."""
+    """The state fields that tell where a result is null: its count of values, and its values if NaN is null too, else ""."""
     return field.known, field.value if field.skips_nan else ""
 
 
 def _comparisons(section: Any, middle: Between, nulls: list[tuple[str, str]]) -> np.ndarray:
-    """int64[comparisons, WORDS]: what results have to pass, as `kept_rows_kernel` reads it; nulls are where `valid` says."""
+    """int64[comparisons, WORDS]: the conditions of a filter, as `kept_rows_kernel` reads them; `nulls`: rows of `valid`."""
     exact, found = exact_results(section.program), np.zeros((len(middle.conditions), WORDS), np.int64)
     for words, condition in zip(found, middle.conditions, strict=True):
         field = exact[condition.column]
@@ -153,7 +153,7 @@ def _comparisons(section: Any, middle: Between, nulls: list[tuple[str, str]]) ->
 
 
 class Passed:
-    """What a section asks of its collector, of one without: counts, and how far time has come.
+    """What a section that passes its results on has in place of a collector: counts, latency and watermark.
 
     Parameters
     ----------
@@ -207,14 +207,14 @@ class Passed:
         self._takes: Bound | None = None
 
     def compile(self) -> None:
-        """Compile what takes the results, and have the rings' kernels call it from now on."""
+        """Compile the kernel that takes the results, and have the rings' kernels call it from now on."""
         self._takes = Bound(self._taker, self.arrays, (0, 0, 0, 0))
         words, addresses = self.arrays.rings.words, self._takes.addresses
         publish_cell(words, ELSEWHERE + 1, addresses[1])
         publish_cell(words, ELSEWHERE, addresses[0])
 
     def begin(self, members: tuple[int, ...]) -> None:
-        """These are the first sources; before anything runs."""
+        """Make these members the only sources of the gate; called before anything runs."""
         gate = self.arrays.gate
         for r in range(len(gate.feeding) // CELL):
             if r not in members:
@@ -228,17 +228,17 @@ class Passed:
 
     @property
     def sent(self) -> int:
-        """Of them, those that the gate has taken, or that are left out."""
+        """Of these, those that the gate has taken or a filter has left out."""
         return int(read_cells(self.arrays.sent).sum())
 
     @property
     def kept(self) -> int:
-        """Of them, those that the gate has taken."""
+        """Of these, those that the gate has taken."""
         return int(read_cells(self.arrays.kept_count).sum()) if self._has_gaps else self.sent
 
     @property
     def left_out(self) -> int:
-        """Of them, those that a filter has left out."""
+        """Of these, those that a filter has left out."""
         return int(read_cells(self.arrays.left_count).sum())
 
     @property

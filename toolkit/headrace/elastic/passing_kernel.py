@@ -1,48 +1,47 @@
-"""An operator's results on their way into the next one's gate: each instance passes on its own, and the gate merges them.
+"""Pass an operator's results on to the next one's gate: each instance adds its own, and the gate merges them.
 
-The other way out of an operator than a collector. A result is a row of its instance's ring (`egress.rings`), and the
-instance is a source of the next operator's gate; that operator reads the rows where they were written. Rows are in order of
-`primary`, so each instance's results are in order by themselves; ties between instances come in the gate's order, (time,
-instance, position).
+This is the alternative to a collector. A result is a row of its instance's ring (`egress.rings`), and the instance is a
+source of the next operator's gate. That operator reads the rows where they were written. Rows are in order of `primary`, so
+the results of each instance are in order; ties between instances come in the gate's order: (time, instance, position).
 
-`take_results` is what the ring's kernels call ELSEWHERE, by its address: the operator and the loop of its instances do not
-know where results go, so they are compiled once for both ways, and this file once for all operators (as part of both, it took
-21 s at the first start of a query of two aggregates, of 52).
+The ring's kernels call `take_results` by its address, in ELSEWHERE. The operator and the loop of its instances do not know
+where results go, so they are compiled once for both ways, and this file is compiled once for all operators. (As part of both
+modules it took 21 s of the 52 s that the first start of a query of two aggregates took.)
 
-State       the gate's (`merged_log_kernel`); per instance r of its ring WRITTEN[r] =
-            HEAD[r] rows written, FREED[r] = TAIL[r] of them read by all readers for
-            certain; SENT[r] of them given to the gate, or left out by a filter; rows
-            [r, i % capacity]. With a filter KEPT_COUNT[r] + LEFT_COUNT[r] = SENT[r], and
-            the number k of those given is row KEPT_ROW[r, k % capacity]
+State       the gate's (`merged_log_kernel`); for each instance r, of the rows of its ring
+            [r, i % capacity]: WRITTEN[r] = HEAD[r] are written; SENT[r] are given to the
+            gate, or left out by a filter; FREED[r] = TAIL[r] are certainly read by all
+            readers. With a filter KEPT_COUNT[r] + LEFT_COUNT[r] = SENT[r], and the k-th row
+            given to the gate (from 0) has number KEPT_ROW[r, k % capacity]
 Invariants  I1  FREED[r] <= rows read by all <= SENT[r] <= WRITTEN[r] <= FREED[r] + capacity
-                with a filter: of U records that may be unread (F1) at most U are rows, the
-                last ones given, so all before row KEPT_ROW[r, KEPT_COUNT[r] - U] is read or
-                left out. KEPT_ROW has that one while U <= capacity, and it is one if
-                U <= KEPT_COUNT[r]; else there are others' records among these, and nothing
-                is known but what was before. Where U is 0, all of SENT[r] is free
+                with a filter: of the U records that may be unread (F1) at most U are rows of r,
+                the last ones given, so all rows before KEPT_ROW[r, KEPT_COUNT[r] - U] are read
+                or left out. KEPT_ROW still holds that entry if U <= capacity, and the entry
+                exists if U <= KEPT_COUNT[r]; otherwise others' records are among the U, and
+                only the earlier FREED[r] is known. If U is 0, all of SENT[r] is free
             I2  only instance r stores WRITTEN[r], SENT[r], FREED[r] and, while it is a
                 source, MARK[r] of the gate; a thread that changes the members may, while r is parked
-            I3  all that an instance has promised at a barrier is promised at the gate
-                before it arrives there: no row below it is missing, and none will follow
+            I3  what an instance promises at a barrier is promised at the gate before the
+                instance arrives there: no row below it is missing, and none will follow
             I4  with each promise P goes a heartbeat at P, and MARK becomes P + 1: between two
                 barriers' records none in the gate is later than the promise that covers it
 Ordering    A1 write rows (and what `ready_rows` adds), A2 the gate's `add`, A3 MARK
                     A1 -> A2 -> the reader's load of END: it reads whole rows
             F1 of the gate's `unread_rows`: a reader has read a row before the gate says so
-Membership  `change_source`, of the thread that changes the upstream's members, while these
-            wait: a leaver's source is removed, a joiner's is added. With P the promise at the
-            barrier, every MARK is P + 1 (I3), so a leaver's rows are merged without
-            further action, and its slot is soon free if it comes back; by I4 the log
-            ends at P at most, where the floor of a new source is P + 1 at most, which no
-            result of the joiner is below.
-Progress    An instance that finds the gate full waits for its readers as any source does; no
-            thread waits for the upstream's members but at their own barrier, where they arrive
-            with all they owe. An instance with a full ring, or one that comes back, looks now
-            and then whether readers are far enough.
+Membership  `change_source`, called by the thread that changes the upstream's members, while
+            these wait: a leaver's source is removed, a joiner's is added. With P the promise
+            at the barrier, every MARK is P + 1 (I3), so a leaver's rows are merged without
+            further action, and its slot is soon free if it comes back. By I4 the log ends at
+            P at most, so the floor of a new source is P + 1 at most, and no result of the
+            joiner is below it.
+Progress    An instance that finds the gate full waits for the readers, as any source does. Only
+            at the upstream's own barrier does a thread wait for its members, and they arrive
+            there with everything published. An instance whose ring is full, or that comes
+            back, polls how far the readers are.
 Source      STRETCH, section 7: TB_out, whose sources are the instances, added and removed
-            with them. Differs: content orders no ties, so only operators follow whose
-            results do not depend on these, or that see none of them by
-            key (`ways`).
+            with them. Differs: ties are not ordered by content, so only operators follow
+            whose results do not depend on the order of ties, or for which no key has ties
+            (`ways`).
 Checked     tests/headrace/elastic/test_passing_interleave.py, test_passing.py, test_passing_filter.py
 """
 
@@ -83,15 +82,15 @@ from headrace.references import HEARTBEAT
 from headrace.workers.worker_kernel import BUSY_NS, ROOM_NS, turn
 
 NAP_NS = 20_000
-"""Between two looks for what nobody signals, seldom as it is: that rows of a full ring are read, that a ring is merged."""
+"""Time between two polls for rare events that are not signalled: that rows of a full ring are read, that a ring is merged."""
 
 LATENCY_PARTS = 16
-"""Bins of a power of two, as of `metrics.latency`."""
+"""Bins per power of two, as in `metrics.latency`."""
 
 
 @by_reference
 class PassingArrays(NamedTuple):
-    """Shared by the instances of one operator: the next one's gate, and rows."""
+    """What the instances of one operator share: the next operator's gate, and the rows passed on."""
 
     gate: Any  # the next operator's: LogArrays, or ReaderQueues
     rings: OutArrays  # the rings, with `tail` for FREED
@@ -113,7 +112,7 @@ class PassingArrays(NamedTuple):
 
 @kernel
 def ready_rows(p, me, slot, count):
-    """Complete rows that lie one behind the other, before the gate has them: keys, and which values there are."""
+    """Complete consecutive rows before the gate gets them: keys, and which values are null."""
     if p.keys.shape[1] > 0 and p.ids.size > 0:
         for i in range(slot, slot + count):
             p.keys[me, i] = p.ids[p.rings.a[me, i]]
@@ -148,7 +147,7 @@ def ready_rows(p, me, slot, count):
 
 @kernel(borrows=True, seldom=True)
 def give_waiting(p, me, slot, count):
-    """Give the gate rows that it has no room for, in turns. How many it took; fewer when stopped."""
+    """Add rows for which the gate had no room, waiting for room in turns. Returns how many it took; fewer if stopped."""
     turn(p.rings.meter, me, ROOM_NS)
     done = 0
     while done < count and load_acquire(p.stop, 0) == 0:
@@ -159,7 +158,7 @@ def give_waiting(p, me, slot, count):
 
 @kernel
 def give(p, me, slot, count):
-    """Give the gate rows. How many it took; fewer when stopped."""
+    """Add rows to the gate. Returns how many it took; fewer if stopped."""
     taken = add(p.gate, me, p.rings.primary[me], slot, count, slot)  # A2
     if taken < count:
         taken += give_waiting(p, me, slot + taken, count - taken)
@@ -168,7 +167,7 @@ def give(p, me, slot, count):
 
 @kernel(seldom=True)
 def give_kept(p, me, at, slot, count):
-    """Give the gate those of `count` rows from number `at` on that pass. With how many it is through; fewer when stopped."""
+    """Add to the gate those of `count` rows from number `at` on that pass. Returns how many rows are done; fewer if stopped."""
     capacity = p.rings.primary.shape[1]
     first_row = me * capacity + slot
     kept = load_relaxed(p.kept_count, me * CELL)
@@ -192,7 +191,7 @@ def give_kept(p, me, at, slot, count):
 
 @kernel
 def send(p, me, head):
-    """Give the gate all rows before number `head`. False when stopped."""
+    """Give the gate all rows before number `head`. False if stopped."""
     at = load_relaxed(p.sent, me * CELL)
     capacity = p.rings.primary.shape[1]
     while at < head:
@@ -209,9 +208,9 @@ def send(p, me, head):
 
 @kernel(seldom=True)
 def first_unread(p, me, unread):
-    """The number of the first row that may be unread, where so many of the latest records may be, and some rows are none.
+    """The number of the first row that may be unread, with a filter, if at most the latest `unread` records are.
 
-    Of the rows given at most as many are unread; what is left out before the first of them is nobody's.
+    At most `unread` of the rows given to the gate are unread, and no reader gets a row that is left out before them.
     """
     kept = load_relaxed(p.kept_count, me * CELL)
     if unread == 0:
@@ -223,7 +222,7 @@ def first_unread(p, me, unread):
 
 @kernel(inline=True)
 def note_read(p, me):
-    """Note how many rows are read by all for certain; returns it."""
+    """Record and return how many rows are certainly read by all."""
     before = load_relaxed(p.rings.tail, me * CELL)
     unread = unread_rows(p.gate, me)  # F1
     if unread < 0:
@@ -238,7 +237,7 @@ def note_read(p, me):
 
 @kernel(borrows=True, seldom=True)
 def await_rows_read(p, me, head):
-    """Pass everything on, and wait until row number `head` fits into the ring. False when stopped."""
+    """Pass everything on, and wait until row number `head` fits into the ring. False if stopped."""
     capacity = p.rings.primary.shape[1]
     store_release(p.rings.head, me * CELL, head)
     if not send(p, me, head):
@@ -255,7 +254,7 @@ def await_rows_read(p, me, head):
 
 @kernel
 def tell(p, me, promised):
-    """Say by a heartbeat that no later row is at or before `promised`: time goes on where no row comes.
+    """Add a heartbeat that says no later row is at or before `promised`, so that time advances without rows.
 
     Returns
     -------
@@ -269,7 +268,7 @@ def tell(p, me, promised):
 
 @kernel(borrows=True, seldom=True)
 def tell_waiting(p, me, promised):
-    """`tell`, in turns, until it is taken or the run stops."""
+    """Repeat `tell` until the gate takes the heartbeat or the run stops, sleeping in between."""
     turn(p.rings.meter, me, ROOM_NS)
     while load_acquire(p.stop, 0) == 0:
         ticket = announce(p.gate)
@@ -284,7 +283,7 @@ def tell_waiting(p, me, promised):
 
 @kernel(inline=True)
 def pass_on(p, me, head, promised):
-    """Pass on everything up to row `head`, and that nothing at or before `promised` will follow."""
+    """Pass on all rows before number `head`, and the promise that nothing at or before `promised` will follow."""
     if load_relaxed(p.rings.head, me * CELL) != head:
         store_release(p.rings.head, me * CELL, head)
     if not send(p, me, head):
@@ -300,7 +299,7 @@ def pass_on(p, me, head, promised):
 
 @kernel(inline=True)
 def change_source(p, me, promised):
-    """A worker becomes active after `promised`, or leaves (END_OF_TIME): its source is added, or removed."""
+    """Add the source of a worker that becomes active after `promised`, or remove that of one that leaves (END_OF_TIME)."""
     if p.gate.feeding.size == CELL:
         return
     is_done = False
@@ -322,7 +321,7 @@ def change_source(p, me, promised):
 
 @kernel
 def take_results(p, me, request, head, mark):
-    """What the ring's kernels call in the collector's place: see ELSEWHERE in `egress.rings`."""
+    """The kernel that the ring's kernels call in place of a collector: see ELSEWHERE in `egress.rings`."""
     answer = True
     if request == FOR_ROOM:
         answer = await_rows_read(p, me, head)

@@ -1,4 +1,4 @@
-"""What an operator of a plan is to the engine: kernel text, columns, state, results. Base of all of them."""
+"""The base class of an operator as the engine runs it: kernel text, columns, state, results."""
 
 from __future__ import annotations
 
@@ -22,44 +22,44 @@ from headrace.workers import worker_kernel
 
 
 class Program:
-    """Base of what is the same for most operators. One per operator and run."""
+    """Base of the programs of all operators, with what most have in common. One object per operator and run."""
 
     node: OperatorNode
     dictionary: KeyDictionary | None = None
     key_names: Sequence[str] = ()
-    """Of the columns that the dictionary gives for a key."""
+    """Names of the columns that the dictionary gives for a key."""
     multi_key = False
     value_columns = 0
     retention = 0
-    """Event time a stored tuple is still needed after it was processed."""
+    """For how much event time a stored tuple is still needed after it was processed."""
     window_size = 0
     nulls = "error"
     id_capacity = BUCKETS
     result_fields: Sequence[str] = ()
-    """Fields of the state that are columns of the results, one ring of each instance in a row."""
+    """State fields that are columns of the results: one row for each instance, its ring."""
     list_fields: Sequence[tuple[str, str]] = ()
-    """Pairs of them that hold lists: positions, as of `words_ring.write_words`, and numbers of words."""
+    """Pairs of these fields that hold lists: positions, as `words_ring.write_words` gives them, and numbers of words."""
     lead = 0
-    """Not 0: tuples of several sources come as they come, each at most so far ahead of the watermark."""
+    """Not 0: tuples of several sources come in order of arrival, each at most so far ahead of the watermark."""
     order_matters = "it gives its results in the order of its input"
-    """Why tuples have to come in order; "" if they have not."""
+    """Why tuples have to come in order; "" if they need not."""
     first_promise = MIN_TIME
     load_meter = UPDATES
-    """Counter that says how much an instance has had to do."""
+    """The counter that measures an instance's load."""
     load_by_key = True
-    """It is for the buckets of the tuples' keys, not for all buckets in turn."""
+    """Whether load falls to the buckets of the tuples' keys; otherwise to all buckets in turn."""
     places_per_key = 0
     """Window instances a key may have at once; the first field of the state is non-zero where one is."""
     latest_is_ready = False
-    """The tuple that makes a result ready is the latest one in it."""
+    """Whether the tuple that makes a result ready is the latest one in it."""
     time_value = ""
-    """Name of the value column that is the event time in the stream's unit, where kernels read it."""
+    """Name of the value column that is the event time in the stream's unit, if kernels read that."""
 
     def keys_of(self, side: int) -> Sequence[KeySource]:
         return ()
 
     def equal_columns_of(self, side: int) -> Sequence[str]:
-        """Columns that a join wants equal, whether kernels know them by id or by value."""
+        """Columns that a join requires to be equal, whether kernels know them by id or by value."""
         return ()
 
     def values_of(self, side: int) -> Sequence[str]:
@@ -69,15 +69,15 @@ class Program:
         return ()
 
     def counted_of(self, side: int) -> Sequence[str]:
-        """Values of which kernels know nothing but whether they are null, whatever their type."""
+        """Columns of any type of which kernels know only whether a value is null."""
         return ()
 
     def texts_of(self, side: int) -> Mapping[str, KeyDictionary]:
-        """Text columns whose strings kernels know by id: name -> what knows them."""
+        """Text columns whose strings kernels know by id: name -> dictionary of the strings."""
         return {}
 
     def forms_of(self, side: int) -> Mapping[str, tuple[str, int]]:
-        """Values that are no columns: name -> (column, divisor); what is not divisible is null."""
+        """Values derived from a column: name -> (column, divisor); a value that is not divisible gives null."""
         return {}
 
     def carried_of(self, side: int) -> Sequence[str]:
@@ -87,17 +87,17 @@ class Program:
         return {}
 
     def multi_key_of(self, side: int) -> bool:
-        """Whether a tuple of this input has any number of keys."""
+        """Whether a tuple of this input may have any number of keys."""
         return self.multi_key
 
     def note_keys(self, ids: np.ndarray) -> None:
-        """Keys of tuples that are about to be published."""
+        """Note the keys of tuples that are about to be published."""
 
     def text(self) -> str:
         raise NotImplementedError
 
     def allocate(self, instances: int, capacity: int) -> Any:
-        """Allocate the state, a bundle by the names that the kernels write: what they keep, then the results."""
+        """Allocate the state: a bundle with the names that kernels use, first the fields they keep, then the results."""
         raise NotImplementedError
 
     def finisher(self, stores: list[Store]) -> Any:
@@ -115,28 +115,28 @@ class Program:
         return 0
 
     def arena_bytes(self, state: Any) -> int:
-        """Memory that lists, sets and maps of a state take."""
+        """Bytes that the lists, sets and maps of a state take."""
         return 0
 
     def stored_tuples(self, state: Any, member: int) -> int:
-        """Tuples an instance keeps, where it keeps no windows."""
+        """Tuples that an instance stores, where it has no windows."""
         return 0
 
     def release(self, watermark: int) -> None:
-        """No window that ends at or before `watermark` is open, and its results were built."""
+        """Free what is needed no longer: all windows that end at or before `watermark` are closed, and their results built."""
 
     def explain_compile_error(self, error: BaseException, module: Any) -> HeadraceError | None:
-        """Say what a compiler's error in the generated module means; None if it is not a user function's."""
+        """Explain a compiler's error in the generated module; None if it is not a user function's."""
         return None
 
     def explain_exception(
         self, error: BaseException, words: np.ndarray, stores: list[Store]
     ) -> HeadraceError | None:
-        """Say what a user function's exception in a kernel means; None if it was none."""
+        """Explain an exception in a kernel; None if it is not a user function's."""
         return None
 
     def time_text(self, ts: int) -> str:
-        """Return an event time of a result as an error shows it."""
+        """Return an event time of a result as error messages show it."""
         return time_text(ts, self.node.schema.field(self.node.event_time).type)
 
     def windows_text(self, failure: np.ndarray) -> str:

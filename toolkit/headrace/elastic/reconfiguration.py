@@ -1,9 +1,9 @@
-"""Reconfiguring the elastic engine: a configuration becomes a control record in the input gate, the workers do the rest.
+"""Reconfigure the elastic engine: place a configuration as a control record in the input gate; the workers do the rest.
 
 A configuration is a row of the tables that the workers read (`arrays`). The
 control record names the row; its position in the gate's order is the boundary
 for all instances. The last of them to arrive installs the row (`epochs.install`),
-and notes what the workers' load had come to.
+and records the workers' load so far.
 
 Source      STRETCH, section 7 and Algorithms 5 and 6.
 Checked     tests/headrace/elastic
@@ -31,7 +31,7 @@ from headrace.workers.worker_kernel import BEFORE
 
 
 class Reconfiguration(ConfigurationRows):
-    """What can be changed at an operator of the elastic engine: a `headrace.runtime.capabilities.Steerable`.
+    """Changes of an operator of the elastic engine: a `headrace.runtime.capabilities.Steerable`.
 
     Parameters
     ----------
@@ -47,7 +47,7 @@ class Reconfiguration(ConfigurationRows):
     planned : sequence of (tuple count, Configuration)
         Rows 1, 2, ...
     transfer_of : callable, optional
-        Gives (bytes, ns) of state moved at an epoch.
+        Gives the size of the state moved at an epoch, and the time that took: (bytes, ns).
     """
 
     def __init__(
@@ -70,32 +70,32 @@ class Reconfiguration(ConfigurationRows):
         )
         self._gate, self._kernels = gate, gate_kernels
         self._written: tuple[int, Configuration] | None = None
-        """A row that is written, and whose control record found no room yet."""
+        """A row that is written, but whose control record has found no room yet."""
         self._transfer_of = transfer_of
         self._spread = Spread()
         self._spread_lock = threading.RLock()
         self._loads_seen = 0
 
     def compile(self) -> None:
-        """Compile what places a change."""
+        """Compile the kernel that places a change."""
         compile_now(self._kernels.control, (self._gate, 0))
 
     def resolve(self, wish: Mapping[str, Any], newest: Configuration) -> Configuration:
-        """Complete a wish (``threads``, ``mapping``) against the newest configuration known."""
+        """Complete a request (``threads``, ``mapping``) with what the newest known configuration has."""
         return resolve(wish.get("threads"), wish.get("mapping"), newest, self.max_threads)
 
     def describe(self, configuration: Configuration) -> dict[str, Any]:
-        """Control -> value."""
+        """The value of each control."""
         members = configuration.members
         return {"threads": len(members), "members": members, "mapping": configuration.mapping}
 
     def effects(self, before: Configuration, after: Configuration) -> dict[str, int]:
-        """How many key buckets change their owner."""
+        """How many key buckets change owner; what is transferred is known only once the change is complete."""
         moved = before.mapping.differing(after.mapping)
         return {"buckets_moved": moved, "transferred_bytes": 0, "transferred_ns": 0}
 
     def place(self, target: Configuration) -> int | None:
-        """Put a control record for a configuration into the gate. Returns its row; None: no room just now."""
+        """Put a control record for a configuration into the gate. Returns its row; None if there is no room now."""
         if self._written is None or self._written[1] is not target:
             self._note_loads()  # before the row of an older configuration is written anew
             self._written = self._put(target), target
@@ -106,19 +106,19 @@ class Reconfiguration(ConfigurationRows):
         return row
 
     def _place(self, row: int) -> bool:
-        """Put the control record of a row into the gate, if there is room just now."""
+        """Put the control record of a row into the gate, if there is room now."""
         return self._kernels.control(self._gate, row) != 0
 
     def _write(self, row: int, configuration: Configuration) -> None:
         write_configuration(self._arrays, row, configuration)
 
     def _moved_at(self, change: int) -> dict[str, int]:
-        """What instances that share nothing gave each other at an epoch."""
+        """The state that instances that share nothing transferred at an epoch."""
         moved, ns = self._transfer_of(change) if self._transfer_of else (0, 0)
         return {"transferred_bytes": moved, "transferred_ns": ns}
 
     def await_completion(self, timeout_ns: int) -> None:
-        """Sleep until the next epoch is complete, an instance finished, or the run stops."""
+        """Sleep until the next epoch is complete, an instance finishes, the run stops, or `timeout_ns` have passed."""
         epochs.watch(self._arrays, self._changes_seen + 1, timeout_ns)
 
     # -- how evenly load is shared
@@ -130,7 +130,7 @@ class Reconfiguration(ConfigurationRows):
             return self._spread.with_present(load, self.current.members)
 
     def _note_loads(self) -> None:
-        """Take note of the load at each epoch so far."""
+        """Add the load at each epoch so far to the spread."""
         arrays = self._arrays
         with self._spread_lock:
             while read_cell(arrays.words, words.EPOCH) > self._loads_seen:

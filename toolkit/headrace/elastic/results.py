@@ -1,4 +1,4 @@
-"""From drained records to ordered result rows: what operators with keys have in common."""
+"""From drained records to ordered result rows, for operators with keys."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from headrace.ingress.times import restore_times
 
 
 class KeyedResults:
-    """What aggregates and custom operators share: time and key columns, order by (ts, key)."""
+    """Base for the results of aggregates and custom operators: time and key columns, in order of (ts, key)."""
 
     reads_b_and_c = False
 

@@ -1,9 +1,10 @@
-"""An operator each of whose instances reads a channel of its own, into which those of the one before route its results.
+"""An operator whose instances each read a channel of their own, into which the upstream instances route their results.
 
-`channel="reader"`, Viper's way between operators, beside the gate that all read. State and keys are shared as ever: only
-which instance reads a tuple is decided earlier, by the sender. A change of ownership is therefore one of the senders: its control
-record goes into the gate of the operator before, whose instances meet there, and the last one puts it into force
-(`gates.reader_queues_kernel`: `switch`); from there it reaches this operator's instances, which meet as they always do.
+This is `channel="reader"`, Viper's way between operators, the alternative to a gate that all instances read. State and keys
+are shared as in the gate: only which instance reads a tuple is decided earlier, by the sender. So a change of ownership has to
+change the senders: its control record goes into the gate of the upstream operator, whose instances meet there, and the last to
+arrive puts it into force (`gates.reader_queues_kernel`: `switch`). From there it reaches this operator's instances, which meet
+as usual.
 
 Source      Viper (Walulya et al.), section 3.3; STRETCH, section 7.
 Checked     tests/headrace/elastic/test_routed.py, test_routed_interleave.py
@@ -29,7 +30,7 @@ from headrace.workers.spans import counters
 
 _KERNELS = reader_queues_kernel.__name__
 _LEAST_SHARE = 1024
-"""Tuples that each queue takes at least of what a gate is allowed: with many threads there are as many queues squared."""
+"""The least number of tuples each queue may take of what a gate is allowed: queues grow with the square of the threads."""
 
 _SHARING = build.READS_SOME + build.SHARES_STATE + '''
 from headrace.elastic.instance_loop import SEEN
@@ -44,14 +45,14 @@ def tuples_before(g, l, row, start):
 
 
 class RoutedReconfiguration(Reconfiguration):
-    """Changes of an operator whose senders are to route otherwise: by way of the gate of the operator before."""
+    """Changes of an operator that also change how its senders route: placed in the gate of the operator before."""
 
     def _place(self, row: int) -> bool:
         return super()._place(epochs.BEHIND + row)
 
 
 class RoutedSection(ElasticSection):
-    """An operator whose instances read what the one before has routed to each."""
+    """An operator whose instances each read what the operator before has routed to them."""
 
     is_routed = True
 
@@ -80,13 +81,13 @@ class RoutedSection(ElasticSection):
 
     @property
     def taker(self) -> Any:
-        """`routing_kernel`, on these channels."""
+        """`routing_kernel.route_results`, compiled for these channels."""
         passing = load_module(included(passing_kernel, instead_of(_KERNELS)), "passing reader queues")
         instead = {passing_kernel.__name__: passing.__name__}
         return load_module(included(routing_kernel, instead), "routing", entry="route_results").route_results
 
     def passed_keys(self, instances: int, rows: int) -> np.ndarray:
-        """The keys that senders route by."""
+        """The keys by which senders route."""
         return self.gate.keys
 
     # -- what is measured
@@ -97,18 +98,18 @@ class RoutedSection(ElasticSection):
         return int((read_cells(self.gate.end) - read).sum())
 
     def passed_tuples(self, members: list[int]) -> tuple[int, int, int]:
-        """Of each instance those of its channel, together: each tuple is in one."""
+        """The tuples that instances have passed in their own channels, added up: each tuple is in one channel."""
         passed = int(read_cells(self.gate.passed).sum())
         return passed, passed, passed
 
     def backlog_ns(self, members: list[int], depth: int) -> int:
-        """Of the instance that most waits for."""
+        """How long the instance with the most waiting work will take for it, at its recent speed."""
         read = read_cells(self.gate.tail)
         waiting = (read_cells(self.gate.end) - read).reshape(self.max_threads, -1).sum(axis=1)
         return int((waiting * read_cells(self.gate.cost)).max())
 
     def faults_at_end(self, members: list[int], added: int) -> list[str]:
-        """Whether some of what was routed was not processed."""
+        """What shows, at the end of the input, that some routed tuples were not processed."""
         processed = int(counters(self.arrays.meter)[:, words.TUPLES].sum())
         return [] if processed == added else [f"{added:,} tuples were routed, and {processed:,} were processed"]
 

@@ -1,6 +1,6 @@
-"""An operator's results on their way into the channels of the next one's instances, and changes of what each owns there.
+"""Route an operator's results into the channels of the next one's instances, and change which keys each of these owns.
 
-`passing_kernel` on other kernels: its gate is `reader_queues_kernel`.
+This is `passing_kernel` with `reader_queues_kernel` as the gate.
 """
 
 import numpy as np
@@ -13,7 +13,7 @@ from headrace.kernel import kernel
 
 @kernel
 def route_results(p, me, request, head, mark):
-    """What the ring's kernels call in the collector's place: see ELSEWHERE in `egress.rings`."""
+    """The kernel that the ring's kernels call in place of a collector: see ELSEWHERE in `egress.rings`."""
     if request == FOR_SWITCH:
         switch(p.gate, head, mark, p.stop)
         return np.int64(1)

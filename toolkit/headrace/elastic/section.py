@@ -44,14 +44,14 @@ if TYPE_CHECKING:
     import pandas as pd
 
 OUTPUT_CAPACITY = 1 << 16
-"""Fewer ids are recycled only when room is wanted."""
+"""Rows of each instance's output ring."""
 
 
 class ElasticSection(GatedSection):
     """One operator: gate, state, workers, output, reconfiguration."""
 
     is_routed = False
-    """Whether each instance reads a channel of its own."""
+    """Whether each instance reads its own channel."""
 
     def __init__(
         self, node: OperatorNode, branches: list[Branch], options: ElasticOptions, program: Program, way: Way,
@@ -69,9 +69,9 @@ class ElasticSection(GatedSection):
             )
         self.above: ElasticSection | None = way.above
         self.never_negative = never_negative
-        """Results that are whole numbers and never negative; see `passing.never_negative`."""
+        """Results that are whole numbers and never negative; see `ways.never_negative`."""
         self.key_ids: PassedKeys | None = None
-        """Ids of its keys by those of the operator before, which has others."""
+        """Its key ids by those of the operator before; None if both have the same ids, or it has no key."""
         if self.above is not None and self.program.dictionary is not None:
             self.key_ids = passed_keys(self.program, self.above.program, way.between)
             if self.key_ids is None:
@@ -116,7 +116,7 @@ class ElasticSection(GatedSection):
         self.result_lists = [(column(position), column(count)) for position, count in self.program.list_fields]
 
     def _open(self, sources: int) -> None:
-        """Make what the instances read."""
+        """Allocate the gate that the instances read."""
         options = self.options
         self._open_gate(
             options.gate,
@@ -128,7 +128,7 @@ class ElasticSection(GatedSection):
         )
 
     def _steer(self, planned: Sequence[tuple[int, Configuration]]) -> Reconfiguration:
-        """Make what places changes into its input."""
+        """Return what places changes into its input."""
         return Reconfiguration(
             self.arrays, self.gate, self.kernels, self.max_threads, self.initial, planned, self.transfer_of
         )
@@ -137,16 +137,16 @@ class ElasticSection(GatedSection):
 
     @property
     def taker(self) -> Any:
-        """The kernel by which the operator before has its results taken."""
+        """The kernel that takes the results of the operator before."""
         return take_results
 
     def passed_keys(self, instances: int, rows: int) -> np.ndarray:
-        """int32[instances, rows], where the operator before is to write its results' keys; [instances, 0] if nowhere."""
+        """int32[instances, rows] for the operator before to write its results' key ids to; [instances, 0] without a key."""
         rows = rows if self.dictionary is not None else 0
         return reserved(instances * rows, np.int32).reshape(instances, rows)
 
     def pass_results_to(self, following: ElasticSection) -> Passed:
-        """Let each instance pass its results on to the gate of an operator that was made for it."""
+        """Let each instance pass its results on to the gate of `following`, which has a source for each."""
         self.passes_on = True
         passed = self.collector = Passed(self, following)
         passed.begin(self.initial.members)
@@ -154,7 +154,7 @@ class ElasticSection(GatedSection):
         return passed
 
     def lengthen(self, by: int) -> None:
-        """Event times have to stay in range in windows that follow, too."""
+        """Widen the check of event times, so that they stay in range in the windows of downstream operators, too."""
         for inlet in self.inlets:
             if self.above is None:
                 inlet.encoder.window_size += by
@@ -168,7 +168,7 @@ class ElasticSection(GatedSection):
 
     @property
     def stores(self) -> list[Any]:
-        """Where the rows of each source are."""
+        """The store of each source."""
         return super().stores if self.above is None else self._passed_rows
 
     def _close_results(self) -> None:
@@ -200,7 +200,7 @@ class ElasticSection(GatedSection):
         )
 
     def _describe_load(self) -> None:
-        """Tell the workers where the keys of a tuple are found, and what load is."""
+        """Tell the workers where to find the keys of a tuple, and which counter measures load."""
         program = self.program
         for source, store in enumerate(self.stores):
             how = loads.EVENLY
@@ -210,12 +210,12 @@ class ElasticSection(GatedSection):
 
     @property
     def result_columns(self) -> list[np.ndarray]:
-        """Columns of the results, in each a ring for every instance."""
+        """Columns of the results; each holds a ring for every instance."""
         return [getattr(self.state, name) for name in self.program.result_fields]
 
     @property
     def kept_fields(self) -> list[str]:
-        """Fields of the state that are not: what an operator keeps from tuple to tuple."""
+        """The other fields of the state: what an operator keeps from tuple to tuple."""
         return [name for name in self.state._fields if name not in self.program.result_fields]
 
     def _touch(self, members: Sequence[int]) -> None:
@@ -239,7 +239,7 @@ class ElasticSection(GatedSection):
 
     @property
     def _kind(self) -> str:
-        """What names its module: equal operators have one, whatever their names are, and are compiled once."""
+        """The name of its module: equal operators share a module, whatever their own names, and are compiled once."""
         return type(self.program).__name__.removesuffix("Program").lower()
 
     def _activate(self, initial: Configuration, planned: Sequence[tuple[int, Configuration]]) -> None:
@@ -256,7 +256,7 @@ class ElasticSection(GatedSection):
         self.kernels.join_reader(self.gate, member, 0, 1)
 
     def arguments(self, worker: int) -> tuple:
-        """What `run_instance` of this worker is called with."""
+        """The arguments of `run_instance` for this worker."""
         return (
             worker,
             self.gate,
@@ -269,7 +269,7 @@ class ElasticSection(GatedSection):
         )
 
     def _gate_readers(self, sources: int) -> int:
-        """How many may read the gate: the instances."""
+        """Readers of the gate: the instances."""
         return self.max_threads
 
     # -- what a run asks of a section
@@ -283,7 +283,7 @@ class ElasticSection(GatedSection):
         self.module.run(*arguments)
 
     def let_go(self) -> None:
-        """Cut what refers back to it."""
+        """Cut the references back to this object."""
         super().let_go()
         vars(self.reconfiguration).pop("_transfer_of", None)
         if self.key_ids is not None:
@@ -292,7 +292,7 @@ class ElasticSection(GatedSection):
         self.above = None
 
     def extras(self) -> dict[str, Any]:
-        """``hot_keys``, where there are keys; ``takes``, where another operator is before it."""
+        """``hot_keys``, if the operator has keys; ``takes``, if its input comes from another operator."""
         found: dict[str, Any] = {} if self.dictionary is None else {"hot_keys": self.hot_keys}
         if self.takes:
             found["takes"] = self.takes
@@ -300,7 +300,7 @@ class ElasticSection(GatedSection):
 
     @property
     def takes(self) -> str:
-        """How the results of the operator before it get to it, in words; "" where there is none."""
+        """How it gets the results of the operator before, in words; "" if there is none."""
         if self.above is not None:
             if self.is_routed:
                 return f"channels: each instance of {self.above.name!r} routes its results to the owner of their key"
@@ -312,7 +312,7 @@ class ElasticSection(GatedSection):
         return f"collector: {self.way.why_collected}" if self.way.why_collected else "collector"
 
     def hot_keys(self, limit: int = 10) -> pd.DataFrame:
-        """Give the most frequent keys of the rows that each source gave last, by name.
+        """Return the most frequent keys among the latest rows of each source.
 
         Parameters
         ----------
@@ -322,8 +322,8 @@ class ElasticSection(GatedSection):
         Returns
         -------
         DataFrame
-            A column for each key column, then ``share`` (of these rows' keys, a fraction), ``bucket`` (0 to 1023) and
-            ``thread``, which owns it now; the most frequent key first.
+            A column for each key column, then ``share`` (the fraction of these rows' keys), ``bucket`` (0 to 1023) and
+            ``thread``, the present owner of the bucket; the most frequent key first.
         """
         assert self.dictionary is not None
         return hottest(self, limit)
@@ -342,11 +342,11 @@ class ElasticSection(GatedSection):
         return 0, 0
 
     def explain_exception(self, error: Exception, worker: int) -> BaseException | None:
-        """What a user function's exception in a worker means; None if it was none."""
+        """Explain an exception in a worker; None if it is not a user function's."""
         return self.program.explain_exception(error, self.own_words[worker], self.stores)
 
     def explain_failure(self, reported: np.ndarray) -> HeadraceError:
-        """What a worker reported, with the user's words."""
+        """Explain what a worker reported, in the user's terms."""
         return self.program.explain(reported, self.stores, self.state)
 
     def compile_handles(self) -> None:
@@ -362,7 +362,7 @@ class ElasticSection(GatedSection):
             Payload.compile()
 
     def _progress(self) -> object:
-        """Something that changes while the operator gets on with its input."""
+        """A value that changes while the operator makes progress with its input."""
         passed = counters(self.arrays.meter)[:, words.PASSED].tolist()
         return [inlet.books.added for inlet in self.inlets], passed
 
@@ -373,7 +373,7 @@ class ElasticSection(GatedSection):
         self._note_behind(ids)
 
     def _note_behind(self, ids: np.ndarray) -> None:
-        """Have operators that follow know these keys, too, by ids of their own."""
+        """Make these keys known to downstream operators, too, by the ids they have there."""
         following = self.following
         if following is None:
             return
@@ -385,11 +385,11 @@ class ElasticSection(GatedSection):
         following._note_behind(ids)
 
     def _shares_keys(self, other: ElasticSection | None) -> bool:
-        """Whether another operator, before it or following, knows keys by the same ids."""
+        """Whether another operator, upstream or downstream, knows keys by the same ids."""
         return other is not None and self.dictionary is not None and other.dictionary is self.dictionary
 
     def note_ids(self) -> None:
-        """Publish how far key ids reach, before tuples with new ones are."""
+        """Publish how far key ids reach, before tuples with new ids are published."""
         with self._ids_lock:  # several sources come here, and what is published must not go back
             self._note_ids(BUCKETS if self.dictionary is None else self.dictionary.id_limit)
         following = self.following
@@ -407,7 +407,7 @@ class ElasticSection(GatedSection):
             publish_cell(self.arrays.words, words.IDS, -(-limit // BUCKETS))
 
     def release(self, watermark: int) -> None:
-        """Free what no window can need any more."""
+        """Free rows and key ids that no window can need any more."""
         if self._keeps_input:
             return
         for store in self.stores:
@@ -421,17 +421,17 @@ class ElasticSection(GatedSection):
             self.above.release(watermark)  # all its results up to there have come
 
     def _keys_last(self) -> int:
-        """For so long after a tuple a window may have its key, here or in operators before it that know it, too."""
+        """How long after a tuple a window may have its key, here or in upstream operators that know the key, too."""
         above = self.above
         is_theirs = self.key_ids is not None or self._shares_keys(above)
         return self.program.window_size + (above._keys_last() if above is not None and is_theirs else 0)
 
     def keep_input(self) -> None:
-        """Free no tuple of the input and no id of a key: what was encoded beforehand is read again."""
+        """Free no tuple of the input and no key id, because input encoded in advance is read again."""
         self._keeps_input = True
 
     def share_input(self, other: ElasticSection) -> None:
-        """Read what a section of the same operator has encoded, and keeps; keys have the ids that they have there."""
+        """Read the input that another section of the same operator has encoded and keeps, with that section's key ids."""
         self.directories, self.finisher = other.directories, other.finisher
         self.dictionary = self.program.dictionary = other.dictionary
         self.note_ids()
@@ -440,35 +440,35 @@ class ElasticSection(GatedSection):
 
     @property
     def states(self) -> Sequence[tuple[np.ndarray, ...]]:
-        """The states its instances work on: all on one."""
+        """The states that its instances work on: a single shared one."""
         return (self.state,)
 
     def records_held(self, members: list[int]) -> int:
-        """Records in the gate that the slowest of its readers has yet to consume, at least."""
+        """Records in the gate that its slowest reader has not consumed yet; a lower bound."""
         return RECORDS_HELD[self.options.gate](self.gate, self.kernels, members)
 
     def passed_tuples(self, members: list[int]) -> tuple[int, int, int]:
-        """Tuples that every instance, every reader of the gate, and any instance has passed."""
+        """Tuples passed by every instance, by every reader of the gate, and by the foremost instance."""
         passed = counters(self.arrays.meter)[members, words.PASSED]
         return int(passed.min()), int(passed.min()), int(passed.max())
 
     def backlog_ns(self, members: list[int], depth: int) -> int:
-        """How long the slowest instance will take for the tuples it has yet to pass, as fast as it was lately."""
+        """How long `depth` tuples will take, at the recent speed of the slowest instance."""
         return depth * int(read_cells(self.gate.cost)[members].max())
 
     def faults_at_end(self, members: list[int], added: int) -> list[str]:
-        """What shows, at the end of the input, that some instance did not get all it should have."""
+        """What shows, at the end of the input, that some instance did not get all its tuples."""
         passed = counters(self.arrays.meter)[:, words.PASSED]
         return [f"instance {r} passed {passed[r]:,} tuples of {added:,}" for r in members if passed[r] != added]
 
     def state_bytes(self) -> int:
-        """Memory of the window instances, of what they hold, and of the tuples that are kept; an estimate."""
+        """Estimated bytes of the window instances, their contents, and the stored tuples."""
         kept = sum(store.held_bytes for store in self.stores) if self.program.retention else 0
         arenas = sum(self.program.arena_bytes(state) for state in self.states)
         return self.program.state_bytes(self._id_limit) + arenas + kept
 
     def live_windows(self, members: list[int]) -> int:
-        """Window instances that exist; of a join, the tuples it stores."""
+        """Number of live window instances; for a join, of stored tuples."""
         states, places = self.states, self.program.places_per_key
         if places:
             return sum(count_places(state[0], self._id_limit * places) for state in states)

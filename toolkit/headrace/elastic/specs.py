@@ -36,17 +36,17 @@ class ElasticSpec:
     """The common part of the engine's specifications."""
 
     may_pass: ClassVar[bool] = False
-    """Whether there are such operators whose results come in, and go on, without a collector (`headrace.elastic.ways`)."""
+    """Whether some operators of this kind get their input, and pass on their results, without a collector (`elastic.ways`)."""
 
     @property
     def options(self) -> type[ElasticOptions]:
-        """What checks this engine's options of `start`."""
+        """The class that checks this engine's options of `start`."""
         from headrace.elastic.options import ElasticOptions
 
         return ElasticOptions
 
     def section(self, node: OperatorNode, branches: list[Branch], options: ElasticOptions) -> ElasticSection:
-        """Make the part of a run that computes it."""
+        """Make the section of a run that computes it."""
         from headrace.elastic.ways import never_negative, upstream_of, way_in
 
         program = self.program(node, branches, options)
@@ -108,7 +108,7 @@ class AggregateSpec(ElasticSpec):
 
 @dataclass(frozen=True, repr=False)
 class ApplySpec(ElasticSpec):
-    """O+: the user's functions over each window of each key, `keys` for each input."""
+    """O+: the user's functions over each window of each key; `keys` has an entry for each input."""
 
     key_names: tuple[str, ...]
     keys: tuple[tuple[KeySource, ...], ...]
@@ -206,12 +206,12 @@ class JoinSpec(ElasticSpec):
         return {right for left, right in self.on if first + left == second + right and left != event_time}
 
     def _is_compared(self, name: str) -> bool:
-        """Whether the condition asks for the column of this name to be equal on both sides."""
+        """Whether the condition requires the column of this name to be equal on both sides."""
         parts = self.where.parts if isinstance(self.where, Predicate) else ()
         return any(isinstance(part, EqualPredicate) and part.left == part.right == name for part in parts)
 
     def _check_condition(self, left: pa.Schema, right: pa.Schema) -> None:
-        """Raise for columns that are not there, or cannot be compared."""
+        """Raise for columns that do not exist or cannot be compared."""
         for part in self.where.parts if isinstance(self.where, Predicate) else ():
             check_columns(left, [part.left], "join(where=), left stream")
             check_columns(right, [part.right], "join(where=), right stream")
@@ -256,7 +256,7 @@ class ForwardSpec(ElasticSpec):
 
 
 def keys_text(names: Sequence[str], keys: Sequence[KeySource]) -> str:
-    """Write keys as they are given to `key_by`: the name, and where it comes from if that says more."""
+    """Write keys as in `key_by`: each name, and what it is made of if that is not the column of this name."""
     texts = []
     rest = list(names)
     for source in keys:
@@ -272,7 +272,7 @@ def _of_key(names: Sequence[str], keys: Sequence[KeySource]) -> str:
 
 
 def window_text(window: Window, unit: str, instances: str = "multi") -> str:
-    """Write a window: its size, how far it advances if that is less, and if there is one instance for a key."""
+    """Write a window: its size, its advance if windows overlap, and whether there is one instance per key."""
     advance = f" every {duration_text(window.advance, unit)}" if window.is_overlapping else ""
     single = ", one instance per key" if instances == "single" else ""
     return f"{duration_text(window.size, unit)}{advance}{single}"
@@ -284,7 +284,7 @@ def key_types(keys: Sequence[KeySource], schema: pa.Schema) -> list[pa.DataType]
 
 
 def aggregate_type(aggregate: Aggregate, schema: pa.Schema) -> pa.DataType:
-    """Return the type of an aggregate's result: what is one of the values, or a list of them, keeps their type."""
+    """Return the type of an aggregate's result: one of the values, or a list of them, keeps their type."""
     if aggregate.kind == "count":
         return pa.int64()
     for name in aggregate.columns:
@@ -324,7 +324,7 @@ def _time_type(inputs: Sequence[StreamType]) -> pa.DataType:
 def _of_windows(
     inputs: Sequence[StreamType], names: Sequence[str], keys: Sequence[KeySource], window: Window, fields: list[pa.Field]
 ) -> StreamType:
-    """The type of results of windows: their right boundary, the keys, and these fields."""
+    """The type of window results: the right boundary, the keys, and these fields."""
     # Right boundaries are multiples of this.
     step = math.gcd(window.size, window.advance) if window.zone is None else 1_000_000
     given = inputs[0]

@@ -10,9 +10,9 @@ from headrace.metrics.by_worker import coefficient_of_variation, max_over_mean
 
 
 class Spread:
-    """How unevenly load was shared: each configuration by itself, weighted by the load that came in its time.
+    """How unevenly load was shared: each configuration by itself, weighted by the load during it.
 
-    Loads only add up, so after a change instances that were active for long would be compared with those that were not.
+    Loads are cumulative: taken as a whole, they would compare instances active for long with those that joined later.
 
     Examples
     --------
@@ -32,11 +32,11 @@ class Spread:
         return total * np.array([1.0, coefficient_of_variation(share), max_over_mean(share)])
 
     def close(self, load: np.ndarray, members: Sequence[int] | np.ndarray) -> None:
-        """End the time of these members, at which the workers' loads had come to `load`."""
+        """End the configuration with these members; `load` is the workers' cumulative load at that moment."""
         self._sums += self._added(load, members)
         self._until = load
 
     def with_present(self, load: np.ndarray, members: Sequence[int] | np.ndarray) -> tuple[float, float]:
-        """Coefficient of variation and max/mean until now."""
+        """Coefficient of variation and max/mean so far, with the present configuration."""
         total, variation, ratio = self._sums + self._added(load, members)
         return (float(variation / total), float(ratio / total)) if total else (0.0, 1.0)

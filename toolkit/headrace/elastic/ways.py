@@ -1,68 +1,73 @@
-"""By which way an operator's input gets to it: from a source, through a collector, or by the gate from the one before.
+"""How an operator gets its input: from a source, through a collector, or directly by its gate from the operator before.
 
-An operator's instances write results into rings. Either a collector drains all of them, orders the results by content,
-makes Arrow columns of them and encodes these for the next operator: one thread that everything passes. Or each instance is
-a source of the next operator's gate, which reads the rows where they were written (`passing`, `passing_kernel`), by the same
-ids of keys, or by those that a key of some of its columns has (`passed_keys`). This file decides which. By the gate, the
-results of the query are the same bytes, since the order of tuples of one time does not show in them: the operator behind has
-the same key, which has one result per window and so never two at one time (`_has_no_ties`), or what it computes does not
-depend on that order (`headrace.elastic.aggregate.as_they_come`). It reads nothing but numbers and times, of any type: what is
-computed in 64 bits is in a column of that type what it was, and event times count microseconds in either operator. `why_not`
-says why others do not. Where there are ties, one thing may depend on their order all the same: whether a sum of whole numbers
-of either sign leaves int64 on the way, which is an error. A user who asks for the gate accepts that; without being asked for,
-the gate takes only sums of what is never negative, which leave int64 in any order or in none.
+An operator's instances write results into rings. With a collector, one thread drains all rings, orders the results by content,
+makes Arrow columns of them and encodes these for the next operator. By the gate, each instance is a source of the next
+operator's gate, whose readers read the rows where they were written (`passing`, `passing_kernel`); keys have the same ids in
+both operators, or the downstream key is made of some of the upstream key's columns and has ids of its own (`passed_keys`).
 
-Where both operators have a key, the gate may be a channel for each instance of the one behind, into which those before
-route what it owns (`gates.reader_queues_kernel`, `routed`): `Way.why_shared` says why not.
+This file decides which way is taken, and `why_not` says why it is not the gate. By the gate, the results of the query have to be
+the same bytes, so the order of tuples of one time must not show in them. Either the downstream operator has the same key, which
+has one result per window and so never two at one time (`_has_no_ties`), or what it computes does not depend on that order
+(`headrace.elastic.aggregate.as_they_come`). It may read numbers and times of any type, and nothing else: what is computed in 64
+bits keeps its value in a column of its type, and event times count microseconds in both operators. Where there are ties, one
+thing may still depend on their order: whether a sum of whole numbers of either sign overflows int64 on the way, which is an
+error. A user who asks for the gate accepts that. Unasked, the gate is taken only for sums of values that are never negative,
+which overflow in every order or in none.
 
-Steps between the two go along where they compute nothing (`passed_steps`): `select` that chooses and names columns, which are
-read where they were written, and `filter` by comparisons of them with constants, whose outcome is certain to be Arrow's. Each
-instance compares before it gives the gate a row (`kept_rows_kernel`), so there are gaps between the rows of a source: I1 of
-`passing_kernel` then goes by the numbers of the rows that were given; the operator behind must not take a source's rows for
-consecutive ones (ROWS_FOLLOW of `build` is False, as behind channels); the books count what is left out as filtered. Time goes
-on by heartbeats, whatever is left out. Behind a filter no instance has a channel of its own: what is unread there is known by
-the places of a source's latest rows, all of which were sent. The keys of what is left out stay live behind it all the same,
-until the windows of both operators are over, as they have ids there; through a collector the operator behind never hears of
-them, takes no memory for them, and `max_keys` may be enough. So where that operator has a key, the gate has to be asked for.
+Where both operators have a key, the gate may be one channel for each downstream instance, into which the upstream instances
+route the tuples it owns (`gates.reader_queues_kernel`, `routed`); `Way.why_shared` says why it is not.
 
-A key that operators in one line share stays while a window of any of them has it. Each may have `max_keys` of them, so as many
-times `max_keys` may be live as there are such operators (`ElasticOptions.line_of`): what fits through a collector fits here.
+The sender applies steps between the two that compute nothing (`passed_steps`): `select`, where it only chooses and renames
+columns, which are read where they were written; and `filter`, where it compares columns with constants, if the outcome is
+certain to be Arrow's. Each instance evaluates the filter before it gives the gate a row (`kept_rows_kernel`), which leaves gaps
+between the rows of a source. Therefore I1 of `passing_kernel` uses the numbers of the rows that were given; the downstream
+operator must not take a source's rows for consecutive ones (ROWS_FOLLOW of `build` is False, as behind channels); and the books
+count the rows left out as filtered. Heartbeats advance time, whatever is left out. Behind a filter, no instance has a channel of
+its own: channels tell what is unread by the places of a source's latest rows, which requires that all of them were sent. Keys of
+rows that are left out have ids downstream all the same, and stay live until the windows of both operators are over. Through a
+collector, the downstream operator never gets these keys: they take no memory there and do not count for its `max_keys`. So where
+that operator has a key, the gate is taken behind a filter only if asked for.
 
-Open: what computes, or is not certain (`passed_steps`), has the results go through the collector. To apply it here:
+A key that operators in one line share stays live while a window of any of them has it. Each operator may have `max_keys` keys, so
+`max_keys` times the number of these operators may be live (`ElasticOptions.line_of`): what fits through a collector fits here.
 
-- other conditions need a predicate of a row, compiled for the columns where they lie and called by its address, as
-  `take_results` is, in the place of `is_kept`;
-- what `select` and `map` compute needs an array, and one of validity, for each column, as long as the ring and written before A1;
-- a function of a user that fails does so in an instance's thread, which has no batch whose row the error could name.
+Open: steps that compute, or whose outcome is not certain (`passed_steps`), send the results through the collector. To apply them
+here:
 
-`flat_map`, which makes rows, would need a ring of its own. Keys of what is left out would be let go with the windows before, if
-the instance that gives the gate a row noted its time by key, as instances do in HELD of `ingress.ordered_texts`, and
-`KeyDictionary.recycle` took that for the last use behind.
+- other conditions need a predicate on a row, compiled for the columns where they lie and called by its address, as
+  `take_results` is, in place of `is_kept`;
+- what `select` and `map` compute needs an array of values and one of validity for each column, as long as the ring and written
+  before A1;
+- a user function that fails does so in an instance's thread, which has no batch whose row the error could name.
 
-None of this is enough for the query of the Viper paper's Figure 1 (`headrace.apps.tolls`), where a filter is between the two,
-too: its first operator is a custom one, and the next one has another key.
+`flat_map`, which makes rows, would need a ring of its own. Keys of rows left out could be released with the upstream windows, if
+the instance that gives the gate a row recorded the row's time by key, as instances do in HELD of `ingress.ordered_texts`, and
+`KeyDictionary.recycle` took that for the last downstream use.
 
-Open, too, and through the collector:
+None of this is enough for the query of the Viper paper's Figure 1 (`headrace.apps.tolls`), which also has a filter between the
+two: the first operator of that query is a custom one, and the next one has another key.
 
-- a mean, whose division the collector does, of whole numbers in 128 bits; strings and lists, of which there are ids and places
-  in a ring of words, as columns that are read or as a key;
-- a key that is a result (``key_by("n")``): ids are given by one thread that encodes (`ingress.keys`), not by several that write
-  results; it would take a table to which these add at once, with recycling that waits for all of them;
-- a join behind. Its pairs come in the order of their later tuples, so the order of equal times shows: it needs the next point
-  first. It keeps tuples for as long as `within`, while a ring's rows go once they are read: rows would be freed by the
-  operator's time (`retention`), and a ring be as long as that, or be copied into a store by their first reader. What it
+Also open, and done through the collector:
+
+- a mean of whole numbers in 128 bits, which the collector divides; strings and lists, which rows hold as ids and as places in a
+  ring of words: as columns that are read, or as a key;
+- a key that is a result (``key_by("n")``): ids are given by the one thread that encodes (`ingress.keys`), not by the several that
+  write results. It would take a table to which these add concurrently, with recycling that waits for all of them;
+- a join downstream. Its pairs come in the order of their later tuples, so the order of equal times shows, and it needs the next
+  point first. It keeps tuples for as long as `within`, while a ring's rows are freed once they are read: either the operator's
+  time would free rows (`retention`), in a ring as long as that, or their first reader would copy them into a store. What it
   carries into its results are Arrow columns by row: keys would be decoded, and results finished, when a pair is;
 - content order in the gate, for `hr.first`, lists and sums of floats behind another key or none. Now a record is ready once
-  (time, source) is below the least MARK. To wait until every source has passed its time, and to sort by content then, would be
-  simple, and would stop for ever: the results of one time may be more than a ring holds, and an instance whose ring is full
-  cannot promise more. So each instance has to give its own of one time sorted, and the merge takes the first in (time, content)
-  once every other source has a record in its ring or a MARK beyond that time; a full ring has a record, so one goes on. It takes
-  a rank of each key, in words that say how any two are ordered, whatever keys come later (ids do not; the prefixes of
-  `memory.text_order` do for strings of few bytes, others need their texts); an emission that goes through the keys of a window by
-  rank and not by id, so a sort of all that an instance owns; and a column of ranks in the rings of the gate, beside the time.
-  Changes of members need nothing more: they are between two times.
+  (time, source) is below the least MARK. It would be simple to wait until every source has passed the time, and then to sort by
+  content, but that would deadlock: there may be more results of one time than a ring holds, and an instance whose ring is full
+  cannot promise more. So each instance has to give its own results of one time in sorted order, and the merge takes the first in
+  (time, content) once every other source has a record in its ring or a MARK beyond that time; a full ring has a record, so the
+  merge always proceeds. This takes a rank of each key, in words that tell how any two keys are ordered, whatever keys come later
+  (ids do not; the prefixes of `memory.text_order` do for short strings, longer ones need their texts); an emission that visits
+  the keys of a window by rank and not by id, so a sort of all that an instance owns; and a column of ranks in the rings of the
+  gate, beside the time. Changes of members need nothing more: they are between two times.
 
-What leaves the query always goes through a collector.
+Results that leave the query always go through a collector.
 """
 
 from __future__ import annotations
@@ -82,38 +87,38 @@ if TYPE_CHECKING:
     from headrace.elastic.options import ElasticOptions
 
 _EXACT = ("count", "count_distinct", "sum", "min", "max", "first", "last", "quantile", "mode")
-"""Results that are what a column of them holds, once it is read again as kernels read columns: of a narrow type or of times,
-what fitted before fits again."""
+"""Results whose value in the state is the one that kernels would read from a column of them: in a column of a narrow type or
+of times, every value fits again."""
 _COUNTED = ("count", "count_distinct")
 _OF_THE_SIGN_OF_THEIRS = ("sum", "min", "max", "first", "last")
 _MANY_READERS = 16
-"""To pass over a record of another instance takes a fraction of a nanosecond, to route one and merge it some: with two
-instances a channel each took 1.0 to 1.2 times as long (``headrace bench passing``), and has been measured with no more cores."""
+"""Skipping a record of another instance takes a fraction of a nanosecond; routing and merging one takes a few. With two
+instances a channel each took 1.0 to 1.2 times as long (``headrace bench passing``); it was not measured with more cores."""
 
 
 class Upstream(NamedTuple):
     """The operator of this engine whose results are all the input of another one."""
 
     section: Any
-    """`ElasticSection`."""
+    """Its `ElasticSection`."""
     between: Between
     """What is done to its results on the way."""
 
 
 class Way(NamedTuple):
-    """How an operator's input gets to it from the one before."""
+    """How an operator gets the results of the one before."""
 
     above: Any = None
-    """`ElasticSection` of the one whose instances pass their results on; None: through a collector."""
+    """`ElasticSection` of the operator whose instances pass their results on; None: through a collector."""
     why_collected: str = ""
     why_shared: str = ""
-    """Why all instances read one gate and none a channel of its own; "" if they read those."""
+    """Why all instances read one gate; "" if each reads a channel of its own."""
     between: Between = Between({}, ())
     """What is done to results that are passed on."""
 
 
 def upstream_of(branches: list[Branch], options: ElasticOptions) -> Upstream | None:
-    """Find the operator that an operator with these inputs follows; None if there is none of this engine, or not only that."""
+    """Return the operator of this engine whose results are the only input of one with these branches; None if there is none."""
     origin = branches[0].origin
     if len(branches) > 1 or not isinstance(origin, OperatorNode):
         return None
@@ -122,12 +127,12 @@ def upstream_of(branches: list[Branch], options: ElasticOptions) -> Upstream | N
 
 
 def way_in(program: Any, branches: list[Branch], upstream: Upstream | None, options: ElasticOptions) -> Way:
-    """Decide how an operator's input gets to it; `upstream` as of `upstream_of`.
+    """Decide how an operator gets its input; `upstream` as from `upstream_of`.
 
     Raises
     ------
     ParameterError
-        A way was asked for by name that it cannot take.
+        The options ask for a way that is not possible.
     """
     name, origin = program.node.name, branches[0].origin
     if not isinstance(origin, OperatorNode):
@@ -159,7 +164,7 @@ def way_in(program: Any, branches: list[Branch], upstream: Upstream | None, opti
 
 
 def _why_shared(program: Any, above: Any, middle: Between, options: ElasticOptions) -> str:
-    """Say why instances read one gate together, behind an operator that passes its results on."""
+    """Say why all instances read one gate, behind an operator that passes its results on; "" if each has a channel."""
     channel = options.channel(program.node.name)
     if channel == "shared":
         return 'channel="shared"'
@@ -184,13 +189,13 @@ def why_not(
     Parameters
     ----------
     program : Program
-        Of the operator.
+        The operator's program.
     branches : list of Branch
         Its inputs.
     upstream : Upstream or None
-        As of `upstream_of`.
+        As from `upstream_of`.
     takers : list of str
-        What takes that one's results, as of `outlets`.
+        What takes the upstream's results, as from `outlets`.
     """
     if len(branches) > 1:
         return "it has several inputs"
@@ -239,18 +244,18 @@ def why_not(
 
 
 def _has_all_times(kind: pa.DataType) -> bool:
-    """Whether a column of event times has all that kernels count with."""
+    """Whether a column of this type can hold every event time that kernels compute."""
     return kind == pa.int64() or (pa.types.is_timestamp(kind) and kind.unit != "ns")
 
 
 def never_negative(program: Any, upstream: Upstream | None) -> frozenset[str]:
-    """Give the results that are whole numbers and never negative, whatever comes in.
+    """Return the names of results that are whole numbers and never negative, whatever the input.
 
     Parameters
     ----------
     program : Program
     upstream : Upstream or None
-        As of `upstream_of`.
+        As from `upstream_of`.
     """
     if not isinstance(program, AggregateProgram):
         return frozenset()
@@ -266,12 +271,12 @@ def never_negative(program: Any, upstream: Upstream | None) -> frozenset[str]:
 
 
 def _unsigned(schema: pa.Schema) -> frozenset[str]:
-    """Columns of types without a sign, all of whose values int64 has."""
+    """Columns of unsigned types whose values all fit int64."""
     return frozenset(f.name for f in schema if pa.types.is_unsigned_integer(f.type) and f.type.bit_width < 64)
 
 
 def key_places(program: AggregateProgram, before: AggregateProgram, middle: Between) -> list[int] | None:
-    """Which key columns of the operator before the key of one is made of, a value of each; None if it is not."""
+    """For each column of the operator's key, its place in the key of the one before; None if some column is not in that."""
     if before.dictionary is None or program.multi_key:
         return None
     found = []
@@ -285,14 +290,14 @@ def key_places(program: AggregateProgram, before: AggregateProgram, middle: Betw
 
 
 def _is_same_key(program: AggregateProgram, before: AggregateProgram, middle: Between) -> bool:
-    """Whether the ids of one's keys may stand for the other's: equal columns, each with one value and never null."""
+    """Whether both operators can use the same key ids: equal columns, each with one value and never null."""
     if before.dictionary is None or program.dictionary is None or program.dictionary.kinds != before.dictionary.kinds:
         return False
     return key_places(program, before, middle) == list(range(len(before.key_names)))
 
 
 def passed_keys(program: AggregateProgram, before: AggregateProgram, middle: Between) -> PassedKeys | None:
-    """Set up ids for keys of an operator to which results are passed on; None where those of the one before may stand."""
+    """Set up the map of upstream key ids to those of an operator that gets results directly; None if it can use the same ids."""
     places = key_places(program, before, middle)
     if places is None or _is_same_key(program, before, middle) or program.dictionary is None or before.dictionary is None:
         return None
@@ -301,10 +306,10 @@ def passed_keys(program: AggregateProgram, before: AggregateProgram, middle: Bet
 
 
 def _has_no_ties(program: AggregateProgram, before: AggregateProgram, middle: Between) -> bool:
-    """Whether no two results of one key have the same time, for a program that has that key, in any order of its columns.
+    """Whether no key has two results of one time, for a program with the same key as `before`, in any order of its columns.
 
-    A key has one result per window, of the instance that owns it when the window expires, and windows end at different
-    times. Those of local days may not: two end at one instant where a zone has left out the day between their ends.
+    A key has one result per window, from the instance that owns it when the window expires, and windows end at different
+    times. Windows of local days may not: two end at one instant where the zone skipped the day between their ends.
     """
     if program.dictionary is None or before.spec.window.zone is not None:
         return False
@@ -312,18 +317,18 @@ def _has_no_ties(program: AggregateProgram, before: AggregateProgram, middle: Be
 
 
 class Exact(NamedTuple):
-    """A result that the next operator can read where it is."""
+    """A result that the next operator can read where it was written."""
 
     value: str
-    """Field of the state."""
+    """State field of the values."""
     known: str
-    """That of how many of its values there are, 0 where it is null; "" where it never is."""
+    """State field of the number of values behind each result: 0 where it is null; "" if it is never null."""
     skips_nan: bool
-    """It is null, too, where it is NaN: there was nothing else."""
+    """Whether NaN means null, too: all values were NaN."""
 
 
 def exact_results(program: AggregateProgram) -> dict[str, Exact]:
-    """Of the results those that the next operator can read where they are, by name."""
+    """The results that the next operator can read where they were written, by name."""
     found = {}
     layout = program.layout
     for number, ((name, _), column) in enumerate(zip(program.spec.aggregates, program.shape.aggregates, strict=True)):

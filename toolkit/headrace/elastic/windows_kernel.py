@@ -6,7 +6,7 @@ from headrace.kernel import kernel
 
 @kernel
 def windows_of(t, size, advance):
-    """First and last window of a tuple, and from when on tuples fall into others; all in the units of the window."""
+    """First and last window of a tuple, and the time from which tuples fall into other windows; all in window units."""
     earliest = (t - size) // advance + 1
     latest = t // advance
     return earliest, latest, min((latest + 1) * advance, earliest * advance + size)
@@ -14,9 +14,9 @@ def windows_of(t, size, advance):
 
 @kernel
 def end_of_run(ts, refs, first, turn, rows_follow):
-    """Where the run of tuples from `first` on ends: they follow each other in one chunk, and come before `turn`.
+    """Where the run of tuples from `first` on ends: consecutive rows of one chunk with times before `turn`.
 
-    Where of each source all rows are read, one behind the other (`rows_follow`), the last one tells.
+    If all rows of each source are read, without gaps (`rows_follow`), it is enough to look at the last tuple.
     """
     last = ts.size - 1
     ref = refs[first]

@@ -1,4 +1,4 @@
-"""What the cells and columns that instances share mean: of `arrays.InstanceArrays`."""
+"""Names of the cells and columns that instances share: those of `arrays.InstanceArrays`."""
 
 from headrace.memory.atomics import CELL
 from headrace.workers.worker_kernel import FIRST_COUNTER, WORKER_WORDS

@@ -11,8 +11,8 @@ For readers that depend on the watermark but not on the order, a
 `ReaderChannels` is the other way to share work in one order, Viper's: a channel
 for each reader, into which senders route what that reader owns.
 
-A handle here is for Python callers, tests and teaching; compiled workers call
-the kernels beside it on its `arrays`.
+The handles are for Python callers, tests and teaching; compiled workers call the
+kernels beside them on their `arrays`.
 
 ======================  =========================================================
 ``tuple_buffer``        the handle that both gates share: Table II's six methods
@@ -27,7 +27,7 @@ the kernels beside it on its `arrays`.
 ``variants``            these two, and other such files, by the name of the gate
 ``allocation``          the arrays that both gates have
 ``channels``            `ReaderChannels`, and ``channels_kernel``
-``reader_queues``       channels between the operators of a query: the readers, and what each owns,
+``reader_queues``       channels between operators of a query, where readers and ownership
                         change (``reader_queues_kernel``)
 ======================  =========================================================
 """

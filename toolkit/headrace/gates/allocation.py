@@ -14,13 +14,13 @@ from headrace.progress import MIN_TIME
 
 
 def first_bound(words: np.ndarray) -> int:
-    """How many tuples may wait while nobody knows yet what one costs."""
+    """How many tuples may wait while the cost of a tuple is unknown."""
     bound = int(words[membership_kernel.BOUND])
     return min(bound, membership_kernel.FIRST_BOUND) if words[membership_kernel.BOUND_NS] else bound
 
 
 def allocate_common(sources: int, readers: int, capacity: int, bound: int | None, bound_ns: int) -> dict[str, Any]:
-    """Allocate what `membership_kernel` names: all sources feed, nobody reads yet.
+    """Allocate the arrays that `membership_kernel` names, with all sources feeding and no reader yet.
 
     Raises
     ------

@@ -1,22 +1,22 @@
-"""Records into the merged log as they come: for readers that do not depend on the order, only on how far time has come.
+"""The merged log in order of arrival: for readers that depend on watermarks, and not on the order of tuples.
 
-Included in what `merged_log_kernel.merge` does where LEAD is above 0. Nothing is sorted: runs of each source
-are moved as they are, and watermarks between them say what no later record comes before.
+`merged_log_kernel.merge` uses this where LEAD is above 0. Nothing is sorted: runs of each source are moved as they
+are, with watermarks between them that no later record precedes.
 
 State       LEAD      how far a record may be ahead of the last watermark in the log
             LAST_TS   that watermark (holder of FLAG)
-            MOVED_FIRST  the source that is moved from first, the next time (holder of FLAG)
-Invariants  U1  behind a watermark W in the log no record has ts < W; the last one is `END_OF_TIME`, and comes once
+            MOVED_FIRST  the source from which records are moved first the next time (holder of FLAG)
+Invariants  U1  after a watermark W in the log no record has ts < W; the last watermark is `END_OF_TIME`, and comes once
             U2  a record has ts < W + LEAD for the last watermark W before it: readers need room for the windows that
                 begin before that, and for no others
-            U3  records of one source are in its order; a source's own heartbeats are no records of the log, they count
+            U3  records of one source keep their order; a source's own heartbeats are not put into the log: they count
                 by its MARK
 Ordering    M1 load_acquire all MARKs, M2 load_acquire all HEADs, M3 read rings
                     a promise that is seen implies the data it covers (as where records are merged): the watermark is
-                    the least of what waits in the rings, and of the promises of those that have nothing in theirs
-            M4 write log, the watermark last, M5 store_release END; M6 store_release MERGED, of both ways
-Progress    The source that holds time back may go on: what waits first in its ring is the watermark, or it has nothing
-            there, and the watermark moves with its promise. The others wait for it when they are LEAD ahead. A log with
+                    the least of the first times in the rings, and of the promises of sources with an empty ring
+            M4 write log, the watermark last, M5 store_release END; M6 store_release MERGED, as in the other mode
+Progress    The source that holds time back can go on: the first record in its ring is the watermark, or its ring is
+            empty, and the watermark moves with its promise. The others wait for it once they are LEAD ahead. A log with
             room for a single record takes the watermark first, else nothing would show that it moved.
 Source      Li et al., "Out-of-Order Processing" (PVLDB 2008); explicit watermarks, STRETCH, section 2.3.
 Checked     tests/headrace/gates/test_arrival.py
@@ -31,12 +31,12 @@ from headrace.progress import END_OF_TIME
 from headrace.references import HEARTBEAT
 
 PROMISED = NEXT_TS
-"""The row of `scratch` for the promises: no record's ts is compared with another's here."""
+"""The row of `scratch` for the promises, which is free because records' times are not compared here."""
 
 
 @kernel
 def _move_run(g, s, until_ts, end, stop):
-    """Move what waits of source `s` and is before `until_ts`, into the log from `end` on, up to `stop`; returns its end then."""
+    """Move waiting records of source `s` before `until_ts` into the log, from `end` on, up to `stop`. Returns its new end."""
     ring_ts, ring_ref, ring_at = g.ring_ts, g.ring_ref, g.ring_at
     out_ts, out_ref, out_at = g.out_ts, g.out_ref, g.out_at
     mask, log_mask = ring_ts.shape[1] - 1, out_ts.shape[1] - 1
@@ -59,7 +59,7 @@ def _move_run(g, s, until_ts, end, stop):
 
 @kernel
 def move_as_they_come(g, room):
-    """Move what waits in the rings into the log, at most `room` records, and say how far time has come.
+    """Move at most `room` waiting records from the rings into the log, the last a watermark if it has risen.
 
     The caller holds FLAG, and frees the slots in the rings (M6).
 
@@ -103,7 +103,7 @@ def move_as_they_come(g, room):
 
 @kernel
 def _came_at(g, s):
-    """When the record of source `s` came by which time has come as far as it has; now, if that is not known any more."""
+    """Arrival time of the record of source `s` that determines the watermark; the present time if it is no longer known."""
     at, mask = g.scratch[NEXT_AT, s], g.ring_at.shape[1] - 1
     if at < g.scratch[UNTIL, s]:
         return g.ring_at[s, at & mask]

@@ -95,7 +95,7 @@ class ReaderChannels:
         Parameters
         ----------
         ts : sequence of int
-            Event times, non-decreasing, over all calls for the source.
+            Event times, non-decreasing over all calls for the source.
         owners : sequence of int
             For each tuple, the number of the reader that gets it.
         source : int
@@ -151,7 +151,7 @@ class ReaderChannels:
         return found
 
     def is_over(self, reader: int = 0) -> bool:
-        """Whether every source is closed, and the reader has taken all that it gets."""
+        """Whether every source is closed and the reader has taken all its tuples."""
         q, own = self.queues, self._queue_of(self._check(reader, "reader", self.readers))
         return read_cell(q.mark, own * CELL) == NOTHING and read_cell(q.head, own * CELL) == read_cell(q.tail, own * CELL)
 

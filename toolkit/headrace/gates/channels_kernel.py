@@ -2,17 +2,17 @@
 
     senders -> a queue from each to each reader -> the reader merges its own queues
 
-The sender routes: a tuple goes into the queue of the reader that owns it, so nobody reads what another one owns. From
-one sender the channel is a queue; from two on, the reader moves what is ready from its queues into one that is merged,
-with the kernels by which a gate merges (`merging_kernel`). Readers tell senders how far they are by TAIL: a sender
+The sender routes: a tuple goes into the queue of the reader that owns it, so no reader reads what another one owns.
+With one sender the channel is a queue; with more, the reader moves what is ready from its queues into a merged one,
+by the kernels with which a gate merges (`merging_kernel`). Readers tell senders how far they are by TAIL: a sender
 that is ahead by a queue's capacity waits (acknowledged flow control).
 
 State       per queue q   HEAD tuples written, TAIL tuples read, MARK promise: no later tuple has ts < MARK,
                           NOTHING at the end; ts, ref, at [q, i % capacity] the tuples
                           (capacity >= 2)
-            per thread    how many sleep on its event (0 or 1), and the event
+            per thread    its event, and how many sleep on it (0 or 1)
 Invariants  I1  0 <= HEAD - TAIL <= capacity
-            I2  one thread writes a queue (HEAD, MARK), one reads it (TAIL)
+            I2  one thread writes a queue (HEAD, MARK), and one reads it (TAIL)
             I3  a writer's queues all get the same MARK after each batch, whichever readers got its tuples
             I4  what a stage sends on is sorted by (ts, source, position)
 Ordering    W0 load_acquire TAIL, W1 write tuples, W2 store_release HEAD, W3 store_release MARK
@@ -20,13 +20,13 @@ Ordering    W0 load_acquire TAIL, W1 write tuples, W2 store_release HEAD, W3 sto
                     W2 -> R2: R3 sees W1. R4 -> W0: a slot is rewritten only once it is read.
                     W2 is before W3 and R1 before R2: a reader that sees a promise sees all it covers
 Waiting     Each thread sleeps on its own event count, signalled after W3 by its writer and after R4 by
-            its reader; a writer only when its reader comes past the middle of a queue, as in the gate.
+            its reader; a writer is woken only when its reader passes the middle of a queue, as in the gate.
             What it waits for is tried again between `ticket` and `await_wake`.
-Progress    No cycle of full and empty queues stops it: of all writers of a stage let j have the smallest
+Progress    Full and empty queues cannot deadlock: of all writers of a stage, let j have the smallest
             MARK. By I3 everything j has written is ready wherever it lies, so the reader that keeps j waiting can
-            go on, unless the stage behind is full; there the same holds, and the last stage always takes.
-Source      Viper paper, section 3.3: an SPSC queue from one source, a merging structure from two on, one for each
-            reader. Differs: the reader merges, not the thread that adds (ScaleGate).
+            go on, unless the next stage is full; there the same holds, and the last stage always takes.
+Source      Viper paper, section 3.3: for each reader, an SPSC queue with one source, and a merging structure with
+            more. Differs: the reader merges, not the thread that adds (ScaleGate).
 Checked     tests/headrace/gates/test_channels.py, tests/headrace_bench/test_viper.py, test_viper_interleave.py
 """
 
@@ -42,7 +42,7 @@ from headrace.memory.bundle import by_reference
 from headrace.memory.event_count import prepare, signal, sleep
 
 WAIT_NS = 1_000_000
-"""A sleeper looks around at least that often."""
+"""A sleeper wakes and checks at least so often."""
 
 # What a step of a stage returns.
 NOTHING_DONE, PROGRESS, OVER = range(3)
@@ -66,7 +66,7 @@ class Queues(NamedTuple):
 
 @by_reference
 class Merged(NamedTuple):
-    """The queues that are merged, under the names the gate's kernels know: contiguous rows of `Queues`."""
+    """Queues that are merged, contiguous rows of `Queues`, under the names that the gate's kernels use."""
 
     ring_ts: np.ndarray  # int64[inputs, capacity]
     ring_ref: np.ndarray
@@ -94,7 +94,7 @@ def await_wake(q, thread, number):
 
 @kernel
 def room_of(q, first, step, count):
-    """Tuples that fit the fullest of a writer's queues, whichever reader gets them."""
+    """How many tuples fit the fullest of a writer's queues: so many have room, whichever reader gets them."""
     capacity = q.ts.shape[1]
     room = capacity
     for i in range(count):
@@ -105,7 +105,7 @@ def room_of(q, first, step, count):
 
 @kernel
 def publish(q, first, step, heads, mark):
-    """Show a writer's tuples and its promise to all its readers."""
+    """Publish a writer's tuples and its promise to all its readers."""
     for i in range(heads.size):
         r = first + i * step
         news = False
@@ -121,7 +121,7 @@ def publish(q, first, step, heads, mark):
 
 @kernel
 def release(q, r, tail, head):
-    """Give back what was read of a queue; its writer is woken when that passes the middle."""
+    """Free what was read of a queue; its writer is woken when that passes the middle."""
     before = load_relaxed(q.tail, r * CELL)
     if tail != before:
         store_release(q.tail, r * CELL, tail)  # R4
@@ -131,7 +131,7 @@ def release(q, r, tail, head):
 
 @kernel
 def put(q, r, head, ts, ref, at):
-    """Write one tuple into a queue, as number `head`: W1. There is room."""
+    """W1: write one tuple into a queue, as number `head`; the caller has made sure of the room."""
     slot = head & (q.ts.shape[1] - 1)
     q.ts[r, slot] = ts
     q.ref[r, slot] = ref
@@ -140,7 +140,7 @@ def put(q, r, head, ts, ref, at):
 
 @kernel
 def send(q, source, sources, ts, refs, owners, start, count, at, heads):
-    """Send tuples to the readers that own them, as many as there is room for whichever readers get them.
+    """Send tuples to the readers that own them: as many as have room whichever readers get them.
 
     Parameters
     ----------
@@ -148,15 +148,15 @@ def send(q, source, sources, ts, refs, owners, start, count, at, heads):
         Queue ``reader * sources + source`` leads from a source to a reader.
     source, sources : int
     ts : int64[n]
-        Non-decreasing, over all calls.
+        Event times, non-decreasing over all calls.
     refs, owners : int64[n]
-        What each tuple is, and which reader owns it.
+        The reference of each tuple, and the reader that owns it.
     start, count : int
-        Which of them.
+        Which of them to send.
     at : int
-        When they came, monotonic ns.
+        When they arrived, monotonic ns.
     heads : int64[readers]
-        The source's own: tuples written into each of its queues.
+        Private to the source: tuples written into each of its queues.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Cells of `words` that a merged log has beside those of `membership_kernel`. All but END are the holder of FLAG's."""
+"""Cells of `words` that a merged log has beside those of `membership_kernel`. Only the holder of FLAG uses them, except END."""
 
 from headrace.gates.membership_kernel import WORD_COUNT
 from headrace.memory.atomics import CELL

@@ -1,4 +1,4 @@
-"""What the kernels of both gates share: the cells, and which threads read, while that may change.
+"""What the kernels of both gates share: the cells, and scans of the readers, whose membership may change.
 
 State       VERSION  the seqlock of membership, see `memory.seqlock`
             per reader  READING[r] activation id, 0 = not a reader; COST[r] its
@@ -7,11 +7,11 @@ State       VERSION  the seqlock of membership, see `memory.seqlock`
             LOST_WAKEUPS  sleeps of sources that only the time-out ended, though
             the wake-up was due (see `source_kernel`)
 Ordering    V1 to V3 of the seqlock around each scan of the readers' cells
-                    without it a scan that passed the slot of a joiner before
-                    it joined, and its companion after that had gone on, would
-                    take for free what the joiner still reads
-Progress    One changes membership at a time, by a try-lock; a scan that meets
-            a change says so and never waits for its end.
+                    without it a scan could pass the slot of a joiner before it
+                    joined, and that of its companion after this had gone on,
+                    and would take for free what the joiner still reads
+Progress    One thread at a time changes membership, by a try-lock; a scan that
+            meets a change reports it and never waits for its end.
 Checked     tests/headrace/gates (both gates), tests/litmus
 """
 
@@ -43,7 +43,7 @@ NOTHING = np.iinfo(np.int64).max
 
 @kernel
 def smallest_of_readers(g, at):
-    """Smallest of the active readers' cells in `at`, and their largest cost; NOTHING if nobody reads."""
+    """The smallest of the active readers' cells in `at` (NOTHING if nobody reads), and their largest cost."""
     smallest = NOTHING
     slowest = 0
     for r in range(g.reading.size // CELL):
@@ -55,7 +55,7 @@ def smallest_of_readers(g, at):
 
 @kernel
 def slowest_reader(g, at):
-    """`smallest_of_readers` as of one moment; -1 if nobody reads, or if membership changes just now.
+    """`smallest_of_readers` as of one moment; -1 if nobody reads, or if membership is changing.
 
     The end of that change wakes the sources that found no room.
     """
@@ -70,8 +70,8 @@ def slowest_reader(g, at):
 def tuples_allowed(g, cost, sources, read):
     """How many tuples of each of `sources` may wait for a reader that takes `cost` ns for each: the smaller bound.
 
-    Of the bound in time that is the cost of those it takes now. Where each meets what came before it, those that wait
-    become dearer: so they are never more than it has `read`, but for the first ones.
+    The bound in time uses the reader's present cost per tuple. Where a tuple meets those before it, the waiting ones will
+    cost more. So, except at the beginning, no more may wait than it has `read`.
     """
     allowed = load_relaxed(g.words, BOUND)
     target = load_relaxed(g.words, BOUND_NS)
@@ -92,7 +92,7 @@ def open_membership(g):
 
 @kernel
 def close_membership(g):
-    """End the change, and wake the threads that were turned away by it or may go on now."""
+    """End the change, and wake the threads that it turned away or that may go on now."""
     end_change(g.words, VERSION)
     wake_readers(g)
     wake_sources(g)
@@ -106,5 +106,5 @@ def wake_readers(g):
 
 @kernel
 def wake_sources(g):
-    """Wake sources that sleep; call it after making room, or after the merge flag is free."""
+    """Wake sources that sleep; call it after making room, or after freeing the merge flag."""
     signal(g.words, SOURCES_WAITING, g.event, SPACE_EVENT)

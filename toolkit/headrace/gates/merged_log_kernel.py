@@ -1,7 +1,7 @@
 """The merged log: sources publish columns, one thread at a time merges them, all readers scan.
 
-A record is (ts, ref). ref >= 0 is a tuple, ``source << 48 | row``; the others
-are ``HEARTBEAT`` and the control record of epoch e, ``-(1 + e)``.
+A record is (ts, ref). ref >= 0 is a tuple, ``source << 48 | row``; other values
+are ``HEARTBEAT``, and ``-(1 + e)`` for the control record of epoch e.
 
 State       per source  HEAD[s] records published, MARK[s] promise: no later
                         record has ts < MARK[s], MERGED[s] records merged,
@@ -10,7 +10,7 @@ State       per source  HEAD[s] records published, MARK[s] promise: no later
             log         END records in the log, out_*[0, i % capacity]
             per reader  CURSOR[r] records consumed, READING[r] activation id,
                         0 = not a reader
-            FLAG        1 while somebody merges; AGAIN: somebody found it taken
+            FLAG        1 while a thread merges; AGAIN: a thread found it taken
             VERSION     odd while membership changes, see `membership_kernel`
 Invariants  I1  MERGED[s] <= HEAD[s] <= MERGED[s] + ring capacity
             I2  only source s stores HEAD[s], MARK[s]; only the holder of FLAG
@@ -30,20 +30,20 @@ Ordering    A1 write ring, A2 store_release HEAD, A3 store_release MARK
             L1 store LIMIT, fence, L2 load CURSOR (M0, until LIMIT stays)
             R3 store CURSOR, fence, R4 load LIMIT: wakes at half of it
                     one sees the other: a source that finds no room under a new
-                    limit has seen the cursors of those that went by the old one;
-                    those it has not seen go by the new one
+                    limit has seen the cursors of the readers that used the old
+                    one; readers whose cursors it has not seen use the new one
             F1 (loser) AGAIN := 1, fence, read FLAG
             F2 (holder) FLAG := 0, fence, read AGAIN
-                    one of them sees the other: what was published while
-                    somebody merged is merged there or by the loser
+                    one of them sees the other: what was published during a
+                    merge is merged by the holder or by the loser
             U1 load_acquire MERGED, U2 load_acquire END, U3 load_acquire the CURSORs
                     END is stored before MERGED: what U1 counts lies below U2's END. Of the
-                    log's records at most END - CURSOR are unread, of any source; so of
-                    one source's all are read but at most so many, and those in its ring
+                    log's records at most END - CURSOR are unread, of any source; so all
+                    records of one source are read but at most so many, and those in its ring
             J1 store_release CURSOR, J2 store_release READING
-                    a thread that sees the activation sees where it starts. An id,
-                    not a flag: a reader that left and is back at once notices
-Progress    A taker of FLAG that is preempted delays the merge by its time
+                    a thread that sees the activation sees where it starts. READING is an
+                    id, not a flag, so that a reader that left and is back at once notices
+Progress    A holder of FLAG that is preempted delays the merge by its time
             slice (not lock-free; the skip list in `scalegate` is). No thread
             blocks on FLAG: one that finds it taken goes on. Only `add_source`
             waits for it, inside a change of membership, so the holder of FLAG
@@ -95,7 +95,7 @@ CONTROL_RESERVE = 64
 
 MERGE_CHUNK = 1024
 SCANS = 16
-"""In a limit's worth of records so often it is looked whether the readers' tuples have become dearer, room or not."""
+"""So often per limit's worth of records it is checked whether readers' costs have risen, whether or not there is room."""
 
 
 @by_reference
@@ -122,13 +122,13 @@ class LogArrays(NamedTuple):
 
 @kernel
 def lane(g, reader):
-    """Row of `out_*` that `reader` reads: one log for all."""
+    """The row of `out_*` that `reader` reads: all readers share one log."""
     return 0
 
 
 @kernel
 def _room(g, end):
-    """How many tuples the log takes now. The caller holds FLAG."""
+    """How many tuples the log has room for now. The caller holds FLAG."""
     limit = load_relaxed(g.words, LIMIT)
     floor = load_relaxed(g.words, FLOOR)
     room = floor + limit - end
@@ -172,7 +172,7 @@ def _append_direct(g, ts, start, count, first_ref, step, at):
 
 @kernel
 def _move_in_order(g):
-    """Move ready records from the rings to the log, in the order of the log. How many."""
+    """Move ready records from the rings to the log, in the log's order. Returns how many."""
     sources = g.head.size // CELL
     at, until, next_ts = g.scratch[NEXT_AT], g.scratch[UNTIL], g.scratch[NEXT_TS]
     mask = g.ring_ts.shape[1] - 1
@@ -212,7 +212,7 @@ def _merge_ready(g):
     count : int
         Records that came into the log.
     drained : bool
-        A ring that was more than half full no longer is: its source may be waiting for that.
+        A ring that was more than half full no longer is, and its source may be waiting for that.
     """
     if load_relaxed(g.words, LEAD) > 0:
         count = move_as_they_come(g, min(_room(g, load_relaxed(g.words, END)), MERGE_CHUNK))
@@ -230,7 +230,7 @@ def _merge_ready(g):
 
 @kernel
 def merge(g):
-    """Merge what is ready, unless somebody else does. Returns the records merged here."""
+    """Merge what is ready, unless another thread is merging. Returns the number of records merged here."""
     if g.head.size == CELL:
         return 0  # one source writes the log itself; taking FLAG here would only turn it away
     total = 0
@@ -362,8 +362,8 @@ def peek(g, reader, position, limit):
 def advance(g, reader, position):
     """Publish that everything before `position` is consumed; wake sources that wait for room.
 
-    They are woken when a reader's backlog falls to half of the limit, not at
-    every batch: a full gate means that the slowest reader is still above it.
+    Sources are woken when a reader's backlog falls to half of the limit, not at
+    every batch: when the gate is full, the slowest reader is still above that.
     """
     before = load_relaxed(g.cursor, reader * CELL)
     store_release(g.cursor, reader * CELL, position)  # R3
@@ -376,7 +376,7 @@ def advance(g, reader, position):
 
 @kernel
 def unread_rows(g, source):
-    """Of a source's records, how many of the latest may be unread, at most; -1 if membership changes. The source asks."""
+    """How many of a source's latest records may be unread, at most; -1 if membership is changing. Called by the source."""
     head = load_relaxed(g.head, source * CELL)
     merged = load_acquire(g.merged, source * CELL)  # U1
     end = load_acquire(g.words, END)  # U2
@@ -386,7 +386,7 @@ def unread_rows(g, source):
 
 @kernel
 def is_wakeup_due(g, source):
-    """Whether the readers have gone far enough to wake `source`, which found no room: what `advance` and `merge` do."""
+    """Whether readers are far enough for `advance` or `merge` to wake `source`, which found no room."""
     if g.head.size > CELL:
         waiting = load_relaxed(g.head, source * CELL) - load_acquire(g.merged, source * CELL)
         return waiting < g.ring_ts.shape[1] // 2
@@ -412,7 +412,7 @@ def leave_reader(g, reader):
 
 @kernel
 def source_floor(g, source):
-    """Smallest ts a record of `source` may have without going before what is in the log.
+    """The smallest ts that a record of `source` may have without preceding a record in the log.
 
     The caller holds FLAG, or nothing merges.
     """
@@ -426,8 +426,8 @@ def source_floor(g, source):
 def add_source(g, source):
     """Let `source` feed the gate. Between open_ and close_membership.
 
-    It starts with the promise that everything in the log comes before its
-    first record, so nothing delivered is ever overtaken.
+    It starts with the promise that its first record comes after everything in the
+    log, so it never precedes anything that was delivered.
 
     Returns
     -------
@@ -455,7 +455,7 @@ def add_source(g, source):
 def remove_source(g, source):
     """Stop waiting for `source`: a flush. Between open_ and close_membership.
 
-    `source` adds nothing any more. What it added is merged in its order; then
+    `source` must add nothing more. What it added is merged in its order; then
     the slot may feed again.
     """
     store_release(g.feeding, source * CELL, 0)

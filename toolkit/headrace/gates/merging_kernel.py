@@ -1,11 +1,11 @@
-"""Runs of several rings into one, in the order (ts, source, position): of a gate's sources, or of a reader's own queues.
+"""Merge several rings into one, in the order (ts, source, position): those of a gate's sources, or of a reader's own queues.
 
-The caller holds what is read and written: the holder of FLAG in `merged_log_kernel`, the reader in `channels_kernel`. `g` has
-the rings (``ring_*``), what they are merged into (``out_*[0]``), and in `scratch` of each ring: NEXT_AT, the next record;
-UNTIL, the one behind the last that may be moved; NEXT_TS, the next one's ts, NOTHING if there is none.
+The caller owns what is read and written: it is the holder of FLAG in `merged_log_kernel`, the reader in `channels_kernel`.
+`g` has the rings (``ring_*``), what they are merged into (``out_*[0]``), and in `scratch`, for each ring: NEXT_AT, its next
+record; UNTIL, the end of the records that may be moved; NEXT_TS, the ts of the next record, NOTHING if there is none.
 
-A record is moved while it comes before (`limit_ts`, `limit_source`), behind which an earlier one could still come; from `end`
-on, up to `stop`. Both give the new end, and the source of the last record.
+Records before (`limit_ts`, `limit_source`) are moved, since no earlier record than these can come; they are written from `end`
+on, up to `stop`. Both kernels return the new end, and the source of the last record.
 
 Checked     tests/headrace/gates (test_gates, test_interleave, test_channels)
 """
@@ -17,16 +17,16 @@ from headrace.memory.atomics import prefetch, prefetch_for_write
 NEXT_AT, UNTIL, NEXT_TS, SCRATCH_ROWS = range(4)
 """Rows of `scratch`, and how many there are."""
 RUN = 8
-"""Records of one source that are moved without a look at the others, once the last of them is known to come first."""
+"""Records of one source that are moved without looking at the others, once the last of them is known to come first."""
 LINE = 8
 """int64 words in a cache line."""
 
 
 @kernel
 def move_two(g, limit_ts, limit_source, end, stop):
-    """Merge two rings without a branch that depends on which one comes first.
+    """Merge two rings without a branch that depends on which record comes first.
 
-    On two randomly interleaved sources 6 ns a record, where choosing by a branch takes 12.
+    With two randomly interleaved sources this takes 6 ns a record, where choosing by a branch takes 12.
     """
     at, until, next_ts = g.scratch[NEXT_AT], g.scratch[UNTIL], g.scratch[NEXT_TS]
     ring_ts, ring_ref, ring_at = g.ring_ts, g.ring_ref, g.ring_at
@@ -65,7 +65,7 @@ def move_two(g, limit_ts, limit_source, end, stop):
 
 @kernel
 def move_many(g, limit_ts, limit_source, end, stop):
-    """Merge any number of rings: find the first of their heads, move it and the run behind it."""
+    """Merge any number of rings: find the first of their next records, and move it and the run that follows it."""
     at, until, next_ts = g.scratch[NEXT_AT], g.scratch[UNTIL], g.scratch[NEXT_TS]
     ring_ts, ring_ref, ring_at = g.ring_ts, g.ring_ref, g.ring_at
     out_ts, out_ref, out_at = g.out_ts, g.out_ref, g.out_at
@@ -111,9 +111,9 @@ def move_many(g, limit_ts, limit_source, end, stop):
 
 @kernel
 def fetch_lines(g, end, stop):
-    """Ask for the cache lines a merge is about to touch: other cores have written the rings, and read what they are merged into.
+    """Prefetch the cache lines that a merge will touch: other cores have written the rings, and read what they are merged into.
 
-    Asked for together they come in the time of a few; met one by one they cost 13 % of a 2x2 gate's throughput.
+    Fetched together they arrive in the time of a few; fetched one by one they cost 13 % of a 2x2 gate's throughput.
     """
     at, until = g.scratch[NEXT_AT], g.scratch[UNTIL]
     mask = g.ring_ts.shape[1] - 1

@@ -1,4 +1,4 @@
-"""How a reader waits for records: the one wait of instances, routers, benchmarks and tests.
+"""How a reader waits for records: the same wait for instances, routers, benchmarks and tests.
 
 Written for the merged log; `headrace.gates.variants` puts it on other kernels.
 
@@ -22,17 +22,17 @@ DATA_WAIT_NS = 20_000_000
 
 @kernel
 def await_records(g, reader, position, spins, stop):
-    """Wait until there is a record at `position`, for a while, or the run stops.
+    """Wait until there is a record at `position`, the run stops, or a while has passed.
 
     Parameters
     ----------
     g : LogArrays, or those of another gate
     reader, position : int
-        As of `peek`.
+        As for `peek`.
     spins : int
-        How often to look before sleeping; 0 where somebody else could use the core.
+        How often to look before sleeping; 0 where another thread could use the core.
     stop : int64[]
-        ``stop[0]`` is not 0 once nobody shall sleep any more.
+        ``stop[0]`` is not 0 once no thread is to sleep any more.
     """
     for _ in range(spins):  # W1
         _, count = peek(g, reader, position, 1)

@@ -15,17 +15,17 @@ from headrace.progress import MIN_TIME
 def allocate(
     sources: int, rows: int, capacity: int, bound_ns: int, member: np.ndarray, owner: np.ndarray
 ) -> ReaderQueues:
-    """Allocate empty queues: all sources feed, nobody reads yet, configuration 0 is in force.
+    """Allocate empty queues, with all sources feeding, no reader yet, and configuration 0 in force.
 
     Parameters
     ----------
     sources : int
     rows : int
-        That a source may have in use at once, a power of two.
+        Rows that a source may have in use at once, a power of two.
     capacity : int
         Tuples that may wait in each queue.
     bound_ns : int
-        The same as nanoseconds of the reader's work; 0: no such bound.
+        The same bound in nanoseconds of the reader's work; 0: no such bound.
     member : uint8[configurations, readers]
     owner : int16[configurations, buckets]
     """

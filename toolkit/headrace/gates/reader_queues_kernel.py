@@ -1,17 +1,17 @@
-"""A channel for each reader, with what a gate offers: readers see what they own, senders route it, and both may change.
+"""Channels with a gate's interface: senders route tuples to the readers that own them; members and ownership may change.
 
     senders -> a queue from each to each reader -> the reader merges its own queues into its lane
 
-To the loop of an operator's instances this is a gate (`variants` puts what is written for the merged log on it): `lane`
-gives a reader its own row, and each tuple is in one lane only, that of the reader which owns its key under the
-configuration in force for the senders, ROUTED. Time is no record of a queue: each sender's MARK is its promise to all
-readers, and a reader writes a heartbeat into its own lane when the smallest has moved on.
+To the loop of an operator's instances this is a gate (`variants` loads kernels written for the merged log on it): `lane`
+gives a reader its own row, and each tuple is in one lane only, that of the reader which owns its key under ROUTED, the
+configuration in force for the senders. Queues hold no heartbeats: each sender's MARK is its promise to all readers, and a
+reader writes a heartbeat into its own lane when the smallest MARK has risen.
 
-A change of ownership is put into force by one thread while all senders wait for it (`switch`): nothing is sent meanwhile,
-so no tuple is routed twice, and every reader gets the control record at the same time, that of their promise.
+One thread puts a change of ownership into force while all senders wait for it (`switch`). Nothing is sent meanwhile, so
+no tuple is routed twice, and every reader gets the control record at the same event time: that of the senders' promise.
 
 State       per source    HEAD[s] tuples sent, MARK[s] promise: no later tuple has ts < MARK[s], NOTHING where it does
-                          not feed (FEEDING[s] 0), MARK_AT[s] when that was given; NEXT[s, r] END of its queue to r
+                          not feed (FEEDING[s] 0), MARK_AT[s] when that was promised; NEXT[s, r] END of its queue to r
             per queue q = reader * sources + source
                           END[q] records written, TAKEN[q] of them moved to the lane, TAIL[q] of them read;
                           ring_*[q, i % size] the records
@@ -20,12 +20,12 @@ State       per source    HEAD[s] tuples sent, MARK[s] promise: no later tuple h
             ROUTED        the configuration by which senders route; KEYS[s, row] keys of a source's rows
 Invariants  I1  TAIL[q] <= TAKEN[q] <= END[q] <= TAIL[q] + size, of which RESERVE are for control records
             I2  one source stores END of its queues, HEAD and MARK; one reader stores TAKEN, TAIL and its lane. The
-                thread of `switch` does it for all sources, which wait; one that changes members, for those members
+                thread of `switch` stores these for all sources, which wait; one that changes members, for those members
             I3  a reader takes tuples together, and any other record alone; its lane is filled again only when
-                CURSOR[r] = MERGED[r]: all that is TAKEN is read then, and TAIL says so
+                CURSOR[r] = MERGED[r]: then all that is TAKEN is read, and TAIL says so
             I4  a control record stands in the queue of the last source to every member of the configuration it ends,
-                with the time all sources have promised, or one before all; so it comes after all tuples up to there,
-                and, as all later ones come after that time, before these
+                with the time all sources have promised, or one before all; so it comes after all tuples up to that
+                time, and before all later tuples, whose times are after it
             I5  a reader that left has read its lane up to the control record that ended its membership, and gets nothing
                 before it is a member again: it goes on from its cursor
 Ordering    W0 load_acquire TAIL, W1 write records, W2 store_release END, W3 store_release MARK
@@ -34,14 +34,14 @@ Ordering    W0 load_acquire TAIL, W1 write records, W2 store_release END, W3 sto
                     W2 -> R1, and W2 is before W3, R0 before R1: a reader that sees a promise sees all it covers
                     R4 -> W0: a slot, and the row it refers to, is used again only once it is read
             R1 in order of the sources, and once for all that is moved from a queue: a reader that sees what was sent after
-                    a switch sees the control record, which is in the last one's queue
-            R0 is a scan of `memory.seqlock`: the MARK of a sender that joined is never missed beside what
-                    another one has promised since
+                    a switch sees the control record, which is in the last source's queue
+            R0 is a scan of `memory.seqlock`: a reader that sees what a sender has promised since another one joined
+                    sees the joiner's MARK, too
 Progress    A sender waits for the fullest queue to a member, whichever owns its tuples, and a reader for the smallest MARK;
-            all that the sender with that MARK has sent is ready wherever it lies. The one thread of `switch` waits for a slot
-            that is reserved, and for STOP.
+            all that the sender with that MARK has sent is ready wherever it lies. The one thread of `switch` waits for a
+            reserved slot, or STOP.
 Source      Viper (Walulya et al.), section 3.3: a channel for each reader, acknowledged flow control. Differs:
-            membership and mapping change while it runs, as of STRETCH's TB (section 7).
+            membership and mapping change while it runs, as with STRETCH's TB (section 7).
 Checked     tests/headrace/elastic/test_routed_interleave.py, test_routed.py
 """
 
@@ -128,7 +128,7 @@ class ReaderQueues(NamedTuple):
 
 @kernel
 def room_of(g, source):
-    """Tuples that fit the fullest of a source's queues to members."""
+    """How many tuples fit the fullest of a source's queues to members."""
     sources = g.head.size // CELL
     member = g.member[load_relaxed(g.words, ROUTED)]
     room = load_relaxed(g.words, BOUND)
@@ -145,7 +145,7 @@ def room_of(g, source):
 def add_records(g, source, ts, start, count, first_ref, step, mark):
     """Route rows ``first_ref + i * step`` to their keys' owners, and give the promise `mark` or a larger one to all readers.
 
-    Of heartbeats only the promise is given.
+    Heartbeats only give the promise.
 
     Returns
     -------
@@ -184,7 +184,7 @@ def add_records(g, source, ts, start, count, first_ref, step, mark):
 
 @kernel(inline=True)
 def give_promise(g, source, mark):
-    """W3: no later tuple of `source` has ts < `mark`."""
+    """W3: promise that no later tuple of `source` has ts < `mark`."""
     if load_relaxed(g.mark, source * CELL) < mark:
         store_relaxed(g.mark_at, source * CELL, now_ns())
         store_release(g.mark, source * CELL, mark)  # W3
@@ -193,7 +193,7 @@ def give_promise(g, source, mark):
 
 @kernel
 def unread_rows(g, source):
-    """Of a source's rows, how many of the latest may be unread: all from the first one that some reader has yet to read."""
+    """How many of a source's latest rows may be unread: all from the first one that some reader has not read yet."""
     sources = g.head.size // CELL
     head = load_relaxed(g.head, source * CELL)
     rows = g.keys.shape[1]
@@ -213,19 +213,19 @@ def unread_rows(g, source):
 
 @kernel
 def is_wakeup_due(g, source):
-    """Whether readers have gone far enough to wake a source that found no room."""
+    """Whether readers are far enough to wake a source that found no room."""
     return room_of(g, source) > load_relaxed(g.words, BOUND) // 2
 
 
 @kernel
 def merge(g):
-    """Have readers merge, each its own."""
+    """Wake the readers, each of which merges its own queues."""
     wake_readers(g)
 
 
 @kernel
 def add_source(g, source):
-    """Let `source` feed. Between open_ and close_membership, while all sources wait; its promise is to follow there."""
+    """Let `source` feed. Between open_ and close_membership, while all sources wait; there, its promise is to follow."""
     if load_acquire(g.feeding, source * CELL) == 0:
         store_release(g.mark, source * CELL, MIN_TIME)
         store_release(g.feeding, source * CELL, 1)
@@ -241,7 +241,7 @@ def remove_source(g, source):
 
 @kernel(seldom=True)
 def switch(g, config, promised, stop):
-    """Route by another configuration from now on, while all sources wait, having promised the same.
+    """Route by another configuration from now on. Called while all sources wait, with equal promises.
 
     Parameters
     ----------
@@ -249,9 +249,9 @@ def switch(g, config, promised, stop):
     config : int
         Its row in the tables; control records name it.
     promised : int
-        Of all sources: no later tuple is at or before it.
+        The promise of all sources: no later tuple is at or before it.
     stop : int64[]
-        ``stop[0]`` is not 0 once nobody shall wait any more.
+        ``stop[0]`` is not 0 once no thread is to wait any more.
     """
     sources = g.head.size // CELL
     last = sources - 1
@@ -281,7 +281,7 @@ def switch(g, config, promised, stop):
 
 @kernel
 def lane(g, reader):
-    """Row of `out_*` that `reader` reads: its own."""
+    """The row of `out_*` that `reader` reads: its own."""
     return reader
 
 
@@ -306,7 +306,7 @@ def put_in_lane(g, reader, end, ts, ref, at):
 
 @kernel
 def fill_lane(g, reader, end):
-    """Move what is ready to an empty lane, in order; then how far time has come. Returns the new MERGED."""
+    """Move what is ready to an empty lane, in order, and then a heartbeat if time has advanced. Returns the new MERGED."""
     sources = g.head.size // CELL
     before = begin_scan(g.words, VERSION)
     limit = NOTHING
@@ -382,7 +382,7 @@ def fill_lane(g, reader, end):
 
 @kernel
 def advance(g, reader, position):
-    """Everything before `position` is consumed; senders hear of it when the lane is empty."""
+    """Mark everything before `position` as consumed; senders are told when the lane is empty."""
     before = load_relaxed(g.cursor, reader * CELL)
     if g.out_ref[reader, before & (g.out_ref.shape[1] - 1)] >= 0:
         store_release(g.passed, reader * CELL, load_relaxed(g.passed, reader * CELL) + position - before)  # R3
@@ -399,7 +399,7 @@ def advance(g, reader, position):
 
 @kernel
 def tuples_passed(g):
-    """How many tuples all readers have passed, or at least: of each those up to its latest batch."""
+    """A lower bound of the number of tuples that readers have passed, together: for each, those up to its latest batch."""
     passed = np.int64(0)
     for r in range(g.reading.size // CELL):
         passed += load_relaxed(g.passed, r * CELL)
@@ -408,7 +408,7 @@ def tuples_passed(g):
 
 @kernel
 def join_reader(g, reader, position, activation):
-    """Activate `reader` where its own lane stands (I5); `position` is another lane's."""
+    """Activate `reader` at its own lane's position (I5); `position` is that of another lane."""
     store_release(g.reading, reader * CELL, activation)
 
 

@@ -1,4 +1,4 @@
-"""The ScaleGate: a lock-free skip list that sources link into and readers walk along.
+"""The ScaleGate: a lock-free skip list into which sources link records and along which readers walk.
 
 A record is (ts, ref), as in `merged_log_kernel`; so are the kernels' names.
 
@@ -31,9 +31,10 @@ Ordering    A2 link a node, A3 store_release MARK
             V1 to V3 of `memory.seqlock` around marks or stands
                         a limit knows every source it must wait for; a node is
                         not recycled under a reader that just joined
-Progress    add is lock-free, peek waits for nobody (a reader at a boundary
-            that is not confirmed yet gets nothing and is woken). Membership
-            and control are rare and exclude each other by a try-lock each.
+Progress    add is lock-free; peek waits for nobody (a reader at a boundary
+            that is not confirmed yet gets nothing and is woken). Changes of
+            membership, and controls, are rare; each excludes its own kind by
+            a try-lock.
 Source      Gulisano et al., ScaleGate; STRETCH, section 6 (Elastic ScaleGate).
             Differs: promises in MARK instead of handles compared with nodes,
             so heartbeats work and ties are ordered; bounds; controls at a
@@ -133,7 +134,7 @@ class ScaleGateArrays(NamedTuple):
 
 @kernel
 def lane(g, reader):
-    """Row of `out_*` that `reader` reads: its own."""
+    """The row of `out_*` that `reader` reads: its own."""
     return reader
 
 
@@ -173,7 +174,7 @@ def merge(g):
 
 @kernel
 def _limit(g):
-    """R1: the smallest promise of the feeding sources and the smallest source that has it."""
+    """R1: the smallest promise of the feeding sources, and the lowest-numbered source that has it."""
     limit_ts = NOTHING
     limit_source = 0
     for s in range(g.mark.size // CELL):
@@ -187,7 +188,7 @@ def _limit(g):
 
 @kernel
 def _fill(g, reader, position, most):
-    """Copy ready records, or one control, into the reader's buffer. Returns where it ends now."""
+    """Copy ready records, or one control, into the reader's buffer. Returns its new end."""
     state = g.reader[reader]
     nodes = g.nodes
     shift = g.words[POOL_SHIFT]
@@ -297,7 +298,7 @@ def advance(g, reader, position):
 
 @kernel
 def is_wakeup_due(g, source):
-    """Whether the slowest reader has left the oldest node of `source`, which found no room: what `advance` tells."""
+    """Whether the slowest reader is far enough for `advance` to wake `source`: it has left the source's oldest node."""
     smallest, _ = slowest_reader(g, g.passed)  # A0
     oldest = (source << g.words[POOL_SHIFT]) | (g.source[source, OLDEST] & ((1 << g.words[POOL_SHIFT]) - 1))
     stamp = load_acquire(g.nodes, oldest * NODE_WORDS + STAMP)
@@ -320,8 +321,8 @@ def control(g, epoch):
     Returns
     -------
     int
-        1 if placed, 0 if somebody else places one just now, or if a reader has
-        too many still to meet: call again.
+        1 if placed, 0 if another thread is placing one, or if a reader has too
+        many controls still to meet: call again.
     """
     if load_relaxed(g.words, CONTROL_FLAG) != 0 or not compare_exchange(g.words, CONTROL_FLAG, 0, 1):
         return 0
@@ -365,9 +366,9 @@ def control(g, epoch):
 def join_reader(g, reader, position, activation):
     """Start `reader` at `position`, inclusive. Between open_ and close_membership.
 
-    A reader must be at `position`, or have it in its buffer and stand still: it
-    has the node to start from. The cursor is stored before the activation: a
-    thread that sees the activation sees where it starts.
+    A reader must be at `position`, or have it in its buffer and not move: it has
+    the node to start from. The cursor is stored before the activation: a thread
+    that sees the activation sees where it starts.
     """
     node = NIL
     stamp = 0
@@ -410,7 +411,7 @@ def leave_reader(g, reader):
 
 @kernel
 def source_floor(g, source):
-    """Smallest ts a record of `source` may have without going before what may be delivered.
+    """The smallest ts that a record of `source` may have without preceding what may be delivered.
 
     The caller has VERSION odd: every limit that a reader uses was taken before.
     """
@@ -432,8 +433,8 @@ def source_floor(g, source):
 def add_source(g, source):
     """Let `source` feed the gate. Between open_ and close_membership.
 
-    It starts with a heartbeat at the smallest time it may have, linked after
-    everything any reader may have been given; the paper's dummy tuple.
+    It starts with a heartbeat, the paper's dummy tuple, at the smallest time it may
+    have, linked after everything that any reader may have been given.
 
     Returns
     -------
@@ -471,8 +472,8 @@ def add_source(g, source):
 def remove_source(g, source):
     """Stop waiting for `source`: a flush. Between open_ and close_membership.
 
-    `source` adds nothing any more. What it added is delivered in its order;
-    then the slot may feed again.
+    `source` must add nothing more. What it added is delivered in its order; then
+    the slot may feed again.
     """
     store_release(g.feeding, source * CELL, 0)
 

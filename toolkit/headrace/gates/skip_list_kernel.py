@@ -1,4 +1,4 @@
-"""The skip list of the ScaleGate: nodes, how a source links one in, and when it may use one again.
+"""The skip list of the ScaleGate: nodes, how a source links one in, and when it may reuse one.
 
 State       node        TS, REF, AT (arrival), STAMP, NEXT[0..3], one cache line.
                         Level 0 is the list, sorted by (ts, source, position);
@@ -16,9 +16,9 @@ Invariants  I1  every node linked by source s is at or before LAST[s], and no
             I2  a node is recycled once the stand of every active reader is
                 after it; only its own source recycles it
             I3  shortcuts may lead to recycled nodes. A node found through one
-                is stood on only if it is linked and its key lies after
-                LAST[s] and not after the new key: by I1 it is then alive and
-                stays so. A lost or stale shortcut costs steps, never order
+                is used only if it is linked and its key lies after LAST[s] and
+                not after the new key: by I1 it is then alive and stays so. A
+                lost or stale shortcut costs steps, never order
 Ordering    A1 write node, A2 CAS NEXT[0] of the predecessor
             A0 load_acquire PASSED of every reader (see `scalegate_kernel`, R3)
                         a node is rewritten only once every reader has left it
@@ -71,7 +71,7 @@ def levels_of(slot):
 
 @kernel
 def recycle(g, source, smallest, slowest):
-    """Take back the nodes before the one with stamp `smallest`; set how far the source may go."""
+    """Recycle the nodes before the one with stamp `smallest`; set how far the source may go."""
     state = g.source[source]
     shift = g.words[POOL_SHIFT]
     oldest = state[OLDEST]
@@ -92,7 +92,7 @@ def recycle(g, source, smallest, slowest):
 
 @kernel
 def room(g, source, wanted):
-    """How many nodes the source may link now; at most `wanted` need be found."""
+    """How many nodes the source may link now; the search may end once there are `wanted`."""
     state = g.source[source]
     free = state[FULL_AT] - state[NEXT_SEQ]
     if free < wanted:
@@ -105,14 +105,14 @@ def room(g, source, wanted):
 
 @kernel
 def _follow_shortcuts(g, source, ts, level, at):
-    """Go along one level above 0, from `at` or this source's finger. See I3.
+    """Walk along one level above 0, from `at` or this source's finger. See I3.
 
     Returns
     -------
     before : int
         The last node of the level that is not after (ts, source).
     at : int
-        Where level 0 may be entered: as given, or further.
+        The node where level 0 may be entered: as given, or further.
     """
     shift = g.words[POOL_SHIFT]
     at_ts = g.nodes[at * NODE_WORDS + TS]

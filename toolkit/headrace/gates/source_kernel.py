@@ -1,7 +1,7 @@
 """What a source does: add tuples, promise, end; and how it waits for room.
 
-One text for all gates, and the one wait of the engine, the benchmarks and the
-tests. A gate's own `add_records` says how it takes records. Written for the
+All gates share this text, and the engine, the benchmarks and the tests share
+this wait. A gate's own `add_records` says how it takes records. Written for the
 merged log; `headrace.gates.variants` puts it on the other gate.
 
 Ordering    W1 try; W2 SOURCES_WAITING += 1, draw the ticket, fence
@@ -9,16 +9,16 @@ Ordering    W1 try; W2 SOURCES_WAITING += 1, draw the ticket, fence
             (reader)  advance: store_release CURSOR, fence, read SOURCES_WAITING
                     of W2 and the reader's fence one comes first: either W3 sees
                     the cursor, or the reader sees the waiting source and wakes it. Without
-                    W3 a reader that goes on between W1 and W2 sees nobody, and
-                    W4 sleeps beside an empty gate until its time is over
-            What else makes room wakes too: a merge that drains a ring, the end
-            of a control record or of a change of membership, which turned W1
-            and W3 away.
-Progress    W4 ends after `ROOM_WAIT_NS`, but for a sleeper whose readers have
-            gone far enough to wake it (`is_wakeup_due`) and gave no signal: one
-            may have lost its core before it does. If none comes for `LOST_NS`
-            either, it is a lost wake-up: LOST_WAKEUPS counts them. `stop` is
-            looked at between W2 and W4: the thread that sets it signals SPACE_EVENT afterwards.
+                    W3, a reader that goes on between W1 and W2 would see nobody, and
+                    W4 would sleep beside an empty gate until its time-out
+            Other events that make room also wake: a merge that drains a ring, and
+            the end of placing a control record or of a change of membership, which
+            turned W1 and W3 away.
+Progress    W4 ends after `ROOM_WAIT_NS`, unless readers have gone far enough to wake
+            the sleeper (`is_wakeup_due`) and gave no signal: a reader may have lost
+            its core before it could. If no signal comes for `LOST_NS` either, it is a
+            lost wake-up: LOST_WAKEUPS counts these. `stop` is looked at between W2
+            and W4: the thread that sets it signals SPACE_EVENT afterwards.
 Checked     tests/headrace/gates/test_interleave.py, tests/litmus/test_gates.py
 """
 
@@ -59,7 +59,7 @@ def heartbeat(g, source, ts):
 
 @kernel
 def close_source(g, source):
-    """End of input: a last heartbeat. 1 if taken, 0 if full."""
+    """End the input of `source` by a last heartbeat. 1 if taken, 0 if full."""
     if load_relaxed(g.mark, source * CELL) > END_OF_TIME:
         return 1
     single = np.empty(1, np.int64)
@@ -90,9 +90,9 @@ def add_or_wait(g, source, ts, start, count, first_row, stop):
     ----------
     g : LogArrays or ScaleGateArrays
     source, ts, start, count, first_row
-        As of `add`.
+        As for `add`.
     stop : int64[]
-        ``stop[0]`` is not 0 once nobody shall sleep any more.
+        ``stop[0]`` is not 0 once no thread is to sleep any more.
 
     Returns
     -------
@@ -109,7 +109,7 @@ def add_or_wait(g, source, ts, start, count, first_row, stop):
 
 @kernel
 def heartbeat_or_wait(g, source, ts, stop):
-    """Promise that no later record of `source` has a smaller ts. 1 if taken, 0 as of `add_or_wait`."""
+    """Promise that no later record of `source` has a smaller ts. 1 if taken, 0 as in `add_or_wait`."""
     taken = heartbeat(g, source, ts)
     if taken == 0:
         ticket = announce(g)
@@ -120,7 +120,7 @@ def heartbeat_or_wait(g, source, ts, stop):
 
 @kernel
 def close_or_wait(g, source, stop):
-    """End of input of `source`. 1 if taken, 0 as of `add_or_wait`."""
+    """End the input of `source`. 1 if taken, 0 as in `add_or_wait`."""
     taken = close_source(g, source)
     if taken == 0:
         ticket = announce(g)

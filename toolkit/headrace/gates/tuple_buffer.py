@@ -74,7 +74,7 @@ def whole_number(name: str, value: Any, low: int, high: int) -> int:
 
 
 def check_order(given: str, ts: np.ndarray, mark: int, source: int) -> None:
-    """Raise `DisorderError`, beginning with what was given, if times (one or more) fall, or the first one is below `mark`."""
+    """Raise `DisorderError` if times (one or more) fall or the first is below `mark`; its text begins with what was given."""
     if ts[0] < mark:
         raise DisorderError(f"{given}: below {mark}, which source {source} has added or promised; sort each source by time")
     falls = np.flatnonzero(ts[1:] < ts[:-1])
@@ -216,7 +216,7 @@ class TupleBuffer:
     def control(self, epoch: int) -> bool:
         """Place the control record of `epoch` where every reader will meet it.
 
-        False if it could not be placed just now: call again.
+        False if it cannot be placed now: call again.
         """
         epoch = whole_number("epoch", epoch, 1, 1 << 40)
         return bool(self._kernels.control(self.arrays, epoch))
@@ -252,7 +252,7 @@ class TupleBuffer:
             return bool(added)
 
     def remove_sources(self, sources: Iterable[int]) -> bool:
-        """Stop waiting for each of `sources` that feeds the gate; what they added is delivered.
+        """Stop waiting for those of `sources` that feed the gate; what they added is delivered.
 
         Returns
         -------
@@ -351,7 +351,7 @@ class TupleBuffer:
 
     @contextlib.contextmanager
     def _membership(self) -> Iterator[bool]:
-        """While it lasts nobody else changes membership; False if somebody does already."""
+        """Keep other threads from changing membership meanwhile; gives False if one is changing it already."""
         if not self._kernels.open_membership(self.arrays):
             yield False
             return
@@ -373,7 +373,7 @@ class TupleBuffer:
         return {r for r in range(len(self._reader_locks)) if read_cell(self.arrays.reading, r * CELL)}
 
     def floor(self, j: int) -> int:
-        """Smallest time that source `j` may still add."""
+        """The smallest time that source `j` may still add."""
         return self._mark(self._slot("j", j, self._source_locks))
 
     def _mark(self, source: int) -> int:

@@ -1,8 +1,8 @@
-"""Kernels that are written for the merged log, and put on other kernels by the name of their module.
+"""Load kernels written for the merged log on another gate, by the name of its kernel module.
 
 A kernel can call the kernels of one gate only, and each gate has kernels of the
-same names. So what works on any gate is written once, with imports from
-`merged_log_kernel`; for another gate, or whatever else has such kernels (an
+same names. So code that works on any gate is written once, with imports from
+`merged_log_kernel`. For another gate, or anything else with such kernels (an
 instance's queues), its text is loaded again with imports from there.
 """
 
@@ -20,9 +20,9 @@ GATES = {"log": "headrace.gates.merged_log_kernel", "scalegate": "headrace.gates
 """Kernel module by the name a user gives."""
 
 WRITTEN_FOR = GATES["log"]
-"""The gate whose kernels the text of what works on any gate imports."""
+"""The gate whose kernels are imported in the text of kernels that work on any gate."""
 _SHARED = (source_kernel, reader_kernel)
-"""What sources do on any gate, and what readers do."""
+"""The kernels of sources and of readers on any gate."""
 
 
 def check_gate(gate: object) -> None:
@@ -38,7 +38,7 @@ def gate_kernels(gate: str) -> ModuleType:
 
 
 def instead_of(kernels: str) -> dict[str, str]:
-    """Return what a file of kernels that is written for the merged log is to import instead, for `included`.
+    """Return the replacements of imports, for `included`, that put a file written for the merged log on other kernels.
 
     Parameters
     ----------
@@ -49,7 +49,7 @@ def instead_of(kernels: str) -> dict[str, str]:
 
 
 def put_on(module: ModuleType, gate: str) -> ModuleType:
-    """Return a file of kernels that is written for the merged log, for a gate: itself, or a generated module."""
+    """Return a kernel module written for the merged log in its form for a gate: itself, or a generated module."""
     check_gate(gate)
     if GATES[gate] == WRITTEN_FOR:
         return module
@@ -66,7 +66,7 @@ def source_kernels(gate: str) -> ModuleType:
     Returns
     -------
     ModuleType
-        With `add`, `heartbeat`, `close_source`, and each of them with a wait for room.
+        It has `add`, `heartbeat`, `close_source`, and a variant of each that waits for room.
     """
     check_gate(gate)
     return _put_on(source_kernel, GATES[gate])

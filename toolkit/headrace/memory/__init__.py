@@ -1,11 +1,11 @@
 """Shared memory between threads: atomics, padded cells, waiting, the seqlock.
 
-Everything two threads share in headrace is an ordinary NumPy array; what makes
-it safe is that a cell another thread may write is touched only through
+Everything that threads share in headrace is an ordinary NumPy array. This is safe
+because a cell that another thread may write is accessed only through
 `headrace.memory.atomics`.
 
-What grows with the data lies in blocks of an arena (`arena`): the lists, sets and
-maps of user functions (`lists_kernel`, `maps_kernel`), tables of distinct values.
+State that grows with the data lies in blocks of an arena (`arena`): the lists, sets
+and maps of user functions (`lists_kernel`, `maps_kernel`), tables of distinct values.
 
 ======================  ===============================================================
 ``atomics``             loads, stores, updates, fences, futexes; views of addresses
@@ -18,11 +18,11 @@ maps of user functions (`lists_kernel`, `maps_kernel`), tables of distinct value
 ``arena``               blocks of words for state that grows
 ``lists_kernel``        lists of words
 ``maps_kernel``         maps and sets of words
-``stored``              the tuples of windows, kept: nodes and chains of free ones
-``words``               values as words of 64 bits, and many of them at once
+``stored``              kept tuples of windows: nodes, and chains of free nodes
+``words``               values as 64-bit words, and accesses to many words at once
 ``wrapped``             sums and products that wrap around in 64 bits
 ``text_order``          the order of strings that are known by id
-``held_texts_kernel``   which strings a state holds
+``held_texts_kernel``   records which strings a state holds
 ``seeded``              a hash that only this process can compute
 ======================  ===============================================================
 """

@@ -1,30 +1,30 @@
 """Blocks of words for state that grows: the lists, maps and sets of user functions, tables of distinct values.
 
 An arena is a stretch of reserved memory. A block is 2**class words of it. Blocks
-that are given up go to free lists, one for each class, of the *owner* that gives
+that are given back go to free lists, one for each class, of the *owner* that gives
 them: a bucket of keys, or an instance for what lives while it handles one tuple. An
-owner takes from its own lists first. So what all instances share is one word, how
-far the arena has been handed out, and memory is taken from it as often as the state
-of an owner becomes larger than it ever was.
+owner takes from its own lists first. So all instances share only one word, how far
+the arena has been handed out, and take memory from it only when the state of an
+owner becomes larger than it ever was.
 
 A container (`lists_kernel`, `maps_kernel`) is known by a *head* of four words and
-has at most one block. All four zero: it is empty, and has none.
+has at most one block. If all four words are zero it is empty, and has no block.
 
 State       ARENA   word 0: words handed out, word 1: its size, from word SEED the seed
                     (a cache line of its own); blocks begin at word CELL
             FREE    by owner and class: a free block's place, 0 if there is none; its
                     first word is the next one's place. `lists` of an owner is where
-                    the owner's begin: owner * CLASSES. Word FREE_WORDS of them is how many
-                    words all its free blocks have (there is no block of that class)
+                    the owner's entries begin: owner * CLASSES. Entry FREE_WORDS is how
+                    many words all its free blocks have (there is no block of that class)
             HEADS   FIRST  the block, 0: none
-                    CLASS  its class in the low bits, above them what a container says
+                    CLASS  its class in the low bits; the container's flags above them
                     COUNT  elements or entries
                     STATE  a container's own; stays when its block is given back
-Invariants  I1  FREE and HEADS of an owner are touched by the instance that has it only
+Invariants  I1  FREE and HEADS of an owner are touched only by the instance that has it
             I2  a block is in one head or in one free list, and in each once
             I3  what was never handed out is zero
-Ordering    ARENA[0] is advanced by fetch_add; the rest is ordered by the barrier
-            between two instances that have an owner (`epochs`, B1 to B5).
+Ordering    ARENA[0] is advanced by fetch_add; the rest is ordered by the barrier at
+            which an owner passes from one instance to another (`epochs`, B1 to B5).
 Checked     tests/headrace/memory/test_containers.py
 """
 
@@ -61,14 +61,14 @@ def allocate_arena(owners: int, limit_words: int = ARENA_WORDS) -> tuple[np.ndar
 
 
 def used_bytes(free: np.ndarray, arena: np.ndarray) -> int:
-    """Return how many bytes are in blocks that are not free; may be read while instances work."""
+    """Return how many bytes are in blocks that are not free; may be called while instances work."""
     handed_out = min(int(read_cell(arena, HANDED_OUT)), arena.size - CELL)
     return 8 * max(0, handed_out - int(read_cells(free[FREE_WORDS:], CLASSES).sum()))
 
 
 @kernel(borrows=True)
 def seed_of(arena):
-    """Return the seed of the hashes of what lies in the arena."""
+    """Return the seed of the hash tables in the arena."""
     return seed_at(arena, SEED)
 
 
@@ -82,9 +82,9 @@ def give_block(free, arena, lists, size_class, block):
 
 @kernel(borrows=True)
 def take_fresh(free, arena, lists, size_class):
-    """A block that was never used: its first word, or -1 if the arena is used up.
+    """Take a block that was never used. Returns its first word, or -1 if the arena is used up.
 
-    It is zero. A small one is the first piece of a larger one, and the other pieces are free from now on: so
+    It is zero. A small block is the first piece of a larger one, whose other pieces become free blocks of the owner: so
     small blocks of two owners are on different cache lines.
     """
     words = np.int64(1) << max(size_class, CUT_CLASS)
@@ -99,7 +99,7 @@ def take_fresh(free, arena, lists, size_class):
 
 @kernel(borrows=True)
 def take_any(free, arena, lists, size_class):
-    """A block of 2**size_class words, whatever is in them: its first word, or -1 if the arena is used up."""
+    """Take a block of 2**size_class words with any content. Returns its first word, or -1 if the arena is used up."""
     block = free[lists + size_class]
     if block == 0:
         return take_fresh(free, arena, lists, size_class)
@@ -110,7 +110,7 @@ def take_any(free, arena, lists, size_class):
 
 @kernel(borrows=True)
 def take_block(free, arena, lists, size_class):
-    """A block of 2**size_class words that are zero: its first word, or -1 if the arena is used up."""
+    """Take a block of 2**size_class words that are zero. Returns its first word, or -1 if the arena is used up."""
     if free[lists + size_class] == 0:
         return take_fresh(free, arena, lists, size_class)
     block = take_any(free, arena, lists, size_class)

@@ -42,7 +42,7 @@ CELL = 16
 """int64 words in a padded cell: 128 bytes, so that neither false sharing nor
 the adjacent-line prefetcher couples two cells."""
 EVENT_CELL = 32
-"""The same of futex words, which are int32."""
+"""The same for futex words, which are int32."""
 
 _I8, _I32, _I64 = ir.IntType(8), ir.IntType(32), ir.IntType(64)
 _VOID_PTR = _I8.as_pointer()
@@ -53,18 +53,18 @@ _FUTEX_WAIT_PRIVATE, _FUTEX_WAKE_PRIVATE = 128, 129
 
 
 def clock_of(system: str, implementation: str) -> int:
-    """Number that `clock_gettime` of a system gives to the clock `time.monotonic_ns` reads.
+    """The number by which `clock_gettime` of a system knows the clock that `time.monotonic_ns` reads.
 
     Compiled code and Python subtract each other's times, so they must read one
-    clock. On macOS Python reads ``mach_absolute_time``, which stands still while
-    the machine sleeps: CLOCK_UPTIME_RAW, where CLOCK_MONOTONIC goes on.
+    clock. On macOS Python reads ``mach_absolute_time``, which stops while the
+    machine sleeps: it is CLOCK_UPTIME_RAW, as CLOCK_MONOTONIC does not stop.
 
     Parameters
     ----------
     system : str
-        As `platform.system` names it.
+        Its name in `platform.system`.
     implementation : str
-        As ``time.get_clock_info("monotonic")`` names it.
+        The name of the clock in ``time.get_clock_info("monotonic")``.
     """
     if system == "Darwin":
         return 8 if "mach_absolute_time" in implementation else 6
@@ -244,7 +244,7 @@ if JIT:
 
     @intrinsic
     def yield_core(typing_context):
-        """Let another thread that waits for this core run, if there is one."""
+        """Let another thread run that waits for this core, if there is one."""
 
         def generate(context, builder, signature, args):
             builder.call(_declare(builder, "sched_yield", _I32, []), [])
@@ -358,7 +358,7 @@ if JIT:
 
     @intrinsic
     def borrowed(typing_context, array):
-        """The same array without its count of references, for a kernel whose caller keeps it alive."""
+        """The same array without its reference count, for a kernel whose caller keeps it alive."""
 
         def generate(context, builder, signature, args):
             (kind,) = signature.args

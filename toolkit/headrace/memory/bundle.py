@@ -3,16 +3,16 @@
 Numba passes a named tuple of twenty arrays as some two hundred scalars, in every
 call of every kernel: compiling an operator took 8 s, most of it spent on these.
 A bundle is passed as one address. Reading a field loads the array's pointer and
-shape from a descriptor that never changes, which LLVM is told (invariant loads),
-so the loads leave loops as they would with separate arguments (2.6 s).
+shape from a descriptor that never changes. LLVM is told so (invariant loads), and
+hoists the loads out of loops as it would with separate arguments (2.6 s).
 
-Python code, and kernels without the compiler, see an ordinary named tuple. A field may be a bundle itself, of which the
-descriptor has the address: kernels that take that one are compiled once, whatever it is part of.
+Python code, and kernels without the compiler, see an ordinary named tuple. A field may itself be a bundle: the descriptor
+holds its address, so kernels that take the inner bundle are compiled once, whatever bundle it is part of.
 
 Invariants  I1  the descriptor is written once, when the bundle is made, and
                 lives as long as the bundle; so does its Numba type
             I2  arrays read from a bundle carry no reference count: the
-                caller of a kernel keeps the bundle alive meanwhile
+                caller of a kernel keeps the bundle alive during the call
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class BundleType(types.Type):
         super().__init__(f"Bundle[{name} {hashlib.sha256(fields.encode()).hexdigest()[:16]}]")
 
     def offset_words(self, name: str) -> int:
-        """Where a field's descriptor starts."""
+        """The word at which a field's descriptor starts."""
         offset = 0
         for field, array in zip(self.names, self.arrays, strict=True):
             if field == name:
@@ -123,7 +123,7 @@ def _describe(arrays: tuple[Any, ...]) -> np.ndarray:
 
 
 def by_reference(fields: type) -> Any:
-    """Class decorator: a `NamedTuple` of C contiguous arrays, or of bundles, becomes a bundle.
+    """Class decorator: turn a `NamedTuple` of C contiguous arrays, or of bundles, into a bundle.
 
     Examples
     --------
@@ -163,7 +163,7 @@ def by_reference(fields: type) -> Any:
 
 
 def is_bundle(value: Any) -> bool:
-    """Whether it is a bundle of arrays."""
+    """Whether the value is a bundle of arrays."""
     return hasattr(value, "_address")
 
 
@@ -173,7 +173,7 @@ def place_of(bundle: Any) -> int:
 
 
 def opaque(bundle: Any) -> Any:
-    """Return what a kernel is given for a bundle that it does not look into: keep the bundle itself alive."""
+    """Return what stands for a bundle in a kernel that does not look into it; the caller keeps the bundle itself alive."""
     return bundle._address if JIT else bundle
 
 
@@ -184,7 +184,7 @@ def _named(names: tuple[str, ...]) -> Any:
 
 
 def named(**arrays: np.ndarray) -> Any:
-    """Bundle arrays under names that are decided at run time: an operator's state, and its scratch memory.
+    """Bundle arrays under names chosen at run time, as for an operator's state and scratch memory.
 
     Examples
     --------

@@ -1,9 +1,9 @@
-"""Arrays laid out for sharing: aligned, padded, and reserved without being paid for.
+"""Arrays laid out for sharing: aligned, padded, or reserved without using memory yet.
 
-Python reads a word that a compiled thread writes by `read_cell` or
-`read_cells`, and writes one that such a thread reads by `publish_cell`: with
-the ordering that the header of the file concerned claims. ``array[index]`` is a
-plain load or store, which is enough on x86-64 and on no other machine.
+Python reads a word that a compiled thread writes by `read_cell` or `read_cells`,
+and writes a word that such a thread reads by `publish_cell`: these have the
+ordering that the header of the file concerned claims. ``array[index]`` is a plain
+load or store, which is enough on x86-64 but not on other machines.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def aligned(count: int, dtype, alignment: int = 128) -> np.ndarray:
     dtype : dtype
         Element type.
     alignment : int
-        Bytes, a power of two.
+        In bytes, a power of two.
 
     Returns
     -------
@@ -62,10 +62,10 @@ def padded_cells(count: int) -> np.ndarray:
 def reserved(count: int, dtype, huge_pages: bool = False) -> np.ndarray:
     """Reserve zeroed memory that costs nothing until it is touched.
 
-    The operators' dense state is indexed by key id, and how many keys are live
-    at once is not known beforehand. The address space is reserved once; the
-    operating system supplies a page when its first cell is written, so state
-    never has to be moved under running threads.
+    The operators' dense state is indexed by key id, and it is not known in advance
+    how many keys are live at once. The address space is reserved once; the operating
+    system supplies a page when its first cell is written, so state never has to be
+    moved under running threads.
 
     Parameters
     ----------
@@ -97,12 +97,12 @@ def reserved(count: int, dtype, huge_pages: bool = False) -> np.ndarray:
 
 
 def reserved_or_less(count: int, least: int, dtype) -> np.ndarray:
-    """Reserve so many elements, or half as many, and so on, where the system does not grant them; at least `least`.
+    """Reserve so many elements; where the system does not grant them, half as many, and so on down to `least`.
 
     Raises
     ------
     OSError
-        It does not grant `least` either.
+        The system does not grant `least` either.
 
     Examples
     --------
@@ -119,14 +119,14 @@ def reserved_or_less(count: int, least: int, dtype) -> np.ndarray:
 
 
 def touch(array: np.ndarray) -> None:
-    """Have the system supply the pages of reserved memory now, since in the middle of a stream each of them is a wait.
+    """Have the system supply the pages of reserved memory now, so that no worker waits for them in the middle of a stream.
 
-    (A page of 2 MiB may take 20 ms where memory is scattered, and a worker would wait for it.)
+    (A page of 2 MiB may take 20 ms where memory is fragmented.)
 
     Parameters
     ----------
     array : ndarray
-        Of a multiple of 8 bytes, contiguous. Its values stay.
+        Contiguous, its size a multiple of 8 bytes. Its values stay.
     """
     if array.size:
         _touch(array.reshape(-1).view(np.int64), mmap.PAGESIZE // 8)
@@ -141,7 +141,7 @@ def _touch(words, step):
 
 @kernel(keep_gil=True)
 def read_cell(array, index):
-    """Read one word with acquire: what its writer did before it published the value is seen afterwards.
+    """Read one word with acquire: everything its writer did before it published the value is visible afterwards.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""An event count: sleep until somebody says that something may have changed.
+"""An event count: sleep until another thread signals that something may have changed.
 
 State       EVENT   int32 word, incremented by every signal that found sleepers
             WAITERS int64 cell, threads that are about to sleep or sleep
@@ -6,9 +6,9 @@ Ordering    sleeper  S1 WAITERS += 1, S2 read EVENT, S3 fence, S4 re-check the
                      condition, S5 futex_wait while EVENT is what S2 read
             signaller P1 publish the condition, P2 fence, P3 read WAITERS,
                      P4 if any: EVENT += 1, wake
-            Of S1 and P1 one comes first in the order the two fences make. If
-            S1: P3 sees the waiter and P4 changes EVENT, so S5 returns or does
-            not sleep. If P1: S4 sees the condition.
+            Of S1 and P1 one comes first in the order the two fences make. If it
+            is S1, P3 sees the waiter and P4 changes EVENT, so S5 returns or does
+            not sleep. If it is P1, S4 sees the condition.
 Progress    A sleeper also wakes after `timeout_ns`; a lost wake-up would cost
             time, never correctness.
 Checked     tests/headrace/memory/test_event_count.py, tests/litmus
@@ -32,7 +32,7 @@ def prepare(words, waiters, event, index):
 
 @kernel
 def doze(event, index, ticket, timeout_ns):
-    """S5, without leaving: `cancel` does. True if the time is over and nobody has signalled.
+    """S5, without leaving: `cancel` does that. True if it timed out and nobody has signalled.
 
     If the condition holds then, and still nobody has signalled, a wake-up was
     lost: a thread that published it after S1 would have seen this sleeper.

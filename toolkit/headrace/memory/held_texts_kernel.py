@@ -1,4 +1,4 @@
-"""A state says which strings it holds, so that their ids are not given to others (`headrace.ingress.ordered_texts`)."""
+"""Record which strings a state holds, so that their ids are not recycled (`headrace.ingress.ordered_texts`)."""
 
 from headrace.kernel import kernel
 from headrace.memory.arena import COUNT, FIRST
@@ -7,7 +7,7 @@ from headrace.memory.atomics import compare_exchange, load_relaxed
 
 @kernel
 def hold_text(held, text, ts):
-    """A state holds this string at `ts`; instances that are ahead of this one may have said more."""
+    """Record that a state holds this string at `ts`; instances ahead of this one may have recorded a later time."""
     while True:
         before = load_relaxed(held, text)
         if before >= ts or compare_exchange(held, text, before, ts):
@@ -16,14 +16,14 @@ def hold_text(held, text, ts):
 
 @kernel
 def hold_words(held, words, first, step, count, ts):
-    """A state holds the strings of these words: that at `first`, and every `step`-th one after it."""
+    """Record that a state holds the strings of `count` words: the word at `first`, and every `step`-th one after it."""
     for i in range(count):
         hold_text(held, words[first + i * step], ts)
 
 
 @kernel
 def hold_entries(held, arena, heads, at, word, stride, ts):
-    """A state holds the strings that are this word of each element or entry of a container."""
+    """Record that a state holds the strings in this word of each element or entry of a container."""
     hold_words(held, arena, heads[at + FIRST] + word, stride, heads[at + COUNT], ts)
 
 

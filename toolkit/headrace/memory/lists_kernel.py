@@ -1,11 +1,11 @@
-"""Lists of words: what ``hr.list_of`` is to a kernel.
+"""Lists of words: the kernels behind ``hr.list_of``.
 
-The elements lie one after another in a block of the arena, which is replaced by
-one twice as large when it is full, and given back when the list becomes empty.
+The elements lie one after another in a block of the arena. A full block is replaced
+by one twice as large; the block is given back when the list becomes empty.
 Indices are Python's: negative ones count from the end.
 
-`free, arena, lists` say whose blocks they are, `heads, at` which list: see
-`headrace.memory.arena`. An address of an element holds until the list changes.
+`free, arena, lists` give the owner of the blocks, and `heads, at` the list: see
+`headrace.memory.arena`. The address of an element is valid until the list changes.
 
 Checked     tests/headrace/memory/test_containers.py
 """
@@ -29,7 +29,7 @@ RUN = 16
 
 @kernel(borrows=True)
 def class_for(least_class, words):
-    """The smallest class, from `least_class` on, whose blocks have so many words."""
+    """The smallest class, from `least_class` on, whose blocks have at least so many words."""
     size_class = np.int64(least_class)
     while (np.int64(1) << size_class) < words:
         size_class += 1
@@ -38,7 +38,7 @@ def class_for(least_class, words):
 
 @kernel(borrows=True, seldom=True)
 def enlarge(free, arena, lists, heads, at, words):
-    """Move a list to a block of at least so many words: 0, or -1 if there is no room."""
+    """Move a list to a block of at least so many words. Returns 0, or -1 if there is no room."""
     size_class = class_for(max(LEAST_CLASS, heads[at + CLASS]), words)
     block = take_any(free, arena, lists, size_class)
     if block < 0:
@@ -54,7 +54,7 @@ def enlarge(free, arena, lists, heads, at, words):
 
 @kernel(borrows=True)
 def list_append(free, arena, lists, heads, at, value):
-    """Add a word behind the last one: 0, or -1 if there is no room."""
+    """Append a word. Returns 0, or -1 if there is no room."""
     count = heads[at + COUNT]
     # A list that has no block is of class 0.
     if count == (np.int64(1) << heads[at + CLASS]) & ~1:
@@ -78,7 +78,7 @@ def list_place(heads, at, i):
 
 @kernel(borrows=True)
 def list_insert(free, arena, lists, heads, at, i, value):
-    """Insert a word before element i, or at the nearest end: 0, or -1 if there is no room."""
+    """Insert a word before element i, or at the nearest end. Returns 0, or -1 if there is no room."""
     count = heads[at + COUNT]
     i = slice_first(count, i)
     if list_append(free, arena, lists, heads, at, value) < 0:
@@ -91,7 +91,7 @@ def list_insert(free, arena, lists, heads, at, i, value):
 
 @kernel(borrows=True)
 def list_pop(free, arena, lists, heads, at, i):
-    """Take element i out; those behind it move up. 0, or -1 if there is none."""
+    """Remove element i; those after it move up. Returns 0, or -1 if there is no such element."""
     place = list_place(heads, at, i)
     if place < 0:
         return -1
@@ -108,7 +108,7 @@ def list_pop(free, arena, lists, heads, at, i):
 def list_find(arena, heads, at, value, start, is_float):
     """Index of the first element from `start` (>= 0) on that equals a word, or -1.
 
-    Floats equal as ``==`` says: NaN none, -0.0 equals 0.0.
+    Floats are compared by ``==``: NaN equals nothing, -0.0 equals 0.0.
     """
     first = heads[at + FIRST]
     count = heads[at + COUNT]
@@ -128,7 +128,7 @@ def list_find(arena, heads, at, value, start, is_float):
 
 @kernel(borrows=True)
 def slice_first(count, start):
-    """Where a slice with this start (or stop) begins (or ends), of so many elements."""
+    """The index at which a slice with this start (or stop) begins (or ends) in a list of so many elements."""
     if start < 0:
         start += count
     return min(max(np.int64(0), start), count)
@@ -136,21 +136,21 @@ def slice_first(count, start):
 
 @kernel(borrows=True)
 def slice_count(count, start, stop):
-    """How many of `count` elements the slice ``[start:stop]`` has; without a stop, any that is >= count."""
+    """How many of `count` elements the slice ``[start:stop]`` has; for a slice without a stop, pass any stop >= count."""
     return max(np.int64(0), slice_first(count, stop) - slice_first(count, start))
 
 
 @kernel(borrows=True)
 def list_clear(free, arena, lists, heads, at):
-    """Take all elements out."""
+    """Remove all elements."""
     release(free, arena, lists, heads, at)
 
 
 @kernel(borrows=True)
 def list_extend(free, arena, lists, heads, at, source_heads, source_at, first, count):
-    """Add `count` elements of a list, all of which there are, behind the last one: 0, or -1 if there is no room.
+    """Append the `count` elements of a list from `first` on, all of which exist. Returns 0, or -1 if there is no room.
 
-    Both lists are in this arena, and may be one.
+    Both lists are in this arena, and may be the same.
     """
     if count == 0:
         return 0
@@ -165,7 +165,7 @@ def list_extend(free, arena, lists, heads, at, source_heads, source_at, first, c
 
 @kernel(borrows=True)
 def list_copy(free, arena, lists, heads, at, source_heads, source_at, first, count):
-    """Make a list equal to `count` elements of another one, all of which there are: 0, or -1 if there is no room."""
+    """Make a list equal to `count` elements of another one, all of which exist. Returns 0, or -1 if there is no room."""
     if count == 0:
         release(free, arena, lists, heads, at)
         return 0
@@ -198,9 +198,9 @@ def word_less(a, b, order, prefixes, addresses, lengths):
 
 @kernel(borrows=True)
 def list_sort(free, arena, lists, heads, at, order, prefixes, addresses, lengths):
-    """Sort the elements; equal ones (0.0 and -0.0, NaNs) keep their order. 0, or -1 if there is no room.
+    """Sort the elements; equal ones (0.0 and -0.0, NaNs) keep their order. Returns 0, or -1 if there is no room.
 
-    More than `RUN` elements that are not in order already are merged from one block into another.
+    More than `RUN` elements that are not in order yet are merged from one block into another.
     """
     first = heads[at + FIRST]
     count = heads[at + COUNT]
@@ -256,7 +256,7 @@ def merge(arena, to, first, begin, middle, end, order, prefixes, addresses, leng
 
 @kernel(borrows=True)
 def list_move(free, arena, lists, heads, at, new_free, new_arena, new_lists, new_heads, new_at):
-    """Move a list to an empty one of another arena: bytes moved, or -1 if there is no room."""
+    """Move a list to an empty one of another arena. Returns the bytes moved, or -1 if there is no room."""
     count = heads[at + COUNT]
     if count == 0:
         return np.int64(0)

@@ -1,10 +1,10 @@
-"""Arrays on the stack of a kernel: what LLVM keeps in registers, where it can see all that is done with them.
+"""Arrays on the stack of a kernel, which LLVM keeps in registers where it sees all their uses.
 
-A word of an array in shared memory is read and written each time it is named, because some other array might be the same
-memory. Words of the stack are nobody else's: where every index is a constant and every function they are given to is copied
-into the kernel, no memory is left.
+A word of an array in shared memory is loaded and stored at every use, because another array might alias it. Words on the stack
+have no alias: where every index is a constant, and every function that gets them is inlined into the kernel, no memory access
+is left.
 
-They last as long as the call of the kernel that has them, and are not cleared: write a word before it is read.
+They live as long as the call of the kernel that has them, and are not cleared: write a word before reading it.
 """
 
 from __future__ import annotations

@@ -1,29 +1,29 @@
-"""Maps and sets of words: what ``hr.map_of`` and ``hr.set_of`` are to a kernel.
+"""Maps and sets of words: the kernels behind ``hr.map_of`` and ``hr.set_of``.
 
 A map's entries lie densely in a block of the arena, in no particular order until
-they are asked for in the order of their keys: each is the key and `width` words of
-value (a set: none). Behind them, in the same block, is an index, twice as many int32
-as the block has words for it, each the number of an entry plus 1, or 0.
+they are needed in the order of their keys. An entry is the key and `width` words of
+value (for a set, none). After the entries, in the same block, comes an index of int32,
+two per word: each is the number of an entry plus 1, or 0.
 
 Most keys are small integers, so the index is used in one of two ways::
 
     direct   every key is in [0, slots): the key itself is its place in the index
-    hashed   a key is at the place that its seeded hash says, or behind it (linear probing)
+    hashed   a key is at the place that its seeded hash gives, or after it (linear probing)
 
 A map begins direct, becomes hashed with the first key that is out of range, and may
 become direct again when it moves to a larger block. Either way nobody can choose
-keys that collide, and nothing but time depends on the hash.
+keys that collide, and only time depends on the hash.
 
-`free, arena, lists` say whose blocks they are, `heads, at` which map: see
-`headrace.memory.arena`. `width` is the same in every call for a map. The address of
-an entry holds until a key is added or removed, or the entries are ordered.
+`free, arena, lists` give the owner of the blocks, and `heads, at` the map: see
+`headrace.memory.arena`. `width` is the same in every call for a map. The address of an
+entry is valid until a key is added or removed, or the entries are ordered.
 
 State       CLASS  the block's class; HASHED is set if the index is
             STATE  IN_ORDER is set if the entries are in the order of their keys; the rest
                    counts changes of the set of keys, by NEW_KEYS
 Invariants  I1  entries 0..COUNT-1 have different keys, and each is in the index once
-            I2  the index has no other entries; a hashed one is full to 3/4 at most, in blocks of middle size to 3/8
-            I3  a hashed entry is reached from its place without an empty one between
+            I2  the index has no other entries; a hashed one is at most 3/4 full, in blocks of middle size 3/8
+            I3  between the place of a hashed entry and the entry itself no place is empty
 Checked     tests/headrace/memory/test_containers.py
 """
 
@@ -48,11 +48,11 @@ from headrace.memory.seeded import seeded
 from headrace.memory.words import clear_words, copy_words, half, set_half
 
 VALUE = 1
-"""Of an entry: its value begins so many words behind its key."""
+"""The value of an entry begins so many words after its key."""
 LEAST_CLASS = 3
 LEAST_SPARSE, MOST_SPARSE = 5, 15
-"""Classes of blocks with twice as many places in the index: where it is half full, every third key is not at its place, and a
-branch that is not foreseen takes longer than all else. Larger ones wait for the memory, and smaller ones are many."""
+"""Classes of blocks with twice as many places in the index: in a half-full index every third key is not at its place, and a
+mispredicted branch takes longer than everything else. Larger blocks wait for memory, and smaller ones are numerous."""
 HASHED = 64
 IN_ORDER = 1
 NEW_KEYS = 2
@@ -62,7 +62,7 @@ RUN = 8
 
 @kernel(borrows=True)
 def slots_of(size_class, width):
-    """How many places the index has: the fewest (a power of two) that cannot become fuller than 3/8, or 3/4."""
+    """How many places the index has: the least power of two that can never become more than 3/8, or 3/4, full."""
     slots = np.int64(1) << size_class
     entry_words = 3 * (width + 1) + 2
     if LEAST_SPARSE <= size_class <= MOST_SPARSE:
@@ -81,14 +81,14 @@ def entry(heads, at, i, width):
 
 @kernel(borrows=True)
 def home_of(arena, key, slots):
-    """Where to look first for a hashed key."""
+    """The place where probing for a hashed key begins."""
     h = seeded(np.uint64(np.int64(key)), seed_of(arena))
     return np.int64(h & np.uint64(slots - 1))
 
 
 @kernel(borrows=True)
 def find_hashed(arena, first, index, slots, key, width):
-    """As `map_find`, in a hashed index."""
+    """The same as `map_find`, for a hashed index."""
     i = home_of(arena, key, slots)
     while True:
         number = half(arena, index + i)
@@ -121,7 +121,7 @@ def map_find(arena, heads, at, key, width):
 
 @kernel(inline=True, borrows=True)
 def map_put(free, arena, lists, heads, at, key, width):
-    """Address of the entry of a key, which is added with a value of zeros if it is new; -1 if there is no room."""
+    """Address of the entry of a key, which is added with a zero value if it is new; -1 if there is no room."""
     place = map_find(arena, heads, at, key, width)
     if place >= 0:
         return place
@@ -130,7 +130,7 @@ def map_put(free, arena, lists, heads, at, key, width):
 
 @kernel(borrows=True, seldom=True)
 def map_add(free, arena, lists, heads, at, key, width):
-    """Add a key that is not there; as `map_put`."""
+    """Add a key that the map does not have; returns as `map_put`."""
     count = heads[at + COUNT]
     size_class = heads[at + CLASS] & CLASS_MASK
     slots = slots_of(size_class, width)
@@ -156,7 +156,7 @@ def map_add(free, arena, lists, heads, at, key, width):
 
 @kernel(borrows=True)
 def empty_place(arena, heads, at, key, first, size_class, slots):
-    """Where in the index, in half words of the arena, a key that is not there goes."""
+    """The place in the index, in half words of the arena, for a key that the map does not have."""
     index = 2 * (first + (np.int64(1) << size_class)) - slots
     if heads[at + CLASS] & HASHED == 0:
         return index + key
@@ -168,7 +168,7 @@ def empty_place(arena, heads, at, key, first, size_class, slots):
 
 @kernel(borrows=True)
 def make_index(arena, heads, at, width):
-    """Write the index anew."""
+    """Rebuild the index."""
     first = heads[at + FIRST]
     size_class = heads[at + CLASS] & CLASS_MASK
     slots = slots_of(size_class, width)
@@ -180,7 +180,7 @@ def make_index(arena, heads, at, width):
 
 @kernel(borrows=True)
 def enlarge(free, arena, lists, heads, at, count, key, width):
-    """Move a map to a block for at least `count` entries, with this key among them: 0, or -1 if there is no room."""
+    """Move a map to a block for at least `count` entries, this key among them. Returns 0, or -1 if there is no room."""
     size_class = max(np.int64(LEAST_CLASS), heads[at + CLASS] & CLASS_MASK)
     # Some more than one: a block for a single entry would be replaced at once.
     words = max(count, 2) * (width + 1)
@@ -201,7 +201,7 @@ def enlarge(free, arena, lists, heads, at, count, key, width):
 
 @kernel(borrows=True)
 def index_anew(arena, heads, at, size_class, key, width):
-    """Write the index of a map whose entries lie in another block now: direct, if the keys and this one allow it."""
+    """Build the index of a map that has moved to another block: direct, if its keys and this one allow it."""
     slots = slots_of(size_class, width)
     first = heads[at + FIRST]
     is_direct = 0 <= key < slots
@@ -216,7 +216,7 @@ def index_anew(arena, heads, at, size_class, key, width):
 
 @kernel(borrows=True)
 def index_place(arena, heads, at, key, number, first, size_class, slots):
-    """Where in the index, in half words of the arena, an entry is that is there."""
+    """The place in the index, in half words of the arena, of an entry that the map has."""
     index = 2 * (first + (np.int64(1) << size_class)) - slots
     if heads[at + CLASS] & HASHED == 0:
         return index + key
@@ -228,7 +228,7 @@ def index_place(arena, heads, at, key, number, first, size_class, slots):
 
 @kernel(borrows=True)
 def map_remove(free, arena, lists, heads, at, key, width):
-    """Take a key out: 1, or 0 if it is not there. The last entry takes its place."""
+    """Remove a key; the last entry takes its place. Returns 1, or 0 if the map does not have the key."""
     place = map_find(arena, heads, at, key, width)
     if place < 0:
         return 0
@@ -257,7 +257,7 @@ def map_remove(free, arena, lists, heads, at, key, width):
 
 @kernel(borrows=True)
 def close_hole(arena, hole, first, size_class, slots, width):
-    """Move entries of a hashed index back where a place before them became empty, so that each is still reached."""
+    """Move entries of a hashed index back after a place before them became empty, so that each can still be found (I3)."""
     index = 2 * (first + (np.int64(1) << size_class)) - slots
     mask = slots - 1
     i = hole - index
@@ -277,7 +277,7 @@ def close_hole(arena, hole, first, size_class, slots, width):
 
 @kernel(borrows=True)
 def map_clear(free, arena, lists, heads, at):
-    """Take all keys out."""
+    """Remove all keys."""
     if heads[at + COUNT] != 0:
         heads[at + STATE] += NEW_KEYS
         release(free, arena, lists, heads, at)
@@ -285,10 +285,10 @@ def map_clear(free, arena, lists, heads, at):
 
 @kernel(borrows=True)
 def map_order(arena, heads, at, width, order, prefixes, addresses, lengths):
-    """Bring the entries into the order of their keys, unless they are in it; takes no block.
+    """Put the entries into the order of their keys, unless they are in it; takes no block.
 
-    The numbers of the entries are sorted where the index was, by merging: at least a third
-    of its places is free, and a run is copied there while it is merged with a longer one.
+    The numbers of the entries are sorted by merging, in the space of the index: at least a
+    third of its places is free, and a run is copied there while it is merged with a longer one.
     """
     if heads[at + STATE] & IN_ORDER != 0:
         return
@@ -336,7 +336,7 @@ def number_less(arena, a, b, first, stride, order, prefixes, addresses, lengths)
 
 @kernel(borrows=True)
 def sort_numbers(arena, index, in_order, begin, end, room, first, stride, order, prefixes, addresses, lengths):
-    """Sort the numbers [begin, end) at `index` by what they are numbers of; [0, in_order) is sorted already."""
+    """Sort the entry numbers [begin, end) at `index` by their entries' keys; [0, in_order) is sorted already."""
     if end <= in_order:
         return
     for low in range(begin, end, RUN):
@@ -359,7 +359,7 @@ def sort_numbers(arena, index, in_order, begin, end, room, first, stride, order,
 
 @kernel(borrows=True)
 def merge_numbers(arena, index, low, middle, high, room, first, stride, order, prefixes, addresses, lengths):
-    """Merge the runs [low, middle) and [middle, high), from behind; there is room for the second one at `room`."""
+    """Merge the runs [low, middle) and [middle, high), from the end; `room` has space for the second one."""
     if not number_less(
         arena, half(arena, index + middle), half(arena, index + middle - 1),
         first, stride, order, prefixes, addresses, lengths,
@@ -385,7 +385,7 @@ def merge_numbers(arena, index, low, middle, high, room, first, stride, order, p
 
 @kernel(borrows=True)
 def follow(arena, index, i, first, stride):
-    """Bring the entries of one cycle to their places: to place `i` that whose number is there, and so on."""
+    """Move the entries of one cycle of the permutation: to place `i` the entry whose number is there, and so on."""
     here = np.int64(i)
     while True:
         source = half(arena, index + here)
@@ -403,7 +403,7 @@ def follow(arena, index, i, first, stride):
 
 @kernel(borrows=True)
 def map_move(free, arena, lists, heads, at, new_free, new_arena, new_lists, new_heads, new_at, width):
-    """Move a map to an empty one of another arena: bytes moved, or -1 if there is no room."""
+    """Move a map to an empty one of another arena. Returns the bytes moved, or -1 if there is no room."""
     count = heads[at + COUNT]
     if count == 0:
         return np.int64(0)

@@ -1,10 +1,10 @@
 """Words of one worker: an array that kernels take by its address alone.
 
-Numba passes an array as seven scalars, on the stack where other arguments have the
-registers, counts references to it in every kernel, and asks of each index whether it is
-below 0. For what every kernel of a loop takes, and reads and writes at fixed places, that
-was a fifth of the time of a trivial pipeline. Bounds are not checked, and an index below
-0 does not count from the end.
+Numba passes an array as seven scalars (on the stack, once other arguments have taken the
+registers), counts references to it in every kernel, and tests each index for being
+negative. For an array that every kernel of a loop takes, to read and write it at fixed
+places, that was a fifth of the time of a trivial pipeline. Here bounds are not checked,
+and a negative index does not count from the end.
 
 Python code, and kernels without the compiler, see an ordinary array.
 """
@@ -24,18 +24,18 @@ _I64 = ir.IntType(64)
 
 
 class Words(np.ndarray):
-    """An int64 array, of one dimension, that must stay alive while a kernel has it; make it by `own_words`."""
+    """A one-dimensional int64 array that must stay alive while a kernel has it; made by `own_words`."""
 
 
 class WordsType(types.Type):
-    """Numba's view of it."""
+    """The Numba type of `Words`."""
 
     def __init__(self) -> None:
         super().__init__("Words")
 
 
 def own_words(count: int) -> Words:
-    """Make so many words, all 0.
+    """Allocate so many words, all 0.
 
     Examples
     --------

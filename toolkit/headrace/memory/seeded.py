@@ -1,9 +1,10 @@
-"""A hash that only this process can compute: where an entry lies in a table of the user's data.
+"""A hash that only this process can compute, for the places of entries in tables of the user's data.
 
-With a hash that everybody knows, an attacker who chooses the data can choose values
-that all want one place: each then walks past all the others. Here four random words,
-drawn for each table, go into the hash, so no values are bad before they are known.
-Nothing else may depend on it: neither results nor ids nor what is saved.
+With a publicly known hash, an attacker who chooses the data can choose values that
+all have one place: each lookup then walks past all the others. Here four random
+words, drawn for each table, go into the hash, so nobody who does not know them can
+choose colliding values. Only places in tables may depend on this hash: not results,
+ids or saved data.
 
 ``fold(a, b)`` is the upper half of the 128-bit product xor its lower half, hence
 each bit of the result depends on all bits of both::
@@ -13,9 +14,9 @@ each bit of the result depends on all bits of both::
     seeded_bytes    h = s2; for each whole 8 bytes before the last byte, then for the
                     last 8 bytes: h = fold(h ^ w, s1); then seeded(h ^ length)
 
-It resists those who cannot see which values collide; it is no cryptographic
-hash. (Two products take as long as the two of the stable hash in
-`headrace.ingress.hashing`.)
+It resists attackers who cannot observe which values collide; it is not a
+cryptographic hash. (Its two products take as long as the two of the stable hash
+in `headrace.ingress.hashing`.)
 """
 
 from __future__ import annotations

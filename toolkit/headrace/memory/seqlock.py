@@ -1,6 +1,6 @@
-"""A seqlock: several cells that change together, read as of one moment without a lock.
+"""A seqlock: several cells that change together are read as of one moment, without a lock.
 
-Its owners say what it protects: which threads read and feed a gate, which ones
+Its users define what it protects: which threads read and feed a gate, which ones
 write results. A change is rare and short; a scan reads all the cells and is told
 afterwards whether a change came in between.
 
@@ -17,7 +17,7 @@ Ordering    S1 VERSION becomes odd (compare_exchange, acq_rel), S2 store_release
                     happened before, so V3 does not find what V1 found, or V1
                     found it odd. A relaxed store could be seen before S1 (C11;
                     ARMv8.0), and half of a change be taken for all of it. All of
-                    S2 is seen or none: its order among itself does not matter
+                    S2 is seen or none: the order of its stores does not matter
 Progress    A change excludes others by a try-lock. A scan waits for nobody: it is
             told that a change came in between, and begins again or does without.
 Source      Boehm, "Can seqlocks get along with programming language memory models?", 2012.
@@ -31,7 +31,7 @@ from headrace.memory.atomics import compare_exchange, fetch_add, load_acquire
 
 @kernel
 def begin_change(words, version):
-    """S1: make the cell `version` of `words` odd. False if somebody else changes what it protects now."""
+    """S1: make the cell `version` of `words` odd. False if another thread is changing what it protects."""
     before = load_acquire(words, version)
     return before & 1 == 0 and compare_exchange(words, version, before, before + 1)
 
@@ -44,13 +44,13 @@ def end_change(words, version):
 
 @kernel
 def begin_scan(words, version):
-    """V1: what `is_whole` is to be given after the scan."""
+    """V1: return the version that `is_whole` needs after the scan."""
     return load_acquire(words, version)
 
 
 @kernel
 def is_whole(words, version, before):
-    """V3: whether what was read since `begin_scan` is as of one moment."""
+    """V3: whether everything read since `begin_scan` is as of one moment."""
     return before & 1 == 0 and load_acquire(words, version) == before
 
 

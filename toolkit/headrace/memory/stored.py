@@ -1,12 +1,12 @@
-"""The tuples of windows, kept: where the paper's default f_U stores and its default f_S purges.
+"""Kept tuples of windows: where the paper's default f_U stores tuples and its default f_S purges them.
 
 A stored tuple is a *node*: an index into an array for each column that f_O reads.
 The nodes of a window instance form a list in input order (FOLLOWING), which only
-the owner of its key touches. Free nodes lie in chains. An instance takes from a
-chain of its own; when that is empty it takes a chain from a pool that all share,
+the owner of its key touches. Free nodes lie in chains. An instance takes nodes from
+a chain of its own; when that is empty it takes a chain from a pool that all share,
 and if there is none, nodes never used before. A window that expires gives all its
-nodes back as one chain. So nodes come back to the instance that needs them, whichever
-one took them, and no instance holds more than `CHAIN` free ones.
+nodes back as one chain. So nodes get to the instance that needs them, whichever
+one took them before, and no instance holds more than `CHAIN` free ones.
 
 State       FOLLOWING[n]  next node of the list or chain; 0: none
             BELOW[n]      of the first node of a chain in the pool: the next chain
@@ -15,8 +15,8 @@ State       FOLLOWING[n]  next node of the list or chain; 0: none
                           LIMIT  most nodes there may be
             OWN[i]        the chain instance i takes from
 Invariants  I1  a node is in one list or one chain; only the instance that took it off touches it
-            I2  TOP's count grows with every pop: a pop that read BELOW of a chain
-                which was taken and came back meanwhile fails (ABA)
+            I2  TOP's count grows with every pop: a pop fails if the chain whose
+                BELOW it read was taken and came back meanwhile (ABA)
 Ordering    N1 FOLLOWING and BELOW of a chain are written, N2 compare_exchange TOP
             (acq_rel) pushes it; N3 compare_exchange TOP pops it. N1 -> N2 -> N3: the
             thread that pops a chain sees its links. Lists change owner at the barrier only
@@ -56,7 +56,7 @@ ONE_POP = 1 << NODE_BITS
 def allocate(limit: int, instances: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Allocate FOLLOWING, BELOW, POOL and OWN for at most `limit` stored tuples.
 
-    Every instance may hold up to a chain of free nodes: there are as many more.
+    Every instance may hold up to a chain of free nodes, so there are so many more nodes.
     """
     nodes = nodes_of(limit, instances)
     pool = padded_cells(3)
@@ -65,7 +65,7 @@ def allocate(limit: int, instances: int) -> tuple[np.ndarray, np.ndarray, np.nda
 
 
 def nodes_of(limit: int, instances: int) -> int:
-    """Nodes there are, beside node 0, which stands for none."""
+    """The number of nodes, beside node 0, which stands for none."""
     return -(-limit // CHAIN) * CHAIN + instances * CHAIN
 
 
@@ -81,7 +81,7 @@ def give_chain(below, pool, first):
 
 @kernel
 def take_chain(following, below, pool):
-    """Pop a chain of at most `CHAIN` nodes, or make one: its first node, 0 if none is left."""
+    """Pop a chain of at most `CHAIN` nodes, or make one. Returns its first node, 0 if none is left."""
     while True:
         top = load_acquire(pool, TOP)
         first = top & NODE_MASK
@@ -104,7 +104,7 @@ def take_chain(following, below, pool):
 
 @kernel
 def fresh_chain(following, pool):
-    """Chain nodes that were never used: the first one, 0 if the limit is reached."""
+    """Make a chain of nodes that were never used. Returns the first one, 0 if the limit is reached."""
     first = fetch_add(pool, USED, CHAIN) + 1
     if first + CHAIN - 1 > load_relaxed(pool, LIMIT):
         return 0
@@ -116,7 +116,7 @@ def fresh_chain(following, pool):
 
 @kernel
 def take_node(following, below, pool, own, me):
-    """Take a free node for instance `me`: 0 if none is left."""
+    """Take a free node for instance `me`. Returns 0 if none is left."""
     node = own[me * CELL]
     if node == 0:
         node = take_chain(following, below, pool)
@@ -129,7 +129,7 @@ def take_node(following, below, pool, own, me):
 
 @kernel
 def purge(following, below, pool, ts, first, left):
-    """Give back the nodes of a list that lie before `left`: the first one that stays, and how many went."""
+    """Give back the nodes of a list whose time is before `left`. Returns the first that stays, and how many were given back."""
     if first == 0 or ts[first] >= left:
         return first, 0
     last = first

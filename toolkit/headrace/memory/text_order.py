@@ -1,8 +1,8 @@
 """The order of strings that kernels know by id.
 
-Three arrays by id: the first eight bytes as a number, the address of all bytes,
-and how many there are. Most strings differ in the number; only those that do not
-are looked at byte by byte. UTF-8 bytes order as code points do.
+There are three arrays by id: the first eight bytes as a number, the address of all
+bytes, and their number. Most strings differ in the first; only those that do not are
+compared byte by byte. UTF-8 bytes order as code points do.
 """
 
 from headrace.kernel import kernel

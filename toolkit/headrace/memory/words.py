@@ -1,13 +1,13 @@
 """Values as 64-bit words, and plain accesses to many words at once or to half a word.
 
-What containers keep is one int64 for each element, key and value: an integer as it
-is, a float as its bits, a string as its dense id. Of floats two things differ from
-their bits: equal numbers must be one key (`float_bits`), and their order is another
-one than that of the bits read as an integer (`float_rank`).
+Containers keep one int64 for each element, key and value: an integer unchanged, a
+float as its bits, a string as its dense id. Floats need two conversions: equal numbers
+must be one key (`float_bits`), and their order is not that of their bits read as an
+integer (`float_rank`).
 
-The accesses are intrinsics, since Numba's own copy through views that it makes and
-checks at each call. None is atomic, none checks bounds: they are for memory that one
-thread owns.
+The accesses are intrinsics, because Numba copies through views that it makes and
+checks at each call. None is atomic, and none checks bounds: they are for memory that
+one thread owns.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def float_bits(value, bits):
 
 @kernel(borrows=True)
 def float_rank(word):
-    """Integer that orders as the float of these bits does: -0.0 with 0.0, NaN last."""
+    """An integer that orders as the float with these bits: -0.0 equal to 0.0, NaN last."""
     magnitude = word & ALL_BUT_SIGN
     if magnitude > _INFINITY_BITS:
         return np.int64(NAN_RANK)

@@ -1,8 +1,8 @@
 """Sums and products of whole numbers that wrap around in 64 bits.
 
-Numba tells LLVM that no ``+``, ``-`` or ``*`` of signed integers leaves their range. What does all the same is undefined, not
-merely cut off: LLVM may leave out all that follows from it, and does, depending on what is inlined where. Hashes and the
-detection of overflows go by these instead. Functions of users wrap around throughout (`linkable.let_wrap`).
+Numba tells LLVM that no ``+``, ``-`` or ``*`` of signed integers overflows. An overflow is therefore undefined, not merely
+truncated: LLVM may drop everything that follows from it, and does, depending on what is inlined where. Hashes and the detection
+of overflows use these kernels instead. User functions wrap around throughout (`linkable.let_wrap`).
 """
 
 from __future__ import annotations

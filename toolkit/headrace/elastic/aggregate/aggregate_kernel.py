@@ -5,25 +5,25 @@ Included in the module of each aggregate (`template`), which supplies
     to_units        event time as SIZE and ADVANCE count it: itself, or the local day (`local_days_kernel`)
     to_time         the first event time of a unit
     SLOTS           window instances a key may have at once
-    IN_ORDER        whether tuples come in order, or as they come with watermarks between them
+    IN_ORDER        whether tuples come in event-time order, or in order of arrival, with watermarks between
     update_run      fold tuples into their windows; returns a failure code, or 0
     emit            write the results of a window's instances, and reset these
     forget          empty the sets that a window kept
 
 A key id and a window give the place of a window instance, ``id * SLOTS + window
-% SLOTS``, so all live windows of a key lie together. One whose count is 0 does
-not exist.
+% SLOTS``, so all live windows of a key lie together. A window instance whose count
+is 0 does not exist.
 
-State       `s`, see `shape.Layout`; of an instance, NEXT_WINDOW and LAST_WINDOW
-Invariants  I1  of the arrays by key an instance touches the places of keys that it
-                owns; ownership changes only at an epoch's barrier
+State       `s`, see `shape.Layout`; per instance, NEXT_WINDOW and LAST_WINDOW
+Invariants  I1  in the arrays by key an instance touches only the places of keys that
+                it owns; ownership changes only at an epoch's barrier
             I2  windows before NEXT_WINDOW have expired: no place holds one, so the
                 places of NEXT_WINDOW to NEXT_WINDOW + SLOTS - 1 are different
             I3  OPENED[slot] is written by every instance that sees the window's
-                first tuple, and by all of them the same
-            I4  of tuples that come as they come, each is before the watermark plus
+                first tuple, and all write the same value
+            I4  a tuple that comes in order of arrival is before the watermark plus
                 LEAD, so none is in a window after LAST_WINDOW; OPENED[slot] is
-                written where the watermark lets that window in
+                written when the watermark admits that window
 Source      STRETCH, section 2.1 (A), Definition 5 (A+), Algorithm 2.
 Checked     tests/headrace/elastic/test_oracle.py, test_fold.py, test_planted_bugs.py
 """
@@ -69,7 +69,7 @@ def hand_over(s, me, joiner):
 
 @kernel
 def last_open(s, l):
-    """The last window that a tuple may fall into before the watermark rises."""
+    """The last window that a tuple may fall into until the watermark rises."""
     return to_units(s, l[WATERMARK] + l[LEAD] - 1) // l[ADVANCE]
 
 
@@ -82,7 +82,7 @@ def begin(c, l, s, buffer):
 
 @kernel
 def find_windows(counts, first, place, low, width, buffer):
-    """Which of the owned buckets have a window instance in `place`, of the keys from `first` on; without a branch."""
+    """Write to `buffer` which owned buckets have a window instance in `place`, for the keys from `first` on; branch-free."""
     found = 0
     for bucket in range(low, low + width):
         buffer[found] = bucket
@@ -92,7 +92,7 @@ def find_windows(counts, first, place, low, width, buffer):
 
 @kernel
 def find_scattered(counts, first, place, owner, me, buffer):
-    """The same for a mapping that is not contiguous."""
+    """The same as `find_windows` for a mapping that is not contiguous."""
     found = 0
     for bucket in range(BUCKETS):
         buffer[found] = bucket
@@ -102,7 +102,7 @@ def find_scattered(counts, first, place, owner, me, buffer):
 
 @kernel
 def expire_window(me, c, o, s, l, buffer, window):
-    """Emit the results of a window, for the keys owned."""
+    """Emit the results of a window for the keys owned."""
     place = window % SLOTS
     boundary = to_time(s, window * l[ADVANCE] + l[SIZE])
     if l[SEEN] - s.opened[place] >= MOST_TUPLES:  # one of its counts may have gone round
@@ -151,7 +151,7 @@ def finish(me, g, c, o, x, s, l, buffer):
 
 @kernel
 def process(me, g, c, o, x, s, l, buffer, row, start, count):
-    """Fold tuples, run by run: the tuples of a run are of one source, lie in one chunk, and fall into the same windows."""
+    """Fold tuples run by run: the tuples of a run come from one source, lie in one chunk, and fall into the same windows."""
     ts = g.out_ts[row, start : start + count]
     refs = g.out_ref[row, start : start + count]
     i = 0

@@ -1,13 +1,14 @@
-"""Aggregates over tuples that come as they come: which of them give the same results, and how far ahead a source may be.
+"""Aggregates over tuples in order of arrival: which have the same results as in order, and how far ahead a source may be.
 
-A window's result is out when the watermark, the least that any source may still give, has passed its end. Until
-then tuples of all sources are folded into it in whatever order they are read. So the result must be a function of the
-multiset of values: a count, integers added in 128 bits, the least and the greatest, different values. What is
-not: floats that are added, which are rounded at every step; the first, the last and lists; of floats whatever picks
-one of several that are equal, since 0.0 equals -0.0, and the one that comes first is given.
+A window's result is emitted when the watermark, the least time that any source may still give, has passed its end.
+Until then, tuples of all sources are folded into the window in the order in which they are read. So the result must be
+a function of the multiset of values. A count is, and so are integers added in 128 bits, the least and the greatest
+value, and the set of distinct values. These are not: sums of floats, which are rounded at every step; the first value,
+the last value and lists; and for floats, whatever picks one of several equal values, since 0.0 equals -0.0 and the
+result is the one that comes first.
 
-A source that is ahead of the others opens windows before these are through with earlier ones. It may be one window
-advance ahead, so that a key needs room for one window more.
+A source that is ahead of the others opens windows while these still fill earlier ones. It may be one window advance
+ahead, so that a key needs room for one more window.
 
 Source      STRETCH, section 2.3 (explicit watermarks); Li et al., "Out-of-Order Processing" (PVLDB 2008).
 Checked     tests/headrace/elastic/test_as_they_come.py
@@ -40,9 +41,9 @@ def order_matters(aggregates: Sequence[tuple[str, Aggregate]], columns: Sequence
     Parameters
     ----------
     aggregates : sequence of (str, Aggregate)
-        By name of the result.
+        The aggregates, by name of the result.
     columns : sequence of AggregateColumn
-        The same as kernels compute them.
+        The same aggregates as kernels compute them.
     """
     for (name, wanted), column in zip(aggregates, columns, strict=True):
         why = _POSITIONS.get(wanted.kind, "")
@@ -54,7 +55,7 @@ def order_matters(aggregates: Sequence[tuple[str, Aggregate]], columns: Sequence
 
 
 def room_ahead(window: Window) -> tuple[int, int]:
-    """By how much event time a source may be ahead of the watermark, and how many windows a key may have then.
+    """By how much event time a source may be ahead of the watermark, and how many windows a key may then have.
 
     Examples
     --------

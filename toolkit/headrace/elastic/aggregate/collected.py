@@ -1,12 +1,12 @@
-"""How an aggregate keeps values, and what it gives of them, as text: lists, sets, quantiles, the most frequent, the k best.
+"""Text that collects values and computes results of them: lists, sets, quantiles, the most frequent value, the k best.
 
-Aggregates of one column share what they keep: all its values in a list
-(`collect_list`, `quantile`), its different ones in a map (`collect_set`, `mode`).
-`top` has a heap of its own. Each is a container of `headrace.memory` for each
-window instance, in blocks of the bucket's owner, given back when the window ends.
+Aggregates of one column share a container: a list of all its values
+(`collect_list`, `quantile`), or a map of its distinct values (`collect_set`, `mode`).
+`top` has a heap of its own. Each window instance has its own container of
+`headrace.memory`, in blocks of the bucket's owner, given back when the window ends.
 
-What is kept is one word: an integer, the bits of a float (in maps the same ones for
-equal floats), the id of a string.
+A value is kept as one word: an integer, the bits of a float (in maps the same bits
+for equal floats), or the id of a string.
 """
 
 from __future__ import annotations
@@ -49,12 +49,12 @@ _BLOCKS = "s.kept_free, s.kept_arena, owner"
 
 
 def word_of(shape: AggregateShape, column: int) -> str:
-    """Write the word of a value of row `r`, as it is."""
+    """Write the word of a column's value in row `r`, unchanged."""
     return f"bits_{column}[r]" if dtype_of(shape, column) == "float64" else f"column_{column}[r]"
 
 
 def order_text(layout: Layout, column: int, dtype: str, is_text: bool) -> str:
-    """Write by what words of a column are compared: four arguments."""
+    """Write the four arguments by which words of a column are compared."""
     names = layout.texts[column] if is_text else (layout.no_texts,) * 3
     order = "ORDER_TEXT" if is_text else "ORDER_FLOAT" if dtype == "float64" else "ORDER_INT"
     return ", ".join([order, *(f"s.{name}" for name in names)])
@@ -67,7 +67,7 @@ def _orders(layout: Layout, top: AggregateColumn) -> str:
 
 
 def keep_text(shape: AggregateShape, layout: Layout, column: int) -> list[list[str]]:
-    """Write how the value of a column is kept in place `p`, in blocks."""
+    """Write the statements that keep a column's value in place `p`, one block for each container."""
     blocks = []
     if column in layout.collected:
         heads = f"s.{layout.collected[column]}"
@@ -92,7 +92,7 @@ def keep_text(shape: AggregateShape, layout: Layout, column: int) -> list[list[s
 
 
 def best_text(shape: AggregateShape, layout: Layout, number: int) -> list[str]:
-    """Write how the values of a row are kept by `top` in place `p`."""
+    """Write the statements by which `top` keeps the values of a row in place `p`."""
     top = shape.aggregates[number]
     assert top.column is not None and top.by is not None
     most = f"s.{layout.most}[{layout.tops.index(number)}]"
@@ -105,7 +105,7 @@ def best_text(shape: AggregateShape, layout: Layout, number: int) -> list[str]:
 
 
 def give_text(shape: AggregateShape, layout: Layout) -> list[str]:
-    """Write the results of what place `p` keeps, and how its blocks are given back."""
+    """Write the statements that compute the results of place `p` and give its blocks back."""
     lines = [OWNER, "head = p * HEAD_WORDS"] if layout.heads else []
     for column, name in layout.collected.items():
         lines += _give_values(shape, layout, column, f"s.{name}")
@@ -124,7 +124,7 @@ def _of(shape: AggregateShape, column: int, kind: str) -> list[tuple[int, Aggreg
 
 
 def _write(layout: Layout, number: int, first: str, count: str, step: int) -> list[str]:
-    """Write a list into the instance's ring of words."""
+    """Write the statements that put a list into the instance's ring of words."""
     return [
         f"words = {count}",
         f"position = write_words(o, me, s.kept_arena, {first}, words, {step})",
@@ -136,7 +136,7 @@ def _write(layout: Layout, number: int, first: str, count: str, step: int) -> li
 
 
 def _give_values(shape: AggregateShape, layout: Layout, column: int, heads: str) -> list[str]:
-    """Lists first: selection brings the values into another order."""
+    """Write the results of a column's list: lists first, because the selection of quantiles reorders the values."""
     lines = [f"block, held = {heads}[head + FIRST], {heads}[head + COUNT]"]
     for number, _ in _of(shape, column, "collect_list"):
         lines += _write(layout, number, "block", "held", 1)

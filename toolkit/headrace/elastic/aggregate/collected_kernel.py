@@ -1,10 +1,10 @@
-"""What becomes of the values that a window collected when it ends: quantiles, the most frequent one, the k best.
+"""Results of the values that a window collected: quantiles, the most frequent value, the k best.
 
-Nothing here takes memory: a quantile is found by selection in place, and the best
-are kept in a heap from the beginning, which is sorted in place.
+At the end of a window nothing is allocated: a quantile is found by selection in
+place, and the k best are in a heap from the beginning, which is sorted in place.
 
-Pivots are drawn, from the arena's seed: an attacker who chooses the data cannot choose
-an order that makes selection slow. No result depends on them.
+Pivots are drawn at random, from the arena's seed: an attacker who chooses the data
+cannot choose an order that makes selection slow. No result depends on them.
 
 Checked     tests/headrace/elastic/test_collected.py
 """
@@ -23,16 +23,16 @@ from headrace.memory.words import ALL_BUT_SIGN, NAN_RANK, float_rank
 
 _SIGN = -(2**63)
 _FEW = 12
-"""Words that are sorted rather than divided."""
+"""Up to so many words are sorted rather than partitioned."""
 WORD, BY = range(2)
-"""Of one of the k best: the word, and what it goes by."""
+"""Words of a pair of `top`: the value, and the word it is ranked by."""
 PAIR_SHIFT = 1
 PAIR_WORDS = 1 << PAIR_SHIFT
 
 
 @kernel(borrows=True)
 def rank_floats(arena, first, count):
-    """Turn the bits of floats into integers of the same order. NaNs are left out: how many there are without them."""
+    """Turn the bits of floats into integers of the same order, in place, without NaNs. Returns how many are left."""
     at = np.int64(first)
     end = np.int64(first + count)
     while at < end:
@@ -48,13 +48,13 @@ def rank_floats(arena, first, count):
 
 @kernel(borrows=True)
 def float_of_rank(rank):
-    """The float that `rank_floats` made a rank of; 0.0 of -0.0."""
+    """The float that has this rank in `rank_floats`; 0.0 for -0.0."""
     return np.int64(rank ^ ((rank >> 63) & ALL_BUT_SIGN)).view(np.float64)
 
 
 @kernel(borrows=True)
 def select(arena, first, count, k):
-    """Bring words into an order in which those before the one at `k` are not larger, and those behind it not smaller."""
+    """Reorder words so that none before the one at `k` is larger, and none after it is smaller."""
     low = np.int64(first)
     high = np.int64(first + count)
     place = np.int64(first + k)
@@ -97,7 +97,7 @@ def select(arena, first, count, k):
 
 @kernel(borrows=True)
 def around(arena, first, count, q):
-    """The two words of `count`, at least one, between which a quantile lies, and how far from the first to the second."""
+    """The two of `count` words (at least one) between which a quantile lies, and the fraction of the way to the second."""
     place = q * np.float64(count - 1)
     below = np.int64(math.floor(place))
     part = place - np.float64(below)
@@ -113,13 +113,13 @@ def around(arena, first, count, q):
 
 @kernel(borrows=True)
 def distance(low, high):
-    """From one integer to a larger one, as a float, rounded once."""
+    """The distance from an integer to a larger one, as a float, rounded once."""
     return np.float64(np.uint64(np.int64(high ^ _SIGN)) - np.uint64(np.int64(low ^ _SIGN)))
 
 
 @kernel(borrows=True)
 def quantile_of_integers(arena, first, count, q):
-    """Quantile of integers; 0 of none."""
+    """Quantile of integers; 0 if there are none."""
     if count == 0:
         return 0.0
     low, high, part = around(arena, first, count, q)
@@ -130,7 +130,7 @@ def quantile_of_integers(arena, first, count, q):
 
 @kernel(borrows=True)
 def quantile_of_times(arena, first, count, q, step):
-    """Quantile of times or durations, all multiples of `step`, rounded to one, half of it away from zero; 0 of none."""
+    """Quantile of times or durations, all multiples of `step`, rounded to one (halves away from zero); 0 if there are none."""
     if count == 0:
         return np.int64(0)
     low, high, part = around(arena, first, count, q)
@@ -148,14 +148,14 @@ def quantile_of_times(arena, first, count, q, step):
 
 @kernel(borrows=True)
 def quantile_of_floats(arena, first, count, numbers, q, ignore_nan):
-    """Quantile of floats that `rank_floats` has made ranks of; NaN of none.
+    """Quantile of floats that `rank_floats` has turned into ranks; NaN if there are none.
 
     Parameters
     ----------
     count, numbers : int
-        With NaNs, and without.
+        How many values there are with NaNs, and without.
     ignore_nan : bool
-        Pass over NaNs; otherwise the result is NaN if there is one.
+        Skip NaNs; otherwise the result is NaN if there is one.
     """
     if numbers == 0 or (numbers < count and not ignore_nan):
         return np.nan
@@ -171,7 +171,7 @@ def quantile_of_floats(arena, first, count, numbers, q, ignore_nan):
 
 @kernel(borrows=True)
 def most_frequent(arena, heads, at, order, prefixes, addresses, lengths):
-    """The key with the largest count in a map of counts, of several the first one in their order; 0 of none."""
+    """The key with the largest count in a map of counts, the first in order if there are several; 0 if there is none."""
     first = heads[at + FIRST]
     stride = VALUE + 1  # a count is one word
     best = np.int64(0)
@@ -188,9 +188,9 @@ def most_frequent(arena, heads, at, order, prefixes, addresses, lengths):
 
 @kernel(borrows=True)
 def precedes(word, by, other, other_by, order, prefixes, addresses, lengths, by_order, by_prefixes, by_addresses, by_lengths):
-    """Whether a word comes before another one: by what goes with it, the larger first, then by itself.
+    """Whether a word comes before another: by the word it is ranked by, the larger first, then by its own value.
 
-    What no order tells apart (0.0 and -0.0, NaNs) is told by its bits.
+    Values that are equal in order (0.0 and -0.0, NaNs) are told apart by their bits.
     """
     if word_less(other_by, by, by_order, by_prefixes, by_addresses, by_lengths):
         return True
@@ -203,7 +203,7 @@ def precedes(word, by, other, other_by, order, prefixes, addresses, lengths, by_
 
 @kernel(borrows=True)
 def put_pair(arena, first, i, word, by):
-    """Write pair `i` of those that begin at `first`."""
+    """Write pair `i` of the pairs that begin at `first`."""
     place = first + PAIR_WORDS * i
     arena[place + WORD] = word
     arena[place + BY] = by
@@ -214,7 +214,7 @@ def sink(
     arena, first, count, word, by,
     order, prefixes, addresses, lengths, by_order, by_prefixes, by_addresses, by_lengths,
 ):  # fmt: skip
-    """Put a pair into a heap of `count` pairs whose root is to be replaced: the root comes last of all."""
+    """Replace the root of a heap of `count` pairs by another pair, and sift it down; the root is the last in order."""
     i = np.int64(0)
     while 2 * i + 1 < count:
         below = 2 * i + 1
@@ -241,7 +241,7 @@ def keep_best(
     free, arena, lists, heads, at, k, word, by,
     order, prefixes, addresses, lengths, by_order, by_prefixes, by_addresses, by_lengths,
 ):  # fmt: skip
-    """Add a pair to the k best ones, a heap whose root comes last of them: 0, or -1 if there is no room."""
+    """Add a pair to the k best, a heap whose root is the last of them in order. Returns 0, or -1 if there is no room."""
     count = heads[at + COUNT] >> PAIR_SHIFT
     if count == k:
         first = heads[at + FIRST]
@@ -277,7 +277,7 @@ def order_best(
     arena, heads, at,
     order, prefixes, addresses, lengths, by_order, by_prefixes, by_addresses, by_lengths,
 ):  # fmt: skip
-    """Sort the pairs of a heap, the first one first; it is no heap any more."""
+    """Sort the pairs of a heap in place, best first; afterwards it is not a heap."""
     first = heads[at + FIRST]
     count = heads[at + COUNT] >> PAIR_SHIFT
     while count > 1:

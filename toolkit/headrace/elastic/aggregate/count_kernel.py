@@ -1,4 +1,4 @@
-"""Folding where there is nothing but tuples to count: the keys that an instance owns are selected, and counted.
+"""Folding for aggregates that only count tuples: select the keys that an instance owns, and count them.
 
 Included in the modules of such aggregates (`template`), which supply
 
@@ -21,7 +21,7 @@ from headrace.references import BUCKETS
 
 @kernel
 def update_run(me, c, x, s, l, buffer, ref, rows, earliest, latest):
-    """Fold `rows` tuples from `ref` on, of one chunk, into the windows from `earliest` to `latest`."""
+    """Fold `rows` tuples of one chunk, from `ref` on, into the windows from `earliest` to `latest`."""
     source, entry, k = locate(ref, DIRECTORY_WIDTH)
     end = k + rows
     if SEVERAL_KEYS:

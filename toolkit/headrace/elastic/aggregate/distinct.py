@@ -1,16 +1,16 @@
 """Sets of values for exact distinct counts: one hash table for each bucket of keys and window slot.
 
-All keys of a bucket have one owner, and all windows of a slot expire at once:
-so a table is touched by one instance only, needs no deletion of single entries,
-and moves to another owner with its bucket, in place. An entry has two words:
-TAG, the key's row within its bucket plus 1, and BITS, the value as 64 bits.
+All keys of a bucket have one owner, and all windows of a slot expire at once.
+So only one instance touches a table, single entries are never deleted, and the
+table changes owner with its bucket, in place. An entry has two words: TAG, the
+key's row within its bucket plus 1, and BITS, the value as 64 bits.
 
 Tables are blocks of an arena (`memory.arena`), whose owners are the buckets, for
 each column. A full table moves to a block twice as large.
 
-Where an entry lies depends on the arena's seed, so nobody can choose values that
-all want one place. Chance takes none further from there than some hundred
-entries; if one lies `PROBE_LIMIT` away, its table grows.
+The place of an entry depends on the arena's seed, so nobody can choose values that
+all collide. By chance, an entry lies no more than some hundred entries from its
+place; if one lies `PROBE_LIMIT` away, its table grows.
 
 State       TABLES  FIRST word, size CLASS, entries USED of each table; one of
             size class c is a block of 2**c entries
@@ -37,7 +37,7 @@ TAG, BITS, ENTRY_WORDS = range(3)
 """Words of an entry, and how many it has."""
 LEAST_CLASS = 3
 PROBE_LIMIT = 4096
-"""The farthest from where it should be that an entry may lie before its table grows."""
+"""The farthest that an entry may lie from its place before its table grows."""
 
 
 def allocate(
@@ -50,14 +50,14 @@ def allocate(
 
 @kernel(borrows=True)
 def place_of(arena, tag, bits, size_class):
-    """Where to look first."""
+    """The place where probing for an entry begins."""
     h = seeded_pair(np.uint64(np.int64(bits)), np.uint64(np.int64(tag)), seed_of(arena))
     return np.int64(h & np.uint64((np.int64(1) << size_class) - 1))
 
 
 @kernel(borrows=True)
 def put(arena, first, size_class, tag, bits):
-    """Find or add an entry: 0 if it was there; else 1, or 2 if it lies too far from where it should."""
+    """Find or add an entry: 0 if it was there; else 1, or 2 if it lies more than `PROBE_LIMIT` from its place."""
     mask = (np.int64(1) << size_class) - 1
     home = place_of(arena, tag, bits, size_class)
     i = home
@@ -75,7 +75,7 @@ def put(arena, first, size_class, tag, bits):
 
 @kernel(borrows=True)
 def grow(tables, free, arena, at, lists):
-    """Move a table to a larger block, or give it its first one. -1 if the arena is used up."""
+    """Move a table to a larger block, or give it its first one. Returns 0, or -1 if the arena is used up."""
     old_class = tables[at + CLASS]
     new_class = max(LEAST_CLASS, old_class + 1)
     block = take_block(free, arena, lists, 1 + new_class)
@@ -104,7 +104,7 @@ def add_value(tables, free, arena, slots, column, key, slot, bits):
     key : int
         Key id.
     slot : int
-        Of the window.
+        The window's slot.
     bits : int
         The value.
     """
@@ -139,7 +139,7 @@ def forget_window(tables, free, arena, slots, columns, bucket, slot):
 
 @kernel(borrows=True)
 def move_bucket(tables, free, arena, new_tables, new_free, new_arena, slots, columns, bucket):
-    """Move the sets of a bucket to another array set (shared-nothing mode). Bytes moved, or -1."""
+    """Move the sets of a bucket to another array set (shared-nothing mode). Returns the bytes moved, or -1 if it is full."""
     moved = 0
     for column in range(columns):
         for slot in range(slots):

@@ -1,13 +1,13 @@
-"""How an aggregate folds tuples into windows: the kernel `update_run`, as text.
+"""How an aggregate folds tuples into windows: the text of the kernel `update_run`.
 
-First it is found where in a run of tuples the keys are that this instance owns,
-without a branch on it, which with n instances nobody could predict. Then each
-of them is folded into its windows. Nothing in that depends on whether a window
+The kernel first finds the keys in a run of tuples that this instance owns, without
+a branch on ownership, which with several instances would be unpredictable. Then it
+folds each of them into its windows. Folding does not depend on whether a window
 is new: counts and sums begin at 0, and the least or greatest integer is kept
-XOR the value that means none, so that zeroed memory is nothing yet.
+XOR the value that means none, so that zeroed memory means no value yet.
 
-With more than `UNROLLED` windows a tuple, each aggregate has a loop of its own
-over them, which LLVM turns into vectors.
+With more than `UNROLLED` windows per tuple, each aggregate has its own loop over
+them, which LLVM vectorises.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ def fold_text(shape: AggregateShape, layout: Layout) -> str:
 
 
 def _columns_text(shape: AggregateShape, layout: Layout) -> str:
-    """Write where each column of the chunk is, and which of its values are null."""
+    """Write the views of the chunk's columns and of their validity."""
     text = ""
     for column in layout.columns:
         dtype = dtype_of(shape, column)
@@ -119,17 +119,17 @@ def _columns_text(shape: AggregateShape, layout: Layout) -> str:
 
 
 def none_of(kind: str) -> str:
-    """The integer that a least or greatest one begins with, as text."""
+    """The text of the integer that min or max begins with."""
     return "NO_LEAST" if kind == "min" else "NO_GREATEST"
 
 
 def is_kept_xor(aggregate: AggregateColumn) -> bool:
-    """Whether the state is the value XOR `none_of`."""
+    """Whether the state holds the value XOR `none_of`."""
     return aggregate.kind in ("min", "max") and aggregate.dtype == "int64" and not aggregate.is_text
 
 
 def _update_text(shape: AggregateShape, layout: Layout) -> str:
-    """Statements that fold key `key` of row `r` into its windows."""
+    """Write the statements that fold key `key` of row `r` into its windows."""
     lines = _over_windows(shape, [["s.counts[p] += 1"]])
     for column in layout.columns:
         blocks = [
@@ -155,7 +155,7 @@ def _update_text(shape: AggregateShape, layout: Layout) -> str:
 
 
 def _over_windows(shape: AggregateShape, blocks: list[list[str]]) -> list[str]:
-    """Repeat statements for each place `p` of the windows from `low` to `high`."""
+    """Write loops that run the statements for each place `p` of the windows from `low` to `high`."""
     if shape.slots == 1:
         return [line for block in blocks for line in block]
     if shape.slots <= UNROLLED:
@@ -170,7 +170,7 @@ def _over_windows(shape: AggregateShape, blocks: list[list[str]]) -> list[str]:
 
 
 def _block(aggregate: AggregateColumn, number: int, layout: Layout) -> list[str]:
-    """Statements that fold the value into place `p` of one aggregate."""
+    """Write the statements that fold the value into place `p` of one aggregate."""
     assert aggregate.column is not None
     value, kept = f"value_{aggregate.column}", f"s.{layout.value[number]}[p]"
     # The tuple itself is counted already.
@@ -216,7 +216,7 @@ def _block(aggregate: AggregateColumn, number: int, layout: Layout) -> list[str]
 
 
 def _is_better(aggregate: AggregateColumn, kept: str, value: str, layout: Layout) -> str:
-    """Write whether a string or a float is to replace what is kept."""
+    """Write the condition that a string or a float replaces the value kept."""
     if aggregate.is_text:
         assert aggregate.column is not None
         by = ", ".join(f"s.{name}" for name in layout.texts[aggregate.column])

@@ -33,7 +33,7 @@ _COLLECTING = ("collect_list", "collect_set", "quantile", "mode", "top", "count_
 
 
 class AggregateProgram(Program):
-    """One aggregate of one run; the node's spec is a `headrace.elastic.specs.AggregateSpec`."""
+    """An aggregate operator in one run; the node's spec is a `headrace.elastic.specs.AggregateSpec`."""
 
     def __init__(self, node: OperatorNode, branches: list[Branch], options: Any):
         schema = branches[0].schema
@@ -80,7 +80,7 @@ class AggregateProgram(Program):
         self.id_capacity = BUCKETS if self.dictionary is None else id_capacity(together * options.max_keys)
 
     def _aggregate(self, wanted: Aggregate) -> AggregateColumn:
-        """What the kernels must know of an aggregate."""
+        """Describe an aggregate for the kernels."""
 
         def known(name: str | None) -> tuple[int | None, str, bool]:
             if name is None:
@@ -98,7 +98,7 @@ class AggregateProgram(Program):
 
     @property
     def layout(self) -> Layout:
-        """What its state and its results are called."""
+        """The names of its state and result fields."""
         return self._layout
 
     def keys_of(self, side):
@@ -183,14 +183,14 @@ class AggregateProgram(Program):
 
 
 def _is_only_counted(name: str, kind: pa.DataType, aggregates: Sequence[tuple[str, Aggregate]]) -> bool:
-    """Whether a column is no number of at most 64 signed bits, and all that is asked of it is which of its values are null."""
+    """Whether aggregates only count a column's non-null values, and its values do not fit 64 signed bits or are no numbers."""
     asked = {wanted.kind for _, wanted in aggregates if name in wanted.columns}
     kind = plain_type(kind)
     return asked == {"count"} and (not is_number(kind) or pa.types.is_uint64(kind))
 
 
 def _wide(dtype: np.dtype) -> np.dtype:
-    """int64 or float64: what aggregate kernels compute in."""
+    """The type that aggregate kernels compute in: int64 or float64."""
     if dtype.kind == "f":
         return np.dtype(np.float64)
     if dtype.kind in "iub":

@@ -28,7 +28,7 @@ class AggregateResults(KeyedResults):
         Where each aggregate's value, its number of non-null values, and the high
         part of a sum in 128 bits or the length of a list are among the records' value columns.
     texts : sequence of KeyDictionary or None
-        For each aggregate of a text column: its values are ids of strings.
+        For each aggregate: the dictionary of the strings whose ids its values are, or None if it is not of a text column.
     """
 
     def __init__(
@@ -93,9 +93,9 @@ def lists_of(
     Parameters
     ----------
     position, count : int
-        Which value columns say where each list is, and of how many words.
+        The value columns that hold each list's position and number of words.
     name : str
-        Of the column, for an error.
+        Name of the column, for an error message.
     """
     counts = records.values[count]
     words, offsets = records.words.take(records.values[position], counts)
@@ -115,14 +115,14 @@ def lists_of(
 
 
 def time_step(kind: pa.DataType) -> int:
-    """What all values of a time or duration are multiples of, in their unit (Arrow counts days in milliseconds, too); else 0."""
+    """The step all values of a time or duration are multiples of, in their unit (Arrow counts days in ms, too); else 0."""
     if pa.types.is_date64(kind):
         return 86_400_000
     return 1 if pa.types.is_temporal(kind) else 0
 
 
 def mean_of_times(low: np.ndarray, high: np.ndarray, counts: np.ndarray, step: int) -> np.ndarray:
-    """Return int64[n], the means of times that are multiples of `step`, rounded to one; anything where the count is 0.
+    """Return int64[n], the means of times that are multiples of `step`, rounded to one; undefined where the count is 0.
 
     Parameters
     ----------
@@ -137,20 +137,20 @@ def mean_of_times(low: np.ndarray, high: np.ndarray, counts: np.ndarray, step: i
 
 
 def _quotient(total: Any, divisor: Any) -> Any:
-    """Divide whole numbers and round, half of one away from zero; the divisor is above 0."""
+    """Divide whole numbers and round, halves away from zero; the divisor is positive."""
     whole, rest = divmod(total, divisor)
     return whole + ((2 * rest > divisor) | ((2 * rest == divisor) & (total >= 0)))
 
 
 def mean_of(low: np.ndarray, high: np.ndarray | None, counts: np.ndarray) -> np.ndarray:
-    """Return float64[n], sums divided by counts; anything where the count is 0.
+    """Return float64[n], sums divided by counts; undefined where the count is 0.
 
     Parameters
     ----------
     low : float64[n] or int64[n]
-        Sums; of integers what is left of them modulo 2**64.
+        Sums; for integers, modulo 2**64.
     high : int64[n] or None
-        Of integers: the sum is ``low + 2**64 * high``. It is divided exactly and rounded once.
+        For integers: the sum is ``low + 2**64 * high``. It is divided exactly and rounded once.
     counts : int64[n]
     """
     with np.errstate(divide="ignore", invalid="ignore"):

@@ -22,9 +22,9 @@ class AggregateColumn:
     is_text : bool
         The values are ids of strings.
     time_step : int
-        0, or they are times or durations, and so is their quantile: all are multiples of this.
+        Not 0: the values are times or durations, and so is their quantile; all are multiples of this.
     by, by_dtype, by_is_text : int or None, str, bool
-        Of top: the column it goes by.
+        For top: the column by which it ranks.
     """
 
     kind: str
@@ -49,7 +49,7 @@ LISTS = ("collect_list", "collect_set", "top")
 
 @dataclass(frozen=True)
 class AggregateShape:
-    """What the generated text depends on; window sizes are not part of it, nor which quantile and how many at the top."""
+    """What the generated text depends on; window sizes, the q of quantiles and the k of tops are not part of it."""
 
     aggregates: tuple[AggregateColumn, ...]
     slots: int
@@ -58,11 +58,11 @@ class AggregateShape:
     is_local: bool = False
     """Windows are of days of a time zone."""
     in_order: bool = True
-    """Tuples come in order, not as they come."""
+    """Tuples come in event-time order, not in order of arrival."""
 
 
 def compared_texts(shape: AggregateShape) -> list[int]:
-    """Columns of strings whose order matters."""
+    """Columns of strings that aggregates compare."""
     ordered = ("min", "max", "collect_set", "mode", "top")
     columns = {a.column for a in shape.aggregates if a.is_text and a.kind in ordered and a.column is not None}
     return sorted(columns | {a.by for a in shape.aggregates if a.by_is_text and a.by is not None})
@@ -77,39 +77,39 @@ def dtype_of(shape: AggregateShape, column: int) -> str:
 
 
 class Layout:
-    """Fields of the state, by the names that kernels write, ``s.counts``: what they hold, and their dtypes.
+    """Names of the state fields as kernels use them (``s.counts``), what they hold, and their dtypes.
 
     Attributes
     ----------
     by_key : dict of str to str
-        Arrays by key id and window slot, of which `counts`, the tuples of a window
+        Arrays by key id and window slot. `counts`, the number of tuples of a window
         instance, comes first: where it is 0 there is no window instance.
     nulls : dict of int to str
-        Null values, by column.
+        By column: the number of null values.
     value : list of str
-        What each aggregate keeps; of `count` nothing, "".
+        What each aggregate keeps; "" for `count`, which keeps nothing.
     high : dict of int to str
-        The high half of a sum in 128 bits, by number of the aggregate: integers are averaged exactly, and added so where
-        they come in any order.
+        By number of the aggregate: the high half of a sum in 128 bits. Integers are averaged exactly, and summed so
+        where they come in any order.
     distinct : list of int
         Aggregates that count a set of values; the sets of all are in `sets`.
     collected : dict of int to str
-        By column: all its values, for `collect_list` and `quantile`, in lists.
+        By column: lists of all its values, for `collect_list` and `quantile`.
     counted : dict of int to str
-        By column: its different values, for `collect_set`, and how often each occurs, for `mode`, in maps.
+        By column: maps of its distinct values, for `collect_set`, with how often each occurs, for `mode`.
     best : dict of int to str
-        By number of the aggregate: what `top` keeps, pairs in a list.
+        By number of the aggregate: the list of pairs that `top` keeps.
     quantiles, tops : list of int
-        Which aggregates the entries of `fractions` and `most` are for: q, and k.
+        The aggregates that the entries of `fractions` (q) and `most` (k) are for.
     texts : dict of int to tuple of str
-        By column of strings: what they are compared by, as of `memory.text_order`.
+        By column of strings: the fields by which they are compared, as in `memory.text_order`.
     results : dict of str to str
-        Columns of the results, in each an instance's ring.
+        Columns of the results; each holds a ring for every instance.
     out_value, out_high, out_known : list of str, dict of int to str, dict of int to str
-        Of them, each aggregate's result (of a list, its position), the high half of its sum, and how many values of
-        a column were not null.
+        Result columns: each aggregate's result (for a list, its position), the high half of its sum, and the number of
+        non-null values of a column.
     out_count : dict of int to str
-        Of them, by number of an aggregate that gives lists: how many words.
+        Result columns: by number of an aggregate that gives lists, their number of words.
     """
 
     opened = "opened"
@@ -118,7 +118,7 @@ class Layout:
     """Where all containers and sets of distinct values have their blocks, of the owners by bucket."""
     fractions, most = "fractions", "most"
     no_texts = "no_texts"
-    """Stands for what texts are compared by, where there are none."""
+    """Stands for the fields by which texts are compared, where there are no texts."""
 
     def __init__(self, shape: AggregateShape):
         aggregates = list(enumerate(shape.aggregates))
@@ -157,27 +157,27 @@ class Layout:
 
     @property
     def heads(self) -> dict[str, int | None]:
-        """Fields of containers' heads, four words for each place; of maps the words of a value, None for lists."""
+        """Fields of container heads, four words per place, with the words of a value for maps and None for lists."""
         lists = dict.fromkeys([*self.collected.values(), *self.best.values()])
         return {**lists, **{name: self.width(column) for column, name in self.counted.items()}}
 
     def width(self, column: int) -> int:
-        """Words of a value in the map of a column's different values: how often each occurs, if anybody asks."""
+        """Words of a value in the map of a column's distinct values: one, the count, if an aggregate needs it; else none."""
         return 1 if column in self._frequent else 0
 
     @property
     def sets_text(self) -> str:
-        """The sets of distinct values as arguments of their kernels."""
+        """The arguments by which kernels get the sets of distinct values."""
         return ", ".join(f"s.{name}" for name in self.sets)
 
 
 def _kept_as(aggregate: AggregateColumn) -> str:
-    """Dtype of an aggregate's value."""
+    """Dtype of the value that an aggregate keeps."""
     return "int64" if aggregate.kind in ("count", "count_distinct") else aggregate.dtype
 
 
 def _given_as(aggregate: AggregateColumn) -> str:
-    """Dtype of an aggregate's result; of lists, of where they are."""
+    """Dtype of an aggregate's result; for lists, of their position."""
     if aggregate.kind in LISTS:
         return "int64"
     if aggregate.kind == "quantile":

@@ -1,7 +1,7 @@
-"""Aggregate, A and A+: windows over keys, kept as dense shared arrays.
+"""The kernels of an aggregate, A and A+: windows over keys, kept as dense shared arrays.
 
-What is the same for all of them is in `aggregate_kernel`. This module writes what
-one shape of aggregate needs besides: which results are emitted, and how tuples are
+What all aggregates have in common is in `aggregate_kernel`. This module writes the
+rest for one shape of aggregate: which results are emitted, and how tuples are
 folded (`fold`; `count_kernel` where they are only counted).
 
 Source      STRETCH, section 2.1 (A), Definition 5 (A+), Algorithm 2.
@@ -117,7 +117,7 @@ def generate(shape: AggregateShape) -> str:
 
 
 def _emit_text(shape: AggregateShape, layout: Layout) -> str:
-    """Write how a window instance becomes a result, and zero again."""
+    """Write how a window instance is emitted as a result, and reset to zero."""
     lines = []
     for number, aggregate in enumerate(shape.aggregates):
         out, kept = f"{layout.out_value[number]}[i]", f"s.{layout.value[number]}[p]"
@@ -146,7 +146,7 @@ def _emit_text(shape: AggregateShape, layout: Layout) -> str:
 
 
 def _count_text(shape: AggregateShape) -> str:
-    """Write how a key is counted; few windows one by one."""
+    """Write how a key is counted; the loop over windows is unrolled if there are few."""
     lines = "for j in range(SLOTS):\n    counts[p + j] += 1"
     if shape.slots <= UNROLLED:
         lines = "\n".join(f"counts[p + {j}] += 1" for j in range(shape.slots))
@@ -171,15 +171,15 @@ def allocate_state(
     max_keys : int
         Key ids are below it.
     instances, capacity : int
-        Of the output rings.
+        Number and capacity of the output rings.
     texts : sequence of three ndarray
-        Those of `memory.text_order`, for each column of `compared_texts`.
+        The arrays of `memory.text_order`, for each column of `compared_texts`.
     zone : str, optional
-        Where windows are of its days.
+        The time zone, if windows are of its days.
     parameters : sequence of float, sequence of int
         The q of each quantile, and the k of each top.
     most_words : int
-        Of the arena for what is collected and for different values.
+        Limit of the arena for collected and distinct values.
     """
     layout = Layout(shape)
     places = (max_keys // BUCKETS + 1) * BUCKETS * shape.slots
@@ -204,8 +204,7 @@ def allocate_state(
 
 
 def output_columns(shape: AggregateShape) -> Sequence[tuple[AggregateColumn, int, int | None, int | None]]:
-    """For each aggregate: which of the results' columns its result, its count of non-null values, and the high half of
-    a sum or the length of a list are."""
+    """Return each aggregate's result columns: result, number of non-null values, and high half of a sum or length of a list."""
     layout = Layout(shape)
     column = list(layout.results).index
     more = layout.out_high | layout.out_count

@@ -1,4 +1,4 @@
-"""What the functions of a custom operator read and write: each name as the kernels have it, and the rewritten text."""
+"""Bind the names that a custom operator's functions read and write to those of the kernels, and rewrite the functions."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ Inputs = Sequence[tuple[pa.Schema, str]]
 
 @dataclass(frozen=True)
 class _Readable:
-    """A column as the functions may see it, over all inputs."""
+    """A column that the functions may read, over all inputs."""
 
     kind: str
     columns: tuple[str | None, ...]
@@ -63,11 +63,11 @@ class Bound:
     output: GeneratedFunction | None
     slide: GeneratedFunction | None
     columns: dict[str, _Readable]
-    """What `update` reads of its tuple, or any function of kept ones."""
+    """The columns that `update` reads of its tuple, or any function of kept tuples."""
     reads_key: bool
     stored: Stored | None
     literals: tuple[str, ...]
-    """Strings that the functions name, `NO_TEXT` first; none where nothing is a string."""
+    """String literals of the functions, `NO_TEXT` first; none where nothing is a string."""
     has_arena: bool
     """The state has containers, or the functions make some."""
 
@@ -90,7 +90,7 @@ def bind(operator: CustomOperator, inputs: Inputs, key_types: Sequence[pa.DataTy
     Raises
     ------
     FunctionError
-        With the line of what cannot be compiled.
+        Something cannot be compiled; the error names the line.
     """
     place = (tuple(inputs), tuple(key_types), debug)
     if place not in operator.bound:
@@ -181,7 +181,7 @@ def _rewritten(operator: CustomOperator, inputs: Inputs, key_types: Sequence[pa.
 
 
 def _field_binding(name: str, kind: Kind) -> FieldBinding | ContainerBinding:
-    """A field of the window instance at place `p`."""
+    """The binding of a state field: that of the window instance at place `p`."""
     if not isinstance(kind, str):
         return ContainerBinding(kind, f"s.{state_field(name)}", place_of(kind), OWNER)
     cell = f"s.{state_field(name)}[p]"
@@ -189,7 +189,7 @@ def _field_binding(name: str, kind: Kind) -> FieldBinding | ContainerBinding:
 
 
 def _kept_tuples(kept: Stored, fields: dict[str, FieldBinding | Unreadable]) -> ListBinding:
-    """`state.tuples`: what ``t`` has in `update`, read from the nodes."""
+    """The binding of `state.tuples`: tuples with the names that ``t`` has in `update`, read from the nodes."""
 
     def cell(name: str) -> str:
         return f"s.{node_field(name)}[{{node}}]"
@@ -230,7 +230,7 @@ def _key_binding(types: Sequence[pa.DataType]) -> str | Unreadable:
 
 
 def _key_kinds(types: Sequence[pa.DataType]) -> dict[str, Any]:
-    """What ``key``, or each part of it, is to a function, where strings are among them."""
+    """The kind of ``key``, or of each part of it, as functions see it; empty unless a part is a string."""
     kinds = tuple("string" if is_text(kind) else "number" for kind in types)
     if "string" not in kinds:
         return {}
@@ -238,7 +238,7 @@ def _key_kinds(types: Sequence[pa.DataType]) -> dict[str, Any]:
 
 
 def _fields(inputs: Inputs) -> tuple[dict[str, _Readable], dict[str, FieldBinding | Unreadable]]:
-    """What ``t`` has: columns that may be read, and the binding of every name."""
+    """The names that ``t`` has: the columns that may be read, and the binding of every name."""
     readable: dict[str, _Readable] = {}
     fields: dict[str, FieldBinding | Unreadable] = {"input": FieldBinding("source_input")}
     of_inputs = [attributes(schema.names) for schema, _ in inputs]
@@ -275,12 +275,12 @@ def _fields(inputs: Inputs) -> tuple[dict[str, _Readable], dict[str, FieldBindin
 
 
 def is_time(kind: pa.DataType) -> bool:
-    """Whether functions see it as an integer of its unit."""
+    """Whether functions see a value of this type as an integer in its unit."""
     return pa.types.is_timestamp(kind) or pa.types.is_duration(kind)
 
 
 def _unreadable(kind: pa.DataType) -> str | None:
-    """Why a function cannot read such a column; None if it can."""
+    """Why a function cannot read a column of this type; None if it can."""
     plain = plain_type(kind)
     if is_scalar(plain) or is_text(plain):
         return None

@@ -2,8 +2,8 @@
 
 Included in the module of an operator whose results have lists, sets or maps. The
 words of each go to the instance's ring of words (`egress.words_ring`), and the
-record has where they are and how many. After a stop nothing is written any more,
-and `emit_row` gives up.
+record holds their position and number. After a stop nothing is written, and
+`emit_row` gives up.
 """
 
 # ruff: noqa: F821  (names of custom_kernel)
@@ -15,7 +15,7 @@ from headrace.memory.arena import COUNT, FIRST
 
 @kernel
 def stage(me, o, s, l, heads, at, width):
-    """Copy a container for the record that is about to be made: position and number of its words."""
+    """Copy a container for the record about to be made. Returns the position and number of its words."""
     words = heads[at + COUNT] * (width + 1)
     position = np.int64(0)
     if l[HALTED] == 0:

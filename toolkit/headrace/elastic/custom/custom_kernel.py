@@ -19,12 +19,12 @@ atomic and nothing is transferred.
 What `update` emits carries the right boundary of its window. Where windows
 overlap (multi, WS > WA) a later tuple may emit for an earlier boundary, so a
 result is held back until its boundary has passed: the promise is the watermark.
-Elsewhere boundaries never fall, so a result is released as soon as the
-position of its tuple has: the promise counts *ticks*, the tuples and heartbeats
+Elsewhere boundaries never fall, so a result is released as soon as the position
+of its tuple has passed: the promise counts *ticks*, the tuples and heartbeats
 read so far, which every instance numbers alike. In both cases results are
-ordered by (boundary, cause, key, emission). The cause is, of a tuple, 2 * tick + 1,
-between the even numbers of what only time causes; and it comes last for what
-`output` emits.
+ordered by (boundary, cause, key, emission). The cause of what a tuple emits is
+2 * tick + 1; causes of what time alone emits are even; and the cause of what
+`output` emits comes last.
 
 Invariants  I1  TICKS of all members are equal at a barrier; a joiner gets the
                 last arriver's (`hand_over`)
@@ -73,7 +73,7 @@ UPDATE, OUTPUT, SLIDE = 1, 2, 3
 """Stages."""
 
 COMES_LAST = np.iinfo(np.int64).max
-"""In place of a cause: of what `output` emits."""
+"""The cause of what `output` emits."""
 
 
 @kernel
@@ -102,7 +102,7 @@ def count_ticks(s, l, me, count):
 
 @kernel
 def expire_window(me, c, o, s, l, window, cause):
-    """Close a window of the keys owned. How many instances slide on, or -1 to give up."""
+    """Close a window for the keys owned. Returns how many instances slide on, or -1 to give up."""
     kept = 0
     place = window % SLOTS
     boundary = to_time(s, window * l[ADVANCE] + l[SIZE])
@@ -169,7 +169,7 @@ def finish(me, g, c, o, x, s, l, buffer):
 
 @kernel
 def process(me, g, c, o, x, s, l, buffer, row, start, count):
-    """Update windows, run by run: the tuples of a run lie in one chunk, and fall into the same windows."""
+    """Update windows run by run: the tuples of a run lie in one chunk, and fall into the same windows."""
     ts = g.out_ts[row, start : start + count]
     refs = g.out_ref[row, start : start + count]
     ats = g.out_at[row, start : start + count]

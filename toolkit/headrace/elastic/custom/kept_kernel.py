@@ -1,8 +1,8 @@
-"""Windows that keep their tuples, the paper's defaults: f_U puts a tuple at the end of a list, f_S purges the stale.
+"""Windows that keep their tuples, the paper's defaults: f_U appends a tuple to a list, f_S purges stale tuples.
 
-Included in the module of such an operator, before its functions, which may take
-tuples out; it supplies what a node consists of. The list of a window instance is its first and last node, and how many
-(`shape.LIST_FIELDS`); the nodes come from a pool that all instances share (`memory.stored`).
+Included in the module of such an operator, before its functions, which may remove
+tuples. The module supplies the fields of a node. The list of a window instance is given by its first node, its last node
+and their number (`shape.LIST_FIELDS`); nodes come from a pool that all instances share (`memory.stored`).
 """
 
 from headrace.kernel import kernel
@@ -11,7 +11,7 @@ from headrace.memory.stored import give_chain, purge, take_node
 
 @kernel
 def append_node(me, s, p):
-    """Put a node at the end of the list of window instance `p`: the node, or 0 if none is left."""
+    """Append a node to the list of window instance `p`. Returns the node, or 0 if none is left."""
     node = take_node(s.following, s.below, s.pool, s.own, me)
     if node == 0:
         return 0
@@ -26,9 +26,9 @@ def append_node(me, s, p):
 
 @kernel
 def drop_node(s, p, before, node, dropped):
-    """Take a node, which is behind `before`, out of the list of window instance `p`, and put it before `dropped`.
+    """Take `node`, which follows `before`, out of the list of window instance `p`, and link it in front of `dropped`.
 
-    The caller gives the chain of nodes that were taken out back with `give_chain`. Returns its first node, which is `node`.
+    Returns `node`, the first one of the chain of nodes taken out, which the caller gives back with `give_chain`.
     """
     if before == 0:
         s.list_first[p] = s.following[node]
@@ -43,7 +43,7 @@ def drop_node(s, p, before, node, dropped):
 
 @kernel
 def purge_tuples(s, p, left):
-    """f_S: the tuples before `left` are no longer in the window."""
+    """f_S: remove the tuples before `left`, which are no longer in the window."""
     first, count = purge(s.following, s.below, s.pool, s.kept_ts, s.list_first[p], left)
     s.list_first[p] = first
     s.list_count[p] -= count
@@ -51,6 +51,6 @@ def purge_tuples(s, p, left):
 
 @kernel
 def forget_tuples(s, p):
-    """The window instance ends."""
+    """Give back the nodes of a window instance that ends."""
     if s.list_count[p] != 0:
         give_chain(s.below, s.pool, s.list_first[p])

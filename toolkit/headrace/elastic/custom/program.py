@@ -1,4 +1,4 @@
-"""The custom operator for the engine: its state, and why a call failed."""
+"""The custom operator for the engine: its state, and the explanation of failed calls."""
 
 from __future__ import annotations
 
@@ -46,12 +46,12 @@ from headrace.workers import worker_kernel
 _MOST_SHOWN = 20
 """Elements of a container, in an error."""
 _SIZES_HELD = 3
-"""So many window sizes after its last use a string may still be in a state that slides: it is noted every one of them,
-rounded up to advances (`texts_kernel`)."""
+"""So many window sizes after its last use a string may still be in the state of a sliding instance: it is recorded once per
+window size, rounded up to advances (`texts_kernel`)."""
 
 
 class CustomProgram(Program):
-    """One custom operator of one run; the node's spec is a `headrace.elastic.specs.ApplySpec`."""
+    """A custom operator in one run; the node's spec is a `headrace.elastic.specs.ApplySpec`."""
 
     order_matters = "its functions see one tuple after the other"
 
@@ -169,7 +169,7 @@ class CustomProgram(Program):
                 array[unique] = part.cast(pa.from_numpy_dtype(array.dtype)).to_numpy(zero_copy_only=False)
 
     def _ids_of_keys(self, keys: pa.Array, ts: int) -> np.ndarray:
-        """Ids of strings that are keys of tuples up to `ts`."""
+        """Return the ids of strings that are keys of tuples up to `ts`."""
         texts = self._texts
         assert texts is not None
         with texts.lock:
@@ -201,7 +201,7 @@ class CustomProgram(Program):
         return self._state
 
     def look_at(self, state: Any) -> None:
-        """Explain failures from this state: an instance may have its own."""
+        """Use this state to explain failures: an instance may have its own."""
         self._state = state
 
     def finisher(self, stores):
@@ -242,13 +242,13 @@ class CustomProgram(Program):
         return super().explain(failure, stores, state)
 
     def explain_compile_error(self, error: BaseException, module: ModuleType) -> HeadraceError | None:
-        """Say in the user's words why the kernels do not compile."""
+        """Explain in the user's terms why the kernels do not compile."""
         return translate_error(error, self.bound.functions, module)
 
     def explain_exception(
         self, error: BaseException, words: np.ndarray, stores: list[Store]
     ) -> HeadraceError | None:
-        """A user function raised: call it again in plain Python, on the state it found."""
+        """Explain a user function's exception by calling it again in plain Python, on the state it found."""
         stage = int(words[custom_kernel.STAGE])
         if stage == 0:
             return None
@@ -294,7 +294,7 @@ class CustomProgram(Program):
         return (units - window.size) // window.advance
 
     def _state_before(self, words: np.ndarray, stage: int, key_id: int, boundary: int) -> dict[str, Any]:
-        """The fields as the failed call found them: it may have changed some before it failed."""
+        """The state fields as the failed call found them, as it may have changed some before it failed."""
         shape = self.shape
         window = self._window_before(boundary)
         place = key_id if shape.is_single else key_id * shape.slots + window % shape.slots
@@ -316,9 +316,9 @@ class CustomProgram(Program):
         return fields
 
     def _container_at(self, name: str, kind: Container, place: int, count: int | None) -> Any:
-        """A container of a window instance, as plain Python; without what the failed call added behind `count` elements.
+        """A container of a window instance as plain Python, without what the failed call added after `count` elements.
 
-        What else the call changed in it before it failed stays changed.
+        Other changes that the call made in it before it failed remain.
         """
         cells = cells_of(kind)
         field = getattr(self._state, state_field(name))[place * cells : (place + 1) * cells]
@@ -329,7 +329,7 @@ class CustomProgram(Program):
         return as_object(self._state.arena[start : start + held * stride_of(kind)], kind, self._texts)
 
     def _as_python(self, value: Any, kind: str) -> Any:
-        """A value as kernels have it, as functions see it."""
+        """Convert a value from the kernels' form to what functions see."""
         if kind == "string":
             assert self._texts is not None
             (strings,) = self._texts.decode(np.array([value], np.int32))
@@ -337,7 +337,7 @@ class CustomProgram(Program):
         return bool(value) if kind == "bool" else value.item()
 
     def _tuples_at(self, place: int) -> list[SimpleNamespace]:
-        """The tuples of a window instance, with what the function reads of them."""
+        """The kept tuples of a window instance, with the columns that functions read."""
         kept = self.shape.stored
         assert kept is not None
         state = self._state
@@ -361,7 +361,7 @@ class CustomProgram(Program):
         return parts[0] if len(parts) == 1 else tuple(parts)
 
     def _row_of(self, ref: int, stores: list[Store]) -> dict[str, Any]:
-        """The whole tuple, as Python values, times as the function sees them."""
+        """The whole tuple as Python values, with times as functions see them."""
         source, row = source_of(ref), row_of(ref)
         side = self._branches[source].side
         values: dict[str, Any] = {}
@@ -379,5 +379,5 @@ class CustomProgram(Program):
 
 
 def _shown(value: Any) -> Any:
-    """A value of a state for an error: of a large container how many it has, which may be millions."""
+    """A state value for an error message; for a large container only its size, which may be millions."""
     return f"{len(value)} of them" if isinstance(value, list | set | dict) and len(value) > _MOST_SHOWN else value

@@ -1,4 +1,4 @@
-"""Rows of a custom operator: what its functions emitted, in order."""
+"""Result rows of a custom operator: what its functions emitted, in order."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from headrace.ingress.sorting import argsort
 
 
 class CustomResults(KeyedResults):
-    """Rows (ts, keys, what was emitted), by (ts, cause, key, emission).
+    """Rows of (ts, keys, emitted values), in order of (ts, cause, key, emission).
 
     `a` is the key, `b` the cause (what `output` emits comes last), `c` numbers
     the emissions of an instance; the first value column is the boundary. Strings

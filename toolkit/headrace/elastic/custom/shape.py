@@ -5,22 +5,22 @@ Fields of the kernels' bundle `s`::
     present[place]      whether there is a window instance
     latest[key]         event time of its latest tuple, with one instance per key
     tick_of[instance]   its ticks
-    input_of[source]    which of the operator's inputs a source is
-    state_x[place]      the user's field x; of a string its id; of a container the
-                        HEAD words of its head; of an array its words
+    input_of[source]    the operator's input that a source belongs to
+    state_x[place]      the user's field x: for a string its id, for a container the
+                        HEAD words of its head, for an array its words
     list_first[place], list_last[place], list_count[place]
-                        of the tuples that a window instance keeps: its nodes at both ends, and how many
+                        the list of tuples that a window instance keeps: first node, last node, number
     following ... own   the pool of nodes, where windows keep their tuples (`memory.stored`)
     kept_ts[node], kept_input[node], kept_c_x[node], kept_n_x[node]
-                        of a kept tuple: time, input, value of column x, and whether it is not null
+                        a kept tuple's time, its input, the value of column x, and whether that is not null
     key_0[key], ...     the parts of the key, where functions read it
     text_prefixes, text_addresses, text_lengths, text_points, text_held
                         by id of a string, where there are any: `OrderedTexts`
     text_literals[n]    the id of a literal of the functions; the empty string has id 0
-    arena, arena_free   what containers are kept in (`memory.arena`), where there are any; a key's
+    arena, arena_free   the arena of containers (`memory.arena`), where there are any; a key's
                         bucket is their owner
-    temporaries         heads of containers that last for one call, of each instance
-    counts_x            columns of the results: of an emitted container, its number of words
+    temporaries         for each instance, heads of containers that last for one call
+    counts_x            columns of the results: the number of words of an emitted container
     boundary, out_x     columns of the results
 """
 
@@ -34,23 +34,23 @@ from headrace.codegen.kinds import Array, Container, Kind, scalar
 
 
 def dtype_of(kind: Kind) -> str:
-    """How a field of a state or of the results is stored; containers are words."""
+    """Dtype of a field of the state or of the results; containers are stored as words."""
     known = scalar(kind)
     return "int64" if known is None else known.dtype
 
 
 @dataclass(frozen=True)
 class Column:
-    """A column that `update` reads, as one input has it.
+    """A column that `update` reads, as it is in one input.
 
     Parameters
     ----------
     parameter : str
-        Name of its value among `update`'s parameters; ``n_`` for the validity.
+        Name of its value among `update`'s parameters; the validity has ``n_`` as prefix.
     index : int or None
-        Among the store's value columns; None: this input lacks it, so it is null.
+        Its index among the store's value columns; None: this input lacks it, so it is null.
     dtype : str
-        int64, float64 or uint8 in the store.
+        In the store: int64, float64 or uint8.
     kind : str
         int64, float64, bool or string, as the function sees it.
     """
@@ -63,7 +63,7 @@ class Column:
 
 @dataclass(frozen=True)
 class Input:
-    """One of the I inputs."""
+    """One of the operator's I inputs."""
 
     columns: tuple[Column, ...]
     value_columns: int
@@ -72,14 +72,14 @@ class Input:
 
 @dataclass(frozen=True)
 class Function:
-    """A rewritten user function to paste.
+    """A rewritten user function, to be pasted into the module.
 
     Parameters
     ----------
     text : str
-        With its imports.
+        Its text, with its imports.
     may_emit : bool
-        It needs the time of arrival of its tuple.
+        It may emit, so it needs the arrival time of its tuple.
     saves : tuple of str
         State fields to save before each call: it may raise after changing them.
     """
@@ -91,14 +91,14 @@ class Function:
 
 @dataclass(frozen=True)
 class Stored:
-    """What a kept tuple consists of, beside its event time.
+    """The fields of a kept tuple, beside its event time.
 
     Parameters
     ----------
     columns : tuple of (str, str)
-        (name, kind) of what functions read of it; a validity goes with each.
+        (name, kind) of the columns that functions read; each has a validity.
     with_input : bool
-        Which input it came from: there are several.
+        It also has the number of its input, because there are several.
     """
 
     columns: tuple[tuple[str, str], ...]
@@ -143,12 +143,12 @@ class CustomShape:
 
     @property
     def lists(self) -> list[tuple[str, Container]]:
-        """What is emitted of no fixed length: lists, sets, maps, and arrays as lists."""
+        """Emitted columns of variable length: lists, sets and maps, and arrays, which become lists."""
         return [(name, kind) for name, kind in self.emits if isinstance(kind, Container)]
 
     @property
     def containers(self) -> list[tuple[str, Container]]:
-        """Fields of the state that have a head."""
+        """Fields of the state that are containers with a head."""
         return [(name, kind) for name, kind, _ in self.state if isinstance(kind, Container) and not isinstance(kind, Array)]
 
     @property
@@ -158,7 +158,7 @@ class CustomShape:
 
 
 LIST_FIELDS = ("list_first", "list_last", "list_count")
-"""Of a window instance that keeps its tuples."""
+"""Fields of the list of a window instance that keeps its tuples."""
 
 POOL_FIELDS = ("following", "below", "pool", "own")
 """The arrays of `memory.stored`."""
@@ -188,17 +188,17 @@ def out_field(name: str) -> str:
 
 
 def counts_field(name: str) -> str:
-    """Field of `s` that is a column of the results: of a container that is emitted, the number of its words."""
+    """Field of `s` that is a column of the results: the number of words of an emitted container."""
     return f"counts_{name}"
 
 
 def fields_by_key(shape: CustomShape) -> list[str]:
-    """Fields of `s` that lie by key and window slot, an element each; `present` first."""
+    """Fields of `s` with an element per key and window slot; `present` first."""
     latest = ["latest"] if shape.is_single else []
     kept = LIST_FIELDS if shape.stored is not None else ()
     return ["present", *latest, *kept, *(state_field(name) for name, kind, _ in shape.state if isinstance(kind, str))]
 
 
 def node_fields(stored: Stored) -> list[str]:
-    """Fields of `s` that lie by node, beside the pool's."""
+    """Fields of `s` with an element per node, beside the pool's own."""
     return [node_field(name) for name, _ in stored.arrays()]

@@ -1,12 +1,12 @@
-"""The custom operator O+: user functions over windows of keys, kept as dense shared arrays.
+"""The kernels of a custom operator, O+: user functions over windows of keys, kept as dense shared arrays.
 
-What is the same for all of them is in `custom_kernel`, and in `kept_kernel` where
-windows keep their tuples. This module writes what one set of functions, a
-`shape.CustomShape`, needs besides: how a result is emitted, how the functions are
-called, and with what.
+What all custom operators have in common is in `custom_kernel`, and in `kept_kernel`
+where windows keep their tuples. This module writes the rest for one set of functions,
+a `shape.CustomShape`: how a result is emitted, and how the functions are called, with
+which arguments.
 
 A window instance that keeps its tuples has a list of them beside its state: the
-columns that functions read are copied into the nodes, behind the call of `update`.
+columns that functions read are copied into the nodes after the call of `update`.
 """
 
 from __future__ import annotations
@@ -45,25 +45,25 @@ from headrace.memory.cells import padded_cells, reserved
 from headrace.references import BUCKETS
 
 CALL = "me, c, o, s, l, key, p, boundary, cause"
-"""What every generated user function gets first."""
+"""The first arguments of every generated user function."""
 
 EMIT = "emit_row(me, o, s, l, key, boundary, cause, {values})"
-"""What an emission becomes."""
+"""The text that an emission becomes."""
 
 STAGE = "stage(me, o, s, l, {heads}, {at}, {width})"
-"""What a container becomes that is emitted: a pair of numbers."""
+"""The text that an emitted container becomes: it gives a pair of numbers."""
 
 OWNER = f"(key & {BUCKETS - 1}) * {CLASSES}"
 """Where the free lists of a key's containers begin."""
 
 OWN = f"({BUCKETS} + me) * {CLASSES}"
-"""The same for what lasts for one call."""
+"""The same for containers that last for one call."""
 
 ARENA = ", ".join(f"s.{name}" for name in ARENA_FIELDS)
 
 
 def place_of(kind: Kind) -> str:
-    """Where a window instance has its part of the array of a state's field."""
+    """Write where a window instance's part of a state field's array begins."""
     cells = cells_of(kind)
     return "p" if cells == 1 else f"p * {cells}"
 
@@ -252,7 +252,7 @@ def generate(shape: CustomShape) -> str:
 
 
 def _emit_text(shape: CustomShape) -> str:
-    """Write how a result is emitted; containers are staged before."""
+    """Write how a result is emitted; containers are staged before that."""
     lines, listed = [], dict(shape.lists)
     for name, _ in shape.emits:
         if name in listed:
@@ -267,7 +267,7 @@ def _emit_text(shape: CustomShape) -> str:
 
 
 def _call_text(shape: CustomShape, function: Function, stage: str, call: str) -> list[str]:
-    """Write a call of a user's function, put on record (I2) for `explain_exception`."""
+    """Write a call of a user's function, with the record of the call (I2) for `explain_exception`."""
     lines = ["l[CAUSE_KEY] = key", "l[CAUSE_BOUNDARY] = boundary", f"l[STAGE] = {stage}"]
     for i, (name, kind, _) in enumerate(shape.state):
         if name not in function.saves or isinstance(kind, Array):
@@ -292,7 +292,7 @@ def _store_text(shape: CustomShape) -> str:
 
 
 def _update_text(shape: CustomShape, number: int) -> str:
-    """Write what becomes of a tuple in window instance `p`."""
+    """Write how a tuple updates window instance `p`."""
     lines = ["s.latest[p] = ts"] if shape.is_single else []
     if shape.update is not None:
         lines += ["boundary = to_time(s, window * l[ADVANCE] + l[SIZE])", "cause = 2 * (tick + r - at) + 1"]
@@ -314,7 +314,7 @@ def _update_text(shape: CustomShape, number: int) -> str:
 
 
 def _close_text(shape: CustomShape) -> str:
-    """Write what becomes of window instance `p` when its window expires."""
+    """Write how window instance `p` is closed when its window expires."""
     lines = []
     if shape.output is not None:
         lines += _call_text(shape, shape.output, "OUTPUT", f"user_output({CALL})")
@@ -335,7 +335,7 @@ def _close_text(shape: CustomShape) -> str:
 
 
 def _hold_text(shape: CustomShape) -> list[str]:
-    """Write that window instance `p` goes on to hold the strings of its state, and of tuples that stay beyond their window."""
+    """Write how window instance `p` keeps the strings of its state, and of tuples that outlast their window, in use."""
     lines = []
     for name, kind, _ in shape.state:
         field, place = f"s.{state_field(name)}", place_of(kind)
@@ -356,7 +356,7 @@ def _hold_text(shape: CustomShape) -> list[str]:
 
 
 def _columns_text(given: Input) -> tuple[str, str]:
-    """Write where the columns of a chunk are, and the value of each in row `r`, with whether it is not null."""
+    """Write the views of a chunk's columns, and for each its value in row `r` and whether that is not null."""
     columns, values = "", []
     for column in given.columns:
         name = column.parameter
@@ -447,15 +447,15 @@ def allocate_state(
     max_keys : int
         Key ids are below it.
     instances, capacity : int
-        Of the output rings.
+        Number and capacity of the output rings.
     max_tuples : int
-        Most tuples kept at once, where they are.
+        Most tuples kept at once, if windows keep tuples.
     max_state : int
-        Bytes that containers may take, where there are any.
+        Bytes that containers may take, if there are any.
     zone : str, optional
-        Where windows are of its days.
+        The time zone, if windows are of its days.
     texts : OrderedTexts, optional
-        Where the functions know strings, and `literals`, those they name.
+        The dictionary of strings, if the functions use any; `literals` are those they name.
     """
     keys = (max_keys // BUCKETS + 1) * BUCKETS
     places = keys * (1 if shape.is_single else shape.slots)

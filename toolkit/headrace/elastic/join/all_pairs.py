@@ -1,7 +1,7 @@
-"""A join without an index: the kernels that depend on its shape, for `all_pairs_kernel`.
+"""The kernels of a join without an index that depend on its shape, for `all_pairs_kernel`.
 
 Each kernel is written twice: left tuples probe the stored rows of right sources,
-and right ones those of left sources.
+and right tuples those of left sources.
 """
 
 from __future__ import annotations
@@ -153,7 +153,7 @@ def _match_probes(shape: JoinShape, left: Side, right: Side) -> str:
 
 
 def _lower_ends(shape: JoinShape, mine: Side, number: str) -> list[str]:
-    """Write the lower ends of bands around tuple `number` of those that probe."""
+    """Write the lower ends of the bands around probing tuple `number`."""
     return [
         f"buffer.{mine.lower_ends(n)}[{number}] = np.int32("
         f"buffer.{mine.values(band.column(mine))}[{number}] - buffer.{exact_width(n)}[0])"
@@ -163,7 +163,7 @@ def _lower_ends(shape: JoinShape, mine: Side, number: str) -> list[str]:
 
 
 def _pad_text(shape: JoinShape, mine: Side) -> str:
-    """Write the kernel that fills up the last pass."""
+    """Write the kernel that pads the last pass."""
     fields = [mine.keys, *(mine.values(column) for column in range(len(mine.dtypes)))]
     fields += [mine.lower_ends(n) for n, band in enumerate(shape.bands) if band.has_lower_end]
     copies = [f"buffer.{field}[count] = buffer.{field}[count - 1]" for field in fields]
@@ -203,7 +203,7 @@ def _direction(shape: JoinShape, mine: Side, other: Side) -> str:
 
 
 def _quick_test(shape: JoinShape, mine: Side, other: Side) -> tuple[list[str], str]:
-    """Write what a pass reads of its tuples, once for all rows, and the condition on row `i` of a block."""
+    """Write what a pass reads of its tuples, once for all rows, and the quick test on row `i` of a block."""
     # In registers: the blocks' loop reads nothing but the blocks.
     setup = [
         f"w{number} = buffer.{exact_width(number) if band.is_wide else quick_width(number)}[0]"

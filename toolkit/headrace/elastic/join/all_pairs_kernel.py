@@ -2,23 +2,23 @@
 
 Included in the module of such a join (`all_pairs`), which supplies, for each side
 
-    load_left               fetch what a tuple's comparisons need; false if it matches nothing
-    pad_left                make the number of left tuples that were loaded divisible by `PROBES`
-    probe_left              compare right tuples that were loaded with the stored left ones
-    match_probes            whether two tuples that were loaded match
+    load_left               load what a tuple's comparisons need; false if it matches nothing
+    pad_left                pad the number of loaded left tuples to a multiple of `PROBES`
+    probe_left              compare the loaded right tuples with the stored left ones
+    match_probes            whether two loaded tuples match
 
 Tuple number `row` of a source belongs to bucket row % 1024, so the mapping divides
 the stored tuples among the instances, and a reconfiguration moves none of them.
-An arriving tuple is compared, by each instance, with the rows the instance owns in
-the window of the other side.
+Each instance compares an arriving tuple with the rows it owns in the window of the
+other side.
 
-Of a group of records, all tuples of one side probe the rows that were there before
-the group: block by block of `BLOCK` rows in the first-level cache, `PROBES` tuples
-a pass, with a vectorised test in narrow types that may accept too much and never
-too little. Where it finds anything it is repeated for `FINE` rows at a time, and
-where that does the exact condition is evaluated pair by pair: at one match in a
-thousand pairs, as hedges of trades have, nearly every block holds one. Pairs
-within the group are evaluated exactly at once.
+All tuples of one side in a group of records probe the rows stored before the group,
+block by block of `BLOCK` rows in the first-level cache, `PROBES` tuples a pass. The
+test is vectorised and in narrow types; it may accept too much but never too little.
+Where it finds anything it is repeated for `FINE` rows at a time, and where that finds
+anything the exact condition is evaluated pair by pair. (At one match in a thousand
+pairs, as hedges of trades have, nearly every block holds one.) Pairs within the group
+are evaluated exactly, without a quick test.
 
 Source      ScaleJoin; STRETCH, Operator 10. Differs: position modulo 1024 counts
             from 0 in each source, so that no tuple is left out.
@@ -43,7 +43,7 @@ RUN_FIRST, RUN_STOP, RUN_WORDS = range(3)
 
 @kernel
 def begin(c, l, s, buffer):
-    """Note the runs of buckets that this instance owns, from first to before last."""
+    """Note the runs of buckets that this instance owns, each from its first bucket to the one after its last."""
     runs = buffer.runs
     owner = c.owner[l[IN_FORCE]]
     count = 0

@@ -1,4 +1,4 @@
-"""The condition of a pair as text: exact, whatever the types, and what it reads."""
+"""Text of the condition on a pair, exact whatever the types, and of the loads that it needs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ VIEWS = {"int64": "view_i64", "int32": "view_i32", "float64": "view_f64", "float
 """Kernel that views an address as an array, by dtype."""
 
 Value = Callable[[int], str]
-"""Says what the value of a column is in the text."""
+"""Gives the text of a column's value."""
 
 
 def exact_band(band: Band, x: str, y: str, width: str) -> str:
@@ -28,14 +28,14 @@ def exact_band(band: Band, x: str, y: str, width: str) -> str:
 
 
 def exact_parts(shape: JoinShape, values: tuple[Value, Value], keys: tuple[str, str]) -> list[str]:
-    """Write the conditions of a pair, the user's predicate apart.
+    """Write the conditions on a pair, apart from the user's predicate.
 
     Parameters
     ----------
     values : tuple of callable
-        What the value of a column is, of the left and of the right tuple.
+        For the left and the right tuple: gives the text of a column's value.
     keys : tuple of str
-        What the key is, of each.
+        For each of the two: the text of its key.
     """
     left, right = values
     parts = [f"{keys[0]} == {keys[1]}"] if shape.on_keys else []
@@ -46,7 +46,7 @@ def exact_parts(shape: JoinShape, values: tuple[Value, Value], keys: tuple[str, 
 
 
 def exact(shape: JoinShape, values: tuple[Value, Value], keys: tuple[str, str]) -> str:
-    """Write the whole condition of a pair; see `exact_parts`."""
+    """Write the whole condition on a pair; see `exact_parts`."""
     parts = exact_parts(shape, values, keys)
     if shape.user is not None:
         parts.append(user_call(shape, values))
@@ -61,7 +61,7 @@ def user_call(shape: JoinShape, values: tuple[Value, Value]) -> str:
 
 
 def in_order(side: Side, own, other) -> tuple:
-    """Put what is of `side` and what is of the other one into the order left, right."""
+    """Put what belongs to `side` and what belongs to the other side into the order left, right."""
     return (own, other) if side.name == "left" else (other, own)
 
 
@@ -82,7 +82,7 @@ def load_{side}(x, ref, k, buffer):
 
 
 def load_text(side: Side, more: list[str]) -> str:
-    """Write the kernel that fetches a tuple of this side; `more` lines end it."""
+    """Write the kernel that loads a tuple of this side; the lines `more` end it."""
     lines = [f"buffer.{side.keys}[k] = view_i32(x[source, entry + KEYS], CHUNK)[at]"]
     for column in range(len(side.dtypes)):
         lines += [

@@ -3,16 +3,16 @@
 Included in the module of such a join (`indexed`), which supplies its sizes and, for
 each side
 
-    load_left           fetch what is compared of a tuple; false if it matches nothing
+    load_left           load the values of a tuple that are compared; false if it matches nothing
     cells_left          note which cells a tuple touches; false if it matches nothing
     insert_left         store a left tuple in its cell
     probe_left          compare a right tuple with the left ones in the cells it touches
     expire_left         take back blocks of a cell
     split_left          give a bucket one more cell; merge_left takes one away
-    bucket_of           which bucket a cell is of
-    spread              what says which of its bucket's cells it is
+    bucket_of           the bucket of a cell
+    spread              the hash that gives a cell its place among those of its bucket
 
-A band |x - a| <= w is a key after all: cut the axis into cells a little wider
+A band |x - a| <= w can be treated as a key: cut the axis into cells a little wider
 than 2w, and a tuple can match only what is stored in the two cells (three or
 four with rounding) that [x - w, x + w] touches. Equal values are the case of
 one cell. Two conditions, where there are two, make a grid. So the join is what
@@ -20,54 +20,56 @@ J+ is for any keys: a stored tuple has one key, its cell; a probing tuple has th
 set of the cells it touches (f_MK); the instance that owns a cell stores its
 tuples and makes the comparisons in it, and a reconfiguration moves none of them.
 
-A cell's bucket, which the mapping gives to an instance, is a hash that is linear in
-both coordinates, so that the cells one tuple touches are always of different buckets.
-Anybody can compute it, and have all values share a bucket. Which place a cell has
-within its bucket is a hash with a seed that nobody knows (`spread`): of values that
-must be equal `twist`, of coordinates a sum of products with random odd factors, mixed.
-(Its upper bits alone would do, as in the multiply-shift of Dietzfelbinger et al., but
-all cells of a regular grid that are as far apart would share a place together: with some
-factors twice the comparisons.) Far cells that share one are merely compared in vain.
+A cell's bucket, which the mapping assigns to an instance, is a hash that is linear in
+both coordinates, so that the cells that one tuple touches are always in different
+buckets. Anybody can compute it, and choose values that all share a bucket. The place of
+a cell within its bucket is a hash with a secret seed (`spread`): for values that must be
+equal `twist`, for coordinates a mixed sum of products with random odd factors. (The
+upper bits of that sum alone would do, as in the multiply-shift of Dietzfelbinger et al.,
+but all pairs of cells of a regular grid with the same distance would then share a place
+together: with some factors, twice the comparisons.) Where far cells share a place, the
+only cost is comparisons in vain.
 
 A bucket has `LEAST_CELLS` places for each side, and as many more as its tuples need:
-linear hashing splits one at a time, in turn, once they hold more than `CROWDED` blocks
-each, and joins them again when they are nearly empty. So a bucket's values meet few
-others, however many of them somebody chose for it.
+linear hashing splits one place at a time, in turn, once they hold more than `CROWDED`
+blocks each, and merges them again when they are nearly empty. So each value in a bucket
+meets few others, however many values somebody chose for that bucket.
 
 A cell holds a list of blocks of `BLOCK_ROWS` tuples, oldest first: the columns that
 conditions need, side by side for one vector comparison, and the references. Whole
 blocks are given back once their last tuple is out of the window, when the cell is next
-stored into, or by a hand that goes round.
+stored into, or by a hand that visits all cells in turn.
 
 State       in `s`, besides that of `join_kernel`, for each side
             left_cells[place]   first block << 32 | last block of a cell; 0: none
-            left_buckets[b]     of bucket b: FIRST_PLACE and PLACES that it has, and that
-                                its region has room for, less 1, PLACE_MASK; its BLOCKS
+            left_buckets[b]     of bucket b: FIRST_PLACE; PLACES, how many it has;
+                                PLACE_MASK, how many its region has room for, less 1;
+                                BLOCKS, how many its cells hold
             pools[LEFT]         address of left_pool, the blocks; number 1 is the first
             taken[LEFT]         (cells) blocks ever taken; taken[SIDES + LEFT] places
-            own[r, LEFT]        of worker r: the first of the blocks it has to give
+            own[r, LEFT]        of worker r: the first of its free blocks
             own[r, HAND]        where its hand is: bucket, and place in it
-            own[r, REGIONS...]  the first of the regions it has to give, by size
+            own[r, REGIONS...]  the first of its free regions, by size
 Invariants  I1  a cell and its blocks are read and written by the owner of the
                 cell's bucket only. Owners change at the barrier, which orders
                 all that was written before it (`epochs`, B1 to B5), so
-                none of it is atomic but `taken`
+                only `taken` is atomic
             I2  blocks of a cell are in the order of the input, so the times of
                 a list never fall, and whole blocks expire from its front. Where
-                two cells were joined, a block may lie behind younger ones: it
+                two cells were merged, a block may lie behind younger ones: it
                 stays until they expire, one WS more at most
-            I3  a reference is followed only for a tuple in the window: another
-                one's chunk may be gone
+            I3  a reference is followed only for a tuple in the window: the
+                chunk of another one may be gone
             I4  the cells of a tuple are of different buckets: no pair is met twice
             I5  room = PLACE_MASK + 1 is a power of two, room / 2 <= PLACES <= room.
                 Places come and go between two groups of records only, so the
-                slots found for a group stay true
+                slots found for a group stay valid
 
-Tried       (one thread, windows of 100,000 tuples a side, a busy machine) without
-            asking for a group's blocks before they are used: 1.2 us a tuple
+Tried       (one thread, windows of 100,000 tuples a side, a busy machine) no
+            prefetch of a group's blocks before they are used: 1.2 us a tuple
             instead of 0.7. Blocks of 16: 14.3 comparisons a tuple instead of
-            12.4, and no faster. Asking ahead for what the hand will look at: no
-            difference that could be told from noise.
+            12.4, and no faster. Prefetching what the hand will visit: no
+            difference beyond noise.
 Source      f_MK and the cells' ownership are STRETCH's O+; its join (Operator
             10) compares all pairs. Cells for bands: the grid of main-memory
             epsilon joins. Places that grow: linear hashing (Litwin 1980).
@@ -90,9 +92,9 @@ BLOCK_ROWS = 8
 """A cell of a fine grid holds few tuples: small blocks keep it in few cache lines."""
 
 LEAST_CELLS = 64
-"""Places that a bucket has for the cells of a side at least: a power of two."""
+"""The least number of places that a bucket has for the cells of a side: a power of two."""
 CROWDED = 2
-"""Blocks for each place, on average, from which on a bucket gets more places."""
+"""Above so many blocks per place, on average, a bucket gets more places."""
 SPARSE = 4
 """Places for each block from which on it gives some back."""
 FIRST_PLACE, PLACE_MASK, PLACES, BLOCKS, BUCKET_COLUMNS = range(5)
@@ -112,7 +114,7 @@ COUNT_MASK = (1 << COUNT_BITS) - 1
 ENTRY_REF, ENTRY_TS, ENTRY_WORDS = range(3)
 """Words of a tuple in a block, beside its columns, and how many it has."""
 CELL_SHIFT = 32
-"""Of a cell's word: the first block is above it, the last one below."""
+"""In a cell's word the first block is above this bit, and the last block below it."""
 LAST_MASK = (1 << CELL_SHIFT) - 1
 
 SIDES = 2
@@ -123,13 +125,13 @@ REGION_SIZES = 24
 LINE_WORDS = 8
 
 SPARE = GROUP
-"""Where, of what probing tuples have, a stored one is put that is looked at again."""
+"""The place among the probing tuples for a stored one that is looked at again."""
 
 FIRST_CELL, LAST_CELL, OWN_CELL, KEY_BUCKET, TWIST, CELL_COLUMNS = range(6)
-"""Columns of `buffer.cells`, and how many there are. A row for each dimension has the cells touched from first to last, and
-the tuple's own; the first row has besides what is the tuple's in all of them."""
+"""Columns of `buffer.cells`, and how many there are. A row for each dimension has the first and the last cell touched, and the
+tuple's own; the first row also has what belongs to the tuple in all dimensions."""
 REACH, INVERSE = range(2)
-"""Of a band: how far a tuple reaches, and what a value is multiplied by for the number of its cell."""
+"""For a band: the reach of a tuple, and the factor that turns a value into the number of its cell."""
 
 FARTHEST = 2.0**50
 SLACK = 2.0**-50
@@ -142,32 +144,32 @@ def begin(c, l, s, buffer):
 
 @kernel
 def cell_of(value, inverse):
-    """Which cell holds a value. It never falls while the value grows; very far ones share a cell."""
+    """The cell of a value. It is non-decreasing in the value; values far out share a cell."""
     return np.int64(np.floor(min(max((value + 0.5) * inverse, -FARTHEST), FARTHEST)))
 
 
 @kernel
 def fold(bits):
-    """For what is equal or not: no bit without effect."""
+    """Fold the bits of a value that is compared for equality, so that every bit has an effect."""
     return (bits ^ (bits >> 31) ^ (bits >> 47)) & LOW_BITS
 
 
 @kernel
 def mixed(first, second):
-    """The bucket of a cell: linear, so that cells less than `SPAN` apart are of different ones."""
+    """The bucket of a cell: linear, so that cells less than `SPAN` apart are in different buckets."""
     return (((first & LOW_BITS) * FIRST_FACTOR + (second & LOW_BITS) * SECOND_FACTOR) & LOW_BITS) >> BUCKET_SHIFT & BUCKET_MASK
 
 
 @kernel
 def twist(bits, before, words):
-    """A hash that nobody outside can compute, of a value that must be equal and of those `before` it."""
+    """A hash with a secret seed, of a value that must be equal and of the values `before` it."""
     seed = seed_at(words, 0)
     return np.int64(seeded_pair(np.uint64(np.int64(bits)), np.uint64(np.int64(before)), seed) >> np.uint64(1))
 
 
 @kernel
 def place_of_cell(buckets, bucket, hashed):
-    """Where a cell is among those of its side: linear hashing."""
+    """The place of a cell among those of its side, by linear hashing."""
     cell = hashed & buckets[bucket, PLACE_MASK]
     if cell >= buckets[bucket, PLACES]:
         cell &= buckets[bucket, PLACE_MASK] >> 1
@@ -182,13 +184,13 @@ def slot_of(buckets, bucket, first, second, buffer):
 
 @kernel
 def one_cell(cells, dimension, cell):
-    """A tuple touches its own cell only."""
+    """Note that a tuple touches only its own cell in a dimension."""
     cells[dimension, FIRST_CELL], cells[dimension, LAST_CELL], cells[dimension, OWN_CELL] = cell, cell, cell
 
 
 @kernel
 def cells_around(cells, dimension, value, reach, inverse):
-    """A tuple touches every cell within `reach` of its value, as floats with their rounding tell."""
+    """Note the cells within `reach` of a tuple's value in a dimension, with slack for the rounding of floats."""
     slack = (abs(value) + reach) * SLACK
     cells[dimension, FIRST_CELL] = cell_of(value - reach - slack, inverse)
     cells[dimension, LAST_CELL] = cell_of(value + reach + slack, inverse)
@@ -197,7 +199,7 @@ def cells_around(cells, dimension, value, reach, inverse):
 
 @kernel
 def find_slots(me, owner, k, own, others, buffer):
-    """Note the slots of a tuple's cells that this instance owns: those to probe, and the one to store it in."""
+    """Note the slots of a tuple's cells that this instance owns: those to probe, and the one to store the tuple in."""
     cells, slots = buffer.cells, buffer.slots
     found = 0
     for first in range(cells[0, FIRST_CELL], cells[0, LAST_CELL] + 1):
@@ -214,7 +216,7 @@ def find_slots(me, owner, k, own, others, buffer):
 
 @kernel
 def take_block(me, s, side):
-    """A block for this worker; 0 if there are no more."""
+    """Take a block for this worker; 0 if there is none left."""
     block = s.own[me, side]
     if block != 0:
         s.own[me, side] = view_i64(s.pools[side] + block * (LEFT_BYTES if side == LEFT else RIGHT_BYTES), HEADER_WORDS)[LINK]
@@ -225,7 +227,7 @@ def take_block(me, s, side):
 
 @kernel
 def size_number(size):
-    """Which of the sizes of a region it is, from 0."""
+    """The number of a region's size among the possible sizes, from 0."""
     number = 0
     while LEAST_CELLS << number < size:
         number += 1
@@ -234,7 +236,7 @@ def size_number(size):
 
 @kernel
 def move_region(me, s, side, cells, buckets, bucket, size):
-    """Give a bucket room for `size` places, elsewhere. False if there is no more: it keeps those it has."""
+    """Move a bucket to a region with room for `size` places. False if there is none left: it keeps the one it has."""
     first_free = REGIONS + side * REGION_SIZES
     number = size_number(size)
     start = s.own[me, first_free + number]
@@ -257,7 +259,7 @@ def move_region(me, s, side, cells, buckets, bucket, size):
 
 @kernel
 def fetch_blocks(cells, slot, pool, size, both):
-    """Ask for a cell's first block, and for its last."""
+    """Prefetch the first block of a cell, and with `both` its last."""
     word = cells[slot >> BUCKET_BITS]
     block = word >> CELL_SHIFT
     if block != 0:
@@ -273,7 +275,7 @@ def fetch_blocks(cells, slot, pool, size, both):
 
 @kernel
 def note(me, c, slot, work):
-    """Book what a cell cost, for its bucket at once: nothing is left to sample."""
+    """Count the work done in a cell as load of its bucket, exactly: nothing is left to sample."""
     c.load[me, slot & BUCKET_MASK] += work + 1
     c.meter[me, UPDATES] += work + 1
     c.meter[me, LOADED] += work + 1
@@ -348,7 +350,7 @@ def process_group(me, g, c, o, x, s, l, buffer, row, start, first_position, n):
 
 @kernel
 def relieve(me, c, s, buffer, side, bucket, horizon):
-    """Give a crowded bucket more places: two for a tuple that came, since parting a list may take a block, too."""
+    """Give a crowded bucket more places: up to two per stored tuple, since splitting a list may take a block, too."""
     for _ in range(2):
         if side == LEFT:
             if is_crowded(s.left_buckets, bucket) and split_left(me, c, s, buffer, bucket, horizon) < 0:
@@ -372,7 +374,7 @@ def has_room_to_spare(buckets, bucket):
 
 @kernel
 def sweep(me, s, owner, count, horizon):
-    """Go on through the cells: one that is never stored into again must not keep its tuples."""
+    """Move the hand on through the cells, so that a cell that is never stored into again does not keep its tuples."""
     bucket, cell = s.own[me, HAND], s.own[me, HAND_CELL]
     left, right = s.left_buckets, s.right_buckets
     for _ in range(count):

@@ -1,4 +1,4 @@
-"""A join with an index: its state, and the kernels that depend on its shape, for `index_kernel`."""
+"""The state of a join with an index, and its kernels that depend on the join's shape, for `index_kernel`."""
 
 from __future__ import annotations
 
@@ -53,9 +53,9 @@ STATE = ("left_cells", "right_cells", "left_buckets", "right_buckets", "left_poo
 """Fields of the state, besides those of every join; see `index_kernel`."""
 
 _SEED = draw_seed()
-"""Of this process: all instances of a run find a value in one cell."""
+"""One seed per process, so that all instances of a run find a value in the same cell."""
 _ODD = np.array(draw_seed()[1::2], np.uint64).view(np.int64)
-"""Of the coordinates of a cell; random as well."""
+"""Factors for the coordinates of a cell; random as well."""
 _LEAST_WIDTH = 1e-290
 _OWN_WORDS = 64
 assert _OWN_WORDS >= REGIONS + SIDES * REGION_SIZES
@@ -305,7 +305,7 @@ def holds_{side}(x, l, ref, other{parameters}):
 
 
 def choose_terms(on_keys: bool, bands: list[tuple[Band, int | float]]) -> tuple[Term, ...]:
-    """What to find stored tuples by: keys, then values that must be equal, then bands, as they were written."""
+    """Choose the dimensions of the index: keys, then values that must be equal, then bands, in the order written."""
     terms = [Term("keys")] if on_keys else []
     terms += [Term("equal", number) for number, (_, width) in enumerate(bands) if width == 0]
     terms += [Term("band", number) for number, (_, width) in enumerate(bands) if 0 < width < float("inf")]
@@ -313,7 +313,7 @@ def choose_terms(on_keys: bool, bands: list[tuple[Band, int | float]]) -> tuple[
 
 
 def index_scratch(shape: JoinShape, widths: list[int | float]) -> dict[str, np.ndarray]:
-    """Allocate the scratch memory beyond that of every join."""
+    """Allocate the scratch memory that an index needs beside that of every join."""
     fields: dict[str, np.ndarray] = {
         "sides": np.zeros(GROUP, np.int64),
         "own_slot": np.zeros(GROUP, np.int64),
@@ -334,12 +334,12 @@ def index_scratch(shape: JoinShape, widths: list[int | float]) -> dict[str, np.n
 
 
 def _reach(dimension: int) -> str:
-    """Field for how far a probe reaches in a dimension, and the inverse of a cell's size."""
+    """Field for the reach of a probe in a dimension, and the inverse of a cell's size."""
     return f"reach_{dimension}"
 
 
 def allocate_index(shape: JoinShape, instances: int) -> dict[str, np.ndarray]:
-    """Allocate the state besides that of every join."""
+    """Allocate the state that an index needs beside that of every join."""
     pools = [reserved(MOST_BLOCKS * _Layout(shape, side).size // 8, np.int64, huge_pages=True) for side in shape.sides]
     # Place 0 is none.
     starts = np.arange(1, BUCKETS + 1) * LEAST_CELLS
@@ -362,7 +362,7 @@ def allocate_index(shape: JoinShape, instances: int) -> dict[str, np.ndarray]:
 
 
 class _Layout:
-    """Where things are in a block, in bytes: header and compared columns first, then (reference, event time)s."""
+    """Byte offsets in a block: the header and the compared columns, then pairs of (reference, event time)."""
 
     def __init__(self, shape: JoinShape, side: Side):
         at = self.keys = _HEADER_BYTES
@@ -396,7 +396,7 @@ def pieces(shape: JoinShape) -> tuple[ModuleType, str]:
 
 
 def _stored_text(shape: JoinShape, side: Side) -> str:
-    """Write the kernels that store tuples of `side`, and take them back."""
+    """Write the kernels that store tuples of `side` and expire them."""
     layout = _Layout(shape, side)
     writes, reads = [], []
     if shape.on_keys:
@@ -413,7 +413,7 @@ def _stored_text(shape: JoinShape, side: Side) -> str:
 
 
 def _probe_text(shape: JoinShape, side: Side, other: Side) -> str:
-    """Write the kernels that compare tuples of `other` that arrive with the stored ones of `side`."""
+    """Write the kernels that compare arriving tuples of `other` with the stored ones of `side`."""
     layout = _Layout(shape, side)
     views, setup = [], []
     if shape.on_keys:
@@ -444,7 +444,7 @@ def _probe_text(shape: JoinShape, side: Side, other: Side) -> str:
 
 
 def _holds_text(shape: JoinShape, side: Side, probing: Value, values: list[str]) -> str:
-    """Write the call of the user's predicate on a stored tuple of `side`, read from its source, and one that probes."""
+    """Write the call of the user's predicate on a stored tuple of `side`, read from its source, and a probing tuple."""
 
     def stored(i: int) -> str:
         return f"{column_view(side, i)}[at]"
@@ -458,7 +458,7 @@ def _holds_text(shape: JoinShape, side: Side, probing: Value, values: list[str])
 
 
 def _cell_lines(shape: JoinShape, side: Side) -> list[str]:
-    """Write which cells a tuple touches in each dimension, its own, and the bucket of its key."""
+    """Write how a tuple's cells are found: those it touches in each dimension, its own, and the bucket of its key."""
     lines = ["cells[0, TWIST] = 0"]
     for number, term in enumerate(shape.index):
         if term.kind == "keys":

@@ -1,19 +1,19 @@
-"""A join, J and J+: what its instances do with time, positions and results, however pairs are found.
+"""Joins, J and J+: how instances handle time, positions and results, however pairs are found.
 
 Included in the module of each join (`template`), which supplies
 
-    LEFT_WIDTH, RIGHT_WIDTH     addresses of a chunk in the directories of each side
+    LEFT_WIDTH, RIGHT_WIDTH     words of a chunk in the directories of each side
     process_group               compare at most `GROUP` records with the stored tuples of the
                                 other side and with each other, and emit the pairs that match
 
-The stored tuples of a side are its sources' stores themselves; storing is
-publishing.
+The stored tuples of a side are the rows in its sources' stores: a tuple is stored
+once it is published.
 
-State       in `s`  sides[s] LEFT or RIGHT, by source; of worker r: low[r, s], the first
+State       in `s`  sides[s] LEFT or RIGHT, by source; for worker r: low[r, s], the first
             row of source s that can still match, and high[r, s], how many rows of
-            it come before its position
+            it come before the worker's position
             in `l`  SIZE of the window; RUNS, see `all_pairs_kernel`; LATER and EARLIER,
-            the pair that a user's predicate is called for
+            the pair for which a user's predicate is called
 Invariants  I1  a worker that has published watermark W reads no row with
                 ts <= W - SIZE: `low` is moved past them before W is published, so
                 the collector may free them
@@ -101,7 +101,7 @@ def finish(me, g, c, o, x, s, l, buffer):
 
 @kernel
 def emit(me, o, s, l, position, at, ref, ts, other_ref, other_ts, is_right):
-    """Write a pair: the later tuple, its position and time of arrival; the earlier one; and if the later one is a right one."""
+    """Write a pair: the later tuple, its position and arrival time; the earlier tuple; whether the later one is a right one."""
     slot = reserve_slot(o, me, l[HEAD])
     if slot < 0:
         return -1

@@ -51,7 +51,7 @@ _NULLS_MATCH_NOTHING = (
 
 
 class JoinProgram(Program):
-    """One join of one run; the node's spec is a `headrace.elastic.specs.JoinSpec`."""
+    """A join in one run; the node's spec is a `headrace.elastic.specs.JoinSpec`."""
 
     order_matters = "its pairs are in the order of their later tuples"
     first_promise = -1
@@ -70,7 +70,7 @@ class JoinProgram(Program):
         self._schemas = [next(b.schema for b in branches if b.side == side) for side in (0, 1)]
         self._time = [next(b.event_time for b in branches if b.side == side) for side in (0, 1)]
         self._columns: list[dict[str, np.dtype]] = [{}, {}]
-        """What kernels read of each side: a column's name, and more for another form of it."""
+        """What kernels read of each side, by a column's name, or by a longer name for another form of it."""
         self._forms: list[dict[str, tuple[str, int]]] = [{}, {}]
         self._keys: tuple[list[KeySource], list[KeySource]] = ([], [])
         self._bands: list[tuple[str, str, np.dtype, int | float, bool]] = []
@@ -152,7 +152,7 @@ class JoinProgram(Program):
         return self._schemas[side].field(name).type
 
     def _form(self, side: int, name: str, dtype: np.dtype, divisor: int = 1) -> str:
-        """Name the column as kernels read it: whole numbers as float64, or in a coarser unit, are columns of their own."""
+        """Name the column as kernels read it: whole numbers read as float64, or in a coarser unit, become separate columns."""
         form = name
         is_other = dtype.kind == "f" and value_dtype(self._kind(side, name)).kind != "f"
         if divisor > 1 or is_other:
@@ -290,7 +290,7 @@ class JoinProgram(Program):
         return JoinResults(self.node.schema, stores, (self.carried_of(0), self.carried_of(1)))
 
     def begin_with(self, state: Any, rows: int) -> None:
-        """Have every instance hold the first `rows` rows of each source, as if they had come: of a join without an index."""
+        """Make the first `rows` rows of each source stored tuples of every instance; only for a join without an index."""
         assert not self.shape.index, "an index would not have them"
         state.high[:, :] = rows
 
@@ -308,13 +308,13 @@ class JoinProgram(Program):
         return super().explain(failure, stores, state)
 
     def explain_compile_error(self, error: BaseException, module: ModuleType) -> HeadraceError | None:
-        """Say in the user's words why a predicate does not compile."""
+        """Explain in the user's terms why a predicate does not compile."""
         return None if self._user is None else translate_error(error, [self._user], module)
 
     def explain_exception(
         self, error: BaseException, words: np.ndarray, stores: list[Store]
     ) -> HeadraceError | None:
-        """A user predicate raised in a kernel: show its own line and the pair of tuples."""
+        """Explain a user predicate's exception in a kernel by its line and the pair of tuples."""
         if self._function is None:
             return None
         tuples: list[dict[str, Any]] = [{}, {}]

@@ -1,4 +1,4 @@
-"""Rows of a join: columns of both tuples of a pair, in order."""
+"""Result rows of a join: columns of both tuples of a pair, in order."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from headrace.ingress.times import restore_times
 
 
 class JoinResults:
-    """Rows (ts, left columns, right columns).
+    """Rows of (ts, left columns, right columns).
 
-    `primary` is the position of the later tuple, `a` its reference, `b` the
-    reference of the earlier one and `c` its event time; the first value column
-    is the event time of the later one, the second one says which side it is.
+    `primary` is the position of the later tuple, and `a` its reference. `b` is the
+    reference of the earlier tuple, and `c` its event time. The first value column is
+    the event time of the later tuple, and the second one says which side it is on.
     """
 
     reads_b_and_c = True

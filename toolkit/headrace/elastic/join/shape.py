@@ -10,14 +10,14 @@ import numpy as np
 STATE = ("sides", "low", "high")
 """Fields of every join's state, ``s.low`` in kernels; see `join_kernel`."""
 RESULTS = ("later_ts", "later_is_right")
-"""Fields for the columns of the results, in each an instance's ring."""
+"""Fields for the columns of the results; each holds a ring for every instance."""
 
 
 @dataclass(frozen=True)
 class Band:
     """abs(left - right) <= width on columns `left` and `right` (indices) of one dtype.
 
-    The width itself is data: another one needs no other kernel.
+    The width itself is data: another width needs no other kernel.
     """
 
     left: int
@@ -45,7 +45,7 @@ class Band:
 
 @dataclass(frozen=True)
 class UserPredicate:
-    """A compiled function of the columns used on each side, as text defining `user_predicate`."""
+    """A user's predicate on columns of both sides, as text that defines `user_predicate`."""
 
     text: str
     left: tuple[int, ...]
@@ -53,15 +53,15 @@ class UserPredicate:
     may_raise: bool = False
     """It divides or calls: evaluated pair by pair, with the pair on record, never speculatively."""
     reads_texts: bool = False
-    """It knows strings, by ids: it is given the scratch memory, where `TEXT_FIELDS` and `LITERALS` are."""
+    """It reads strings, by id: it is given the scratch memory, which holds `TEXT_FIELDS` and `LITERALS`."""
 
     @property
     def memory(self) -> tuple[str, ...]:
-        """What it is given besides values."""
+        """Its arguments besides values."""
         return ("buffer",) if self.reads_texts else ()
 
     def columns(self, side: Side) -> tuple[int, ...]:
-        """Columns of a side that it reads."""
+        """The columns of a side that it reads."""
         return self.left if side.name == "left" else self.right
 
 
@@ -82,13 +82,13 @@ class Term:
 
 @dataclass(frozen=True)
 class Side:
-    """One input, and what its tuples that probe are called in the scratch memory, ``buffer.left_keys`` in kernels.
+    """One input, and the names of its probing tuples' fields in the scratch memory (``buffer.left_keys`` in kernels).
 
     Parameters
     ----------
     name : {"left", "right"}
     dtypes : tuple of str
-        Of the columns that conditions read.
+        Dtypes of the columns that conditions read.
     """
 
     name: str
@@ -96,30 +96,30 @@ class Side:
 
     @property
     def constant(self) -> str:
-        """What kernels call the side itself."""
+        """The name of the side in kernels."""
         return self.name.upper()
 
     @property
     def width(self) -> str:
-        """What kernels call the addresses of a chunk in its sources' directories."""
+        """The name in kernels of the number of words that a chunk has in its sources' directories."""
         return f"{self.constant}_WIDTH"
 
     @property
     def keys(self) -> str:
-        """Field for the keys of tuples that probe."""
+        """Field for the keys of probing tuples."""
         return f"{self.name}_keys"
 
     @property
     def members(self) -> str:
-        """Field for which records of the group they are."""
+        """Field for the numbers of probing tuples among the records of the group."""
         return f"{self.name}s"
 
     def values(self, column: int) -> str:
-        """Field for their values of a column."""
+        """Field for probing tuples' values of a column."""
         return f"{self.name}_{column}"
 
     def lower_ends(self, band: int) -> str:
-        """Field for value - width of a band, modulo 2**32: kept, or LLVM subtracts twice a row."""
+        """Field for value - width of a band, modulo 2**32: stored, as LLVM would otherwise subtract twice per row."""
         return f"{self.name}_low_{band}"
 
 
@@ -133,26 +133,26 @@ class JoinShape:
     left_dtypes: tuple[str, ...]
     right_dtypes: tuple[str, ...]
     index: tuple[Term, ...] = ()
-    """What stored tuples are found by; empty: all are compared."""
+    """The dimensions of the index; empty: all stored tuples are compared."""
 
     @property
     def sides(self) -> tuple[Side, Side]:
-        """The left and the right one."""
+        """The left and the right side."""
         return Side("left", self.left_dtypes), Side("right", self.right_dtypes)
 
 
 def quick_width(band: int) -> str:
-    """Field for a band's width as its quick test needs it."""
+    """Field for the width of a band in the form that its quick test needs."""
     return f"width_{band}"
 
 
 def exact_width(band: int) -> str:
-    """Field for a band's width as its exact test needs it."""
+    """Field for the width of a band in the form that its exact test needs."""
     return f"exact_width_{band}"
 
 
 def probe_arrays(shape: JoinShape, count: int) -> dict[str, np.ndarray]:
-    """Allocate scratch memory for `count` tuples of each side that probe."""
+    """Allocate scratch memory for `count` probing tuples of each side."""
     fields: dict[str, np.ndarray] = {}
     for side in shape.sides:
         fields[side.members] = np.zeros(count, np.int64)
@@ -165,7 +165,7 @@ def probe_arrays(shape: JoinShape, count: int) -> dict[str, np.ndarray]:
 
 
 def width_arrays(shape: JoinShape, widths: Sequence[int | float]) -> dict[str, np.ndarray]:
-    """For each band, its width as the quick and as the exact test need it."""
+    """Return the fields that hold each band's width, in the forms that the quick and the exact test need."""
     fields = {}
     for number, (band, width) in enumerate(zip(shape.bands, widths, strict=True)):
         if band.dtype == "int32":

@@ -1,8 +1,8 @@
-"""The kernels of a join, as the text of its part of the generated module.
+"""The kernels of a join: the text of its part of the generated module.
 
-`join_kernel` is what all joins have in common. `all_pairs` compares every tuple with
-all stored ones, `indexed` with those in the cells of an index that can match. Both
-define the same pairs.
+`join_kernel` has what all joins have in common. `all_pairs` compares every tuple with
+all stored ones; `indexed` compares it with those in the cells of an index that can
+match. Both find the same pairs.
 """
 
 from __future__ import annotations

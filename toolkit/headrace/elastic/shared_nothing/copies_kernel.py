@@ -1,4 +1,4 @@
-"""What a router copies: a tuple's columns, with the keys an owner has, into the owner's private store.
+"""Copy a tuple's columns, with the keys that an owner has, into the owner's private store.
 
 Included in the router's module. Python opens, enlarges and frees the chunks.
 """
@@ -22,13 +22,13 @@ from headrace.references import BUCKET_MASK, SOURCE_SHIFT
 
 @kernel
 def note_origin(t, row, r, to):
-    """Remember what a private row is a copy of: a failure shows the user the tuple itself."""
+    """Record which row a private row is a copy of, so that a failure can show the user the tuple itself."""
     view_i64(t.origin[r, chunk_of(to) & 1], CHUNK)[place_of(to)] = row
 
 
 @kernel
 def copy_columns(x, p, t, row, r, to):
-    """Copy time and values of a row of the input to row `to` of instance `r`."""
+    """Copy the time and the values of an input row to row `to` of instance `r`."""
     source = t.words[SOURCE]
     width = t.words[DIRECTORY_WIDTH]
     a = entry_of(row, width)
@@ -53,7 +53,7 @@ def copy_columns(x, p, t, row, r, to):
 
 @kernel
 def masks_missing(x, t, row):
-    """Note columns that have a validity mask in the input and none in the copies yet."""
+    """Note the columns that have a validity mask in the input, but not yet in the copies."""
     source = t.words[SOURCE]
     entry = entry_of(row, t.words[DIRECTORY_WIDTH])
     missing = False
@@ -66,7 +66,7 @@ def masks_missing(x, t, row):
 
 @kernel
 def count_keys_room(c, t):
-    """Set the budget: how many keys fit whichever member gets them."""
+    """Set the budget: how many keys fit, whichever member gets them."""
     member = c.member[t.words[CONFIG]]
     least = NEVER
     for r in range(member.size):

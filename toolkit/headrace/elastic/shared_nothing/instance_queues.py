@@ -1,18 +1,18 @@
 """Shared-nothing input: one queue for each pair of router and instance, merged by the instance.
 
 Each source of the operator has a router, as each upstream instance has its
-senders in a distributed engine, and each router a queue to every instance. To
-the instance loop all this is a gate: `lane` gives an instance its own row, the
-names below stand in for those of `merged_log_kernel`; a router is what a source
-is there, and cells and bounds are those of every gate. A record has one word
-more than a gate's: SEEN, how many tuples of the merged input come before it,
-since an instance sees only its share of them.
+senders in a distributed engine, and each router has a queue to every instance.
+To the instance loop all this is a gate: `lane` gives an instance its own row,
+and the names below stand in for those of `merged_log_kernel`. A router
+corresponds to a source there, and cells and bounds are those of every gate. A
+record has one more word than a gate's: SEEN, how many tuples of the merged
+input come before it, since an instance sees only its share of them.
 
-All routers read the same merged input and so agree on every record's RANK, how
-many tuples and control records come before it; they write each only once, the
-first router all heartbeats and control records. An instance moves what every
-router has passed from its queues to its lane, in order of rank. With one router
-there is nothing to merge, and its queues are the lanes.
+All routers read the same merged input and so agree on every record's RANK: how
+many tuples and control records come before it. Each record is written by one
+router; heartbeats and control records are all written by the first. An instance
+moves what every router has passed from its queues to its lane, in order of rank.
+With one router there is nothing to merge, and its queues are the lanes.
 
 State       per queue q = router * instances + r   END[q] records written,
             TAKEN[q] records merged, and the records [q, i % size]
@@ -25,10 +25,10 @@ Invariants  I1  only router s stores END and records of its queues, and RANK[s];
                 and a lane is filled again only when CURSOR[r] = MERGED[r]
             I3  a control record stands in a queue of every member of the
                 configuration it ends, at the same rank, SEEN and watermark, and
-                is merged only when every router has put what follows in force
+                is merged only when every router has put the next one in force
             I4  an instance that left has read its lane up to the control record
-                that ended its membership: its cursor is where it starts when it
-                joins again
+                that ended its membership: when it joins again it starts at its
+                cursor
 Ordering    W1 write record (and the row it refers to), W2 store_release END,
             W3 store_release RANK
             R0 load_acquire RANK of all routers, R1 load_acquire END, R2 read record
@@ -37,11 +37,11 @@ Ordering    W1 write record (and the row it refers to), W2 store_release END,
             R3 store_release TAKEN, W0 load_acquire TAKEN
                     a slot is reused only once read
             M1 fill the lane, M2 store_release MERGED, before R3
-                    another thread finds a record in a queue, in the lane, or behind CURSOR
+                    another thread finds a record in a queue, in the lane, or before CURSOR
 Progress    A router waits for its fullest queue (back-pressure), polling STOP.
-            Routers do not block each other for good: all records of the one
-            with the smallest RANK are below it, so they can be merged.
-Source      STRETCH, section 2.2: each instance has a dedicated queue, of each
+            Routers cannot deadlock: all records of the one with the smallest
+            RANK are below it, so they can be merged.
+Source      STRETCH, section 2.2: each instance has a dedicated queue for each
             upstream instance.
 Checked     tests/headrace/elastic/test_shared_nothing.py, test_instance_queues.py
 """
@@ -160,8 +160,8 @@ def peek(g, reader, position, limit):
 def merge(g, reader, end):
     """Fill the empty lane of an instance from its queues, in order of rank. Returns the new MERGED.
 
-    Of two records of one rank the later router's goes first: the first router
-    gives a heartbeat the rank of the record it comes after.
+    If two records have one rank, that of the later router goes first: the first
+    router gives a heartbeat the rank of the record it comes after.
     """
     routers = g.rank.size // CELL
     instances = g.reading.size // CELL
@@ -213,7 +213,7 @@ def merge(g, reader, end):
 
 @kernel
 def wake_routers(g):
-    """After there is room in a queue."""
+    """Wake the routers that wait for room in a queue, once there is some."""
     fence()
     if load_relaxed(g.words, ROUTERS_WAITING) != 0:
         signal(g.words, ROUTERS_WAITING, g.event, SPACE_EVENT)
@@ -221,7 +221,7 @@ def wake_routers(g):
 
 @kernel
 def advance(g, reader, position):
-    """Everything before `position` is consumed."""
+    """Mark everything before `position` as consumed."""
     store_release(g.cursor, reader * CELL, position)  # R3, with one router
     if g.rank.size == CELL:
         wake_routers(g)
@@ -243,7 +243,7 @@ def close_membership(g):
 
 @kernel
 def join_reader(g, reader, position, activation):
-    """Activate `reader` where its own lane stands (I4); `position` is another lane's."""
+    """Activate `reader` at its own lane's position (I4); `position` is that of another lane."""
     store_release(g.reading, reader * CELL, activation)
 
 

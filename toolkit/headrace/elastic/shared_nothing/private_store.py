@@ -1,4 +1,4 @@
-"""Where an instance that shares nothing keeps its tuples of one source."""
+"""The store of an instance that shares nothing, for its tuples of one source."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ class PrivateStore(Store):
     """The rows of one source that one instance was sent, written by the router.
 
     Python opens, enlarges and frees chunks; the router fills them through the
-    directory. Rows count from 0, or are the source's own if all are sent.
+    directory. Rows are numbered from 0, or as in the source if all are sent.
     """
 
     def __init__(self, columns, multi_key: bool, directory: np.ndarray):
@@ -19,17 +19,17 @@ class PrivateStore(Store):
         self._origins: dict[int, np.ndarray] = {}
 
     def open(self, number: int, masked: np.ndarray) -> None:
-        """Make chunk `number` writable, with validity masks for these columns."""
+        """Open chunk `number` for writing, with validity masks for these columns."""
         self._open(number)
         self._origins[number] = np.empty(CHUNK, np.int64)
         self.add_masks(masked)
 
     def origin_address(self, number: int) -> int:
-        """Where the router notes what the rows of a chunk are copies of."""
+        """The address where the router records the original of each row of a chunk."""
         return self._origins[number].ctypes.data
 
     def origin_of(self, row: int) -> int:
-        """Return the source's own number of a row."""
+        """Return the number that a row has in the source."""
         return int(self._origins[chunk_of(row)][place_of(row)])
 
     def add_masks(self, masked: np.ndarray) -> None:

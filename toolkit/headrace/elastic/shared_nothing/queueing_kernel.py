@@ -31,7 +31,7 @@ def queue_of(q, t, r):
 
 @kernel
 def queue_room(c, q, t):
-    """Tuples that fit the fullest queue to a member (I1)."""
+    """How many tuples fit the fullest queue to a member (I1)."""
     member = c.member[t.words[CONFIG]]
     room = load_relaxed(q.words, BOUND)
     for r in range(member.size):
@@ -44,7 +44,7 @@ def queue_room(c, q, t):
 
 @kernel
 def await_room(c, q, t):
-    """Sleep until every queue takes a record, or the run stops."""
+    """Sleep until every queue has room for a record, or the run stops."""
     ticket = prepare(q.words, ROUTERS_WAITING, q.event, SPACE_EVENT)
     if stopped(c) or queue_room(c, q, t) > 0:
         cancel(q.words, ROUTERS_WAITING)
@@ -54,7 +54,7 @@ def await_room(c, q, t):
 
 @kernel
 def put(q, t, r, ts, ref, at, seen):
-    """W1: write a record; `publish_queues` shows it."""
+    """W1: write a record; `publish_queues` publishes it."""
     end = t.end[r]
     own = queue_of(q, t, r)
     slot = end & (q.queue_ts.shape[1] - 1)
@@ -72,7 +72,7 @@ def put(q, t, r, ts, ref, at, seen):
 
 @kernel
 def bring_up_to_date(c, q, t):
-    """First router: give every member that is behind a heartbeat (I2); behind in count matters to promises by position."""
+    """First router: send a heartbeat to every member behind in time (I2), or in count where promises are by position."""
     w = t.words
     if w[SOURCE] != 0:
         return
@@ -84,7 +84,7 @@ def bring_up_to_date(c, q, t):
 
 @kernel
 def publish_queues(q, t):
-    """W2, W3: show what was written."""
+    """W2, W3: publish what was written."""
     for r in range(t.end.size):
         own = queue_of(q, t, r)
         if load_relaxed(q.end, own * CELL) != t.end[r]:
@@ -95,7 +95,7 @@ def publish_queues(q, t):
 
 @kernel
 def switch(c, q, t, next_config):
-    """Put a configuration in force from here on (I3); the first router tells every member by a control record."""
+    """Put a configuration in force from here on (I3); the first router sends every member a control record."""
     w = t.words
     if w[SOURCE] == 0:
         member = c.member[w[CONFIG]]

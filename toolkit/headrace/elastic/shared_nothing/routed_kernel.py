@@ -1,4 +1,4 @@
-"""How a shared-nothing instance reads: its router says where in the merged input each tuple stands.
+"""How a shared-nothing instance reads: its router gives each tuple's position in the merged input.
 
 Included in the module of a shared-nothing instance, in place of `build.SHARING`'s
 reading: an instance that shares nothing sees only its own tuples, so it cannot
@@ -19,7 +19,7 @@ def tuples_before(g, l, row, start):
 
 @kernel
 def process_batch(me, g, c, o, x, s, l, buffer, row, start, count):
-    """Process records run by run: within a run their positions in the merged input follow each other."""
+    """Process records run by run: within a run their positions in the merged input are consecutive."""
     seen = g.out_seen[row, start : start + count]
     i = 0
     while i < count:

@@ -1,4 +1,4 @@
-"""What a router remembers between two calls of `route`, and what Python tells it about the private stores of its source."""
+"""The state of a router between two calls of `route`, and what Python tells it about the private stores of its source."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from headrace.memory.bundle import by_reference
 from headrace.progress import MIN_TIME
 
 ROUTERS_WAITING = SOURCES_WAITING
-"""Cell of a queue's words: routers are there what sources are at a gate."""
+"""Cell of a queue's words: routers are to the queues what sources are to a gate."""
 
 # What `route` returns.
 OVER, NEEDS_MEMORY, SWITCHES = range(3)
@@ -47,7 +47,7 @@ BATCH_TUPLES = 1024
 
 @by_reference
 class RouterArrays(NamedTuple):
-    """A router's own, and what Python tells it about the private stores of its source."""
+    """A router's own state, and what Python tells it about the private stores of its source."""
 
     words: np.ndarray
     end: np.ndarray  # int64[instances]: records written
@@ -78,11 +78,11 @@ def allocate(
         Instances promise by position: keep them up to date in count too.
     instances : int
     several_keys : bool
-        Its tuples have any number of keys.
+        Its tuples may have any number of keys.
     width : int
-        Addresses of a chunk in the directories.
+        Addresses that a chunk has in the directories.
     items : list of int
-        Bytes of a value, of each column.
+        Bytes of a value, for each column.
     """
     words = np.zeros(WORD_COUNT, np.int64)
     words[SOURCE] = source

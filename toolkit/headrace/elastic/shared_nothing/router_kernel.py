@@ -12,19 +12,19 @@ instances that own nothing still have watermarks and hold no output back. A
 control record, or a planned tuple count, becomes one control record for every
 member, written by the first router; the others only put it in force.
 
-State       `t` (`router.RouterArrays`): what a router must remember between two calls of `route`,
-            which returns whenever memory is needed (a chunk, a larger key
-            buffer, a validity mask): Python provides it and calls again
-Invariants  I1  a batch is as long as every member's queue and stores have room
+State       `t` (`router.RouterArrays`): the router's state between two calls of `route`, which
+            returns whenever memory is needed (a chunk, a larger key buffer,
+            a validity mask): Python provides it and calls again
+Invariants  I1  a batch is no longer than every member's queue and stores have room
                 for, whichever owns its tuples: none gets half a tuple
             I2  before a control record all members are at the same time and
                 count of tuples
             I3  the mapping in force for a tuple is the one of its position
             I4  the merged input alone decides where a change is in force, so a
-                rank (SEEN and changes so far) means one place to every router
-Source      STRETCH, Algorithm 1 (forwardSN) and Corollary 1. Differs: a place in
-            the merged input, which all routers read, is what instances merge
-            by, so ties in time need no rule of their own.
+                rank (SEEN plus changes so far) means one place to every router
+Source      STRETCH, Algorithm 1 (forwardSN) and Corollary 1. Differs: instances
+            merge by the place in the merged input, which all routers read, so
+            ties in time need no rule of their own.
 """
 
 from headrace.elastic.shared_nothing.copies_kernel import (
@@ -73,7 +73,7 @@ from headrace.workers.worker_kernel import SPIN, stopped
 
 @kernel
 def forward(g, c, q, x, p, t, lane_row, start, count):
-    """Algorithm 1 for `count` tuples of the merged input. Returns how many were handled: others' by passing them."""
+    """Algorithm 1 for `count` tuples of the merged input. Returns how many were handled; those of other sources are skipped."""
     w = t.words
     recipients = w[RECIPIENTS]
     owner = c.owner[w[CONFIG]]
@@ -105,7 +105,7 @@ def forward(g, c, q, x, p, t, lane_row, start, count):
 
 @kernel
 def store_room(c, t):
-    """Rows that fit the fullest private store of a member (I1)."""
+    """How many rows fit the fullest private store of a member (I1)."""
     if t.words[RECIPIENTS] == BY_POSITION:
         return BATCH_TUPLES
     member = c.member[t.words[CONFIG]]

@@ -1,9 +1,9 @@
 """`mode="sn"`: an operator whose instances share nothing, run by the same engine.
 
-Between the input gate and the instances stands one more thread for each source,
-its router. The routers are the gate's readers; what a router copies to an
-instance goes into its queue to that instance, and into that instance's store of
-the source. Everything after the instances is as under VSN.
+Between the input gate and the instances there is one more thread for each source:
+its router. The routers are the gate's readers. What a router copies to an instance
+goes into the router's queue to that instance, and into that instance's store of the
+source. Everything after the instances is as under VSN.
 See `headrace.elastic.shared_nothing.template` for what differs and why.
 """
 
@@ -73,7 +73,7 @@ class SharedNothingSection(ElasticSection):
         return build_instance(text, transfer_text, positions, f"{self._kind} sn", debug)
 
     def _fields(self, names: Iterable[str]) -> tuple[Field, ...]:
-        """Fields of the state, with the bytes of an element."""
+        """Fields of the state, with the bytes per element."""
         return tuple((name, getattr(self.state, name).itemsize) for name in names)
 
     def _aggregate_state(self, program: AggregateProgram) -> KeyedState:
@@ -217,7 +217,7 @@ class SharedNothingSection(ElasticSection):
         t.words[router.KEYS_NEEDED] = 0
 
     def _prepare(self, source: int) -> None:
-        """Before a configuration is in force: joiners that get every tuple need a store as long as the others'."""
+        """Prepare a configuration about to be in force: joiners that get every tuple need a store as long as the others'."""
         t = self._routing[source]
         now, following = int(t.words[router.CONFIG]), int(t.words[router.NEXT_CONFIG])
         members = self._members(now)
@@ -259,9 +259,9 @@ class SharedNothingSection(ElasticSection):
         return super().records_held(list(range(len(self.inlets))))  # the routers are the gate's readers
 
     def passed_tuples(self, members: list[int]) -> tuple[int, int, int]:
-        """What an instance has passed is all before the first record that waits for it.
+        """An instance has passed all tuples before the first record that waits for it.
 
-        Of all instances: the routers may have tuples for some that are not yet members.
+        All instances count, because routers may have tuples for some that are not yet members.
         """
         queues, instances = self._queues, self.max_threads
         reads = [read_cell(t.words, router.SEEN) for t in self._routing]  # first: what is put into a queue later comes after
@@ -277,14 +277,14 @@ class SharedNothingSection(ElasticSection):
         return min(passed), min(reads), max(reads)
 
     def _waiting(self, r: int) -> int:
-        """Records that wait for an instance."""
+        """How many records wait for an instance."""
         queues = self._queues
         pairs = [source * self.max_threads + r for source in range(len(self.inlets))]
         waiting = sum(_held(queues.end, queues.taken, pair) for pair in pairs)
         return waiting + (_held(queues.merged, queues.cursor, r) if len(pairs) > 1 else 0)
 
     def backlog_ns(self, members: list[int], depth: int) -> int:
-        """Of the instance that most waits for, and of the routers."""
+        """The largest backlog of an instance, plus the largest of a router."""
         waiting = [self._waiting(r) * read_cell(self._queues.cost, r * CELL) for r in members]
         added = sum(inlet.books.added for inlet in self.inlets)
         routing = [
@@ -327,13 +327,13 @@ class SharedNothingSection(ElasticSection):
 
 
 def _held(written: np.ndarray, taken: np.ndarray, cell: int) -> int:
-    """What is in a queue; its end is read last, so it is never less than nothing."""
+    """Records in a queue; its end is read last, so the number is never negative."""
     before = read_cell(taken, cell * CELL)
     return read_cell(written, cell * CELL) - before
 
 
 def _first_waiting(taken: np.ndarray, end: np.ndarray, seen: np.ndarray) -> list[int]:
-    """SEEN of the first record that its reader has yet to take (as first words of views); none if there is none."""
+    """SEEN of the first record that a reader has not taken yet (arguments are first words of views); None if there is none."""
     cursor, last, first = -1, -1, 0
     while cursor != read_cell(taken, 0):  # its slot may have been used again meanwhile
         cursor, last = read_cell(taken, 0), read_cell(end, 0)

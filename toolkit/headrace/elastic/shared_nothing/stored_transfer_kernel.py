@@ -4,8 +4,8 @@ Included in the module of such an instance, which supplies `copy_left` and
 `copy_right` (copy the columns of a row from one instance's store to another's) and
 the widths of the directories.
 
-An instance has every tuple that arrived while it was a member, and owns those of
-its buckets; times it needs of all, to know which are too old.
+An instance owns the tuples of its buckets. It has every tuple that arrived while it
+was a member, and needs the times of all tuples, to know which are too old.
 """
 
 # ruff: noqa: F821  (the names above)

@@ -1,7 +1,7 @@
 """Shared-nothing parallelism: the same operators, with a private queue, store and state for each instance.
 
-The baseline that shows what VSN saves. An operator's own kernels run unchanged;
-around them other text takes the place of what sharing gave for nothing:
+This is the baseline that shows what VSN saves. An operator's own kernels run
+unchanged; other text around them replaces what sharing gives for free:
 
     input      a queue for each pair of source and instance (`instance_queues`)
                that the source's router copies tuples into (`router_kernel`),
@@ -11,7 +11,7 @@ around them other text takes the place of what sharing gave for nothing:
                the last arriver moves the state of every key that changes owner
 
 State moves while all members wait, so no key is updated meanwhile. Bytes and
-nanoseconds are noted for each epoch.
+nanoseconds are recorded for each epoch.
 
 Two things differ from a distributed engine, both in its favour: columns carried
 by reference (strings) are not copied, and results meet in the same output gate.
@@ -61,10 +61,10 @@ POSITION_WORDS = {"none": (), "seen": ("SEEN",), "ticks": ("SEEN", "TICKS")}
 
 
 class _HeldBack(CustomShape):
-    """A custom operator that releases emissions when their boundary passes, always.
+    """A custom operator that always holds an emission back until its boundary has passed.
 
-    Promises by position need every instance to read every tuple. The order of
-    the results is the same, since it never depends on promises.
+    Promises by position would need every instance to read every tuple. The order
+    of the results is the same, since it never depends on promises.
     """
 
     @property
@@ -79,7 +79,7 @@ def custom_text(shape: CustomShape) -> str:
 
 
 def sharing_text(transfer_text: str, positions: str) -> str:
-    """Write what takes the place of `build.SHARING`.
+    """Write the text that takes the place of `build.SHARING`.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""How state moves at the barrier of a shared-nothing operator: `transfer`, as text, for each kind of state.
+"""How state moves at the barrier of a shared-nothing operator: the text of `transfer` for each kind of state.
 
 The last arriver moves the state of every key that changes owner, while all members
 wait. See `transfer_kernel` for what is in `s` besides the operator's state.
@@ -197,7 +197,7 @@ class Lists:
     pool : tuple of str
         Fields of the four arrays of `memory.stored`.
     nodes : tuple of Field
-        Of the arrays by node.
+        The arrays by node.
     """
 
     first: str
@@ -225,9 +225,9 @@ class Containers:
     free, arena : str
         Fields of the two arrays of `memory.arena`.
     heads : dict of str to int or None
-        Fields of the containers' heads; of maps the words of a value, None for lists.
+        Fields of the containers' heads, with the words of a value for maps and None for lists.
     arrays : dict of str to int
-        Fields of words, so many for each place.
+        Fields of arrays, with the number of words per place.
     """
 
     free: str
@@ -292,7 +292,7 @@ def keyed_transfer(state: KeyedState) -> str:
 
 
 def _lists_text(lists: Lists, views: list[str]) -> list[str]:
-    """Write how the list of a window instance is copied; `views` get what that takes."""
+    """Write how the list of a window instance is copied; the views that this needs are added to `views`."""
     names = dict(zip(("following", "below", "pool", "own"), lists.pool, strict=True))
     views += _LISTS_VIEWS.strip().format(**names).split("\n")
     copies = []
@@ -308,7 +308,7 @@ def _lists_text(lists: Lists, views: list[str]) -> list[str]:
 
 
 def _containers_text(containers: Containers, views: list[str]) -> list[str]:
-    """Write how the containers of a window instance move from arena to arena; `views` get what that takes."""
+    """Write how the containers of a window instance move from arena to arena; the views needed are added to `views`."""
     if containers.heads:
         views += _CONTAINERS_VIEWS.strip().format(free=containers.free, arena=containers.arena).split("\n")
     moves = []
@@ -335,7 +335,7 @@ def stored_transfer(shape: JoinShape) -> str:
 
 
 def _copy_text(side: Side, on_keys: bool) -> str:
-    """Write the kernel that copies a row of this side."""
+    """Write the kernel that copies a row of one side."""
     columns = [("TS", 8), *((f"values_at({i})", np.dtype(dtype).itemsize) for i, dtype in enumerate(side.dtypes))]
     if on_keys:
         columns.append(("KEYS", 4))
