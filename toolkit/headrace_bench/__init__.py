@@ -1,8 +1,8 @@
 """Benchmarks of the parts, and the papers' experiments: `headrace bench NAME`.
 
-Each asserts that its results are correct before it times anything, compares
-with the simplest thing that does the same in the same run, and reports medians
-of several repetitions. Figures are for the machine they were taken on.
+Each checks that its results are correct before it times anything, compares
+with the simplest program that does the same, in the same run, and reports medians
+of several repetitions. Figures hold for the machine on which they were taken.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ NAMES = (*PARTS, *experiments.NAMES)
 
 
 def subjects(names: Iterable[str] = NAMES) -> dict[str, str]:
-    """Say of each benchmark what it measures: the first line of its module, which is not imported for that."""
+    """Say what each benchmark measures: the first line of its module, which is not imported for that."""
     found = {}
     for name in names:
         spec = find_spec(f"headrace_bench.{'experiments.' if name in experiments.NAMES else ''}{name}")
@@ -46,7 +46,7 @@ def subjects(names: Iterable[str] = NAMES) -> dict[str, str]:
 
 
 def run(name: str, full: bool = False, tiny: bool = False) -> list[Row]:
-    """Measure one part and return its rows; `tiny` only shows that it runs, its figures mean nothing."""
+    """Measure one part and return its rows; `tiny` only shows that it runs, and its figures mean nothing."""
     module = importlib.import_module(f"headrace_bench.{name}")
     measure: Callable[..., list[Row]] = module.measure
     return measure(full, tiny=True) if tiny else measure(full)
@@ -63,7 +63,7 @@ def main(name: str, full: bool = False, json_path: str | None = None, folder: st
     """Run one benchmark, or all; print the table; write JSON. Returns the exit status.
 
     An experiment also writes ``NAME.json`` and ``NAME.html`` into `folder`, and ``NAME.md`` where it has a table to be
-    pasted elsewhere. Of all, one that fails is named and the others go on; the status is 1 then.
+    pasted elsewhere. When all are run, one that fails is named and the others go on; the status is then 1.
     """
     names = NAMES if name == "all" else (name,)
     if name not in ("all", PEERS, *NAMES):
@@ -110,7 +110,7 @@ def _has_report(name: str) -> bool:
 
 
 def _measured(name: str, full: bool) -> tuple[list[Row], Experiment | None]:
-    """Rows of a benchmark, and the experiment they are of."""
+    """Rows of a benchmark, and its experiment, if it is one."""
     if not _has_report(name):
         return run(name, full), None
     finished = experiment(name, full)

@@ -1,8 +1,8 @@
 """What `scheme="adaptive"` settles on, beside every scheme that it may choose: `headrace bench adaptive`.
 
-Whole runs on two threads over events that do not end: each scheme runs for some time at the punctuation that is usual, and
-what it then executes a second is taken. The adaptive run is let try, and what it executes once it has settled is compared
-with the best of the others, which runs before it and after it.
+Whole runs on two threads over events that do not end. Each scheme runs for some time at the usual punctuation, and then its
+events per second are measured. The adaptive run tries the schemes, and its rate once it has settled is compared
+with that of the best of the others, which runs before and after it.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def _await(is_so: Callable[[], bool]) -> None:
 
 
 def _of_scheme(build: Callable, table: pa.Table, scheme: str, seconds: float) -> tuple[float, str]:
-    """The rate, and what is in force in the end."""
+    """The rate, and the configuration in force in the end."""
     with build(hr.stream(without_end(table), event_time="ts")).start(sink=hr.discard(), threads=2, scheme=scheme) as run:
         _await(lambda: run.metrics().tuples_out > 0)
         if scheme == "adaptive":
@@ -91,7 +91,7 @@ def _of_scheme(build: Callable, table: pa.Table, scheme: str, seconds: float) ->
 
 
 def measure(full: bool, tiny: bool = False) -> list[Row]:
-    """M events/s of each scheme and of what is chosen."""
+    """M events/s of each scheme and of the adaptive run."""
     seconds = 0.05 if tiny else 2.0 if full else 0.8
     rows = []
     for name in [*CASES][-1 if tiny else 0 :]:

@@ -1,4 +1,4 @@
-"""An operator whose workers run alone, without a run around it: what its section asks of a run."""
+"""Runs the workers of one operator without a run around it: provides what its section asks of a run."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class Alone:
     Attributes
     ----------
     stop_word : int64[...]
-        0 until `end`: what a user's function fails with is explained.
+        0 until `end`: failures of a user's function are explained.
     """
 
     def __init__(self) -> None:

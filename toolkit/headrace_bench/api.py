@@ -1,16 +1,16 @@
-"""What a user calls: a table in, `hr.discard()` out, and nothing prepared.
+"""Whole queries as a user runs them: a table in, `hr.discard()` out, and nothing prepared.
 
 Sum and count of `value` by `key` in windows of 10 s, for 10,000 integer keys and for as many texts, from an Arrow
 table, a pandas frame, a Parquet file and a Spark DataFrame, at 1, 2 and 4 threads. The clock runs from before
 `hr.stream` to the end of the run, so reading, checking and encoding the input are in it, and so is starting the run.
-DuckDB answers the same query on the same object, as many threads, in turns with ours; beside a DataFrame stands
-Spark's own `groupBy`, with the cores its session has. Processor time is that of the whole process (and of Spark's
+DuckDB answers the same query on the same object, with as many threads, in turns with ours; a DataFrame is also compared
+with Spark's own `groupBy`, on the cores of its session. Processor time is that of the whole process (and of Spark's
 virtual machine), for each row.
 
-Then what a second thread brings: to the aggregate, whose update is trivial, and to an operator of a user's own whose
+Then the gain of a second thread: for the aggregate, whose update is trivial, and for a custom operator whose
 update is a chain of `STEPS` dependent steps, some 100 ns.
 
-Before anything is timed, ours and DuckDB's results are compared with those of Arrow's own `group_by`.
+Before anything is timed, our results and DuckDB's are compared with those of Arrow's own `group_by`.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ GOAL_ROWS, GOAL_NS, GOAL_DUCKDB = 120.0, 12.0, 1.4
 
 
 def update(state, t, emit):
-    """Take a chain of dependent steps for each tuple: each needs what the one before gave."""
+    """Make a chain of dependent steps for each tuple: each step needs the result of the one before."""
     mixed = state.mixed ^ t.value
     for _ in range(STEPS):
         mixed = (mixed ^ (mixed >> 7)) + 3
@@ -54,13 +54,13 @@ def output(key, state, emit):
 
 
 def costly_query(stream: Any) -> Any:
-    """An operator of a user's own, with an update that takes some 100 ns."""
+    """A custom operator, with an update that takes some 100 ns."""
     chain = hr.operator(state={"mixed": "int64"}, emits={"mixed": "int64"}, update=update, output=output)
     return stream.key_by("key").window(SPAN).apply(chain)
 
 
 def costly_rows(table: pa.Table) -> list[tuple[int, int, int]]:
-    """What `costly_query` gives, in plain Python."""
+    """The rows of `costly_query`, in plain Python."""
     state: dict[tuple[int, int], Any] = {}
 
     class State:
@@ -83,7 +83,7 @@ def with_texts(table: pa.Table) -> pa.Table:
 
 
 def call(query: Callable[[Any], Any], source: Any, *others: int, **options: Any) -> tuple[Taken, int]:
-    """Do what a user does. Returns what it took, and the rows of the result."""
+    """Run the query as a user does. Returns what it took, and the rows of the result."""
     watch = Watch(*others)
     with query(hr.stream(source, event_time="ts")).start(sink=hr.discard(), **options) as run:
         run.wait()
@@ -152,7 +152,7 @@ def forms_of(table: pa.Table, folder: Path, name: str, spark: Any) -> dict[str, 
 
 
 def measure(full: bool, tiny: bool = False) -> list[Row]:
-    """M rows/s and processor time a row of each form, kind of keys and number of threads; what a second thread brings."""
+    """M rows/s and processor time a row of each form, kind of keys and number of threads; the gain of a second thread."""
     from headrace_bench.ingress import has_session
 
     n, costly, repetitions = (32_000_000, 16_000_000, 5) if full else (6_000_000, 2_000_000, 3)
@@ -230,7 +230,7 @@ def _compare(
 
 
 def _second_thread(table: pa.Table, repetitions: int, single: dict[tuple[str, str, int], float]) -> list[Row]:
-    """What a second thread brings where an update is trivial, and where it is not."""
+    """The gain of a second thread where an update is trivial, and where it is not."""
     few = table.slice(0, 1_000)
     found = costly_query(hr.stream(few, event_time="ts")).to_arrow(threads=2)
     assert [tuple(row.values()) for row in found.to_pylist()] == costly_rows(few), "the operator of a user's own: other rows"

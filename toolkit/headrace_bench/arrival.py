@@ -1,9 +1,9 @@
-"""Tuples of several sources as they come, beside merged: what sorting costs where nothing depends on the order.
+"""Tuples of several sources, unmerged and merged: what sorting costs where nothing depends on the order.
 
-Sources with interleaved event times, 100,000 keys, windows of two advances. The operator by itself, over data that is
-encoded already (`resident`), and a whole run. Before anything is timed the results of both orders are compared: of whole runs
-bytes. The last case has windows so short that a source which is one advance ahead, and has to wait, is so after 40
-tuples: there nothing is to be gained.
+Sources with interleaved event times, 100,000 keys, windows of two advances. Measured are the operator by itself, over data
+that is already encoded (`resident`), and a whole run. Before anything is timed, the results of both orders are compared; those
+of whole runs byte by byte. The last case has windows so short that 40 tuples put a source one advance ahead, where it has to
+wait: nothing is to be gained there.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The four transactional applications with operations that cost something, and their events.
+"""The four transactional applications with operations of a given cost, and their events.
 
-As in `headrace.apps`, but that each operation takes ``rounds`` dependent steps before its value is stored or used; the
-number is a column of the events, so one compiled module serves all costs. The steps leave the value as it is: results and
+They are as in `headrace.apps`, except that each operation takes ``rounds`` dependent steps before its value is stored or used.
+The number is a column of the events, so one compiled module serves all costs. The steps leave the value as it is: results and
 tables are those of the applications, whatever an operation costs.
 """
 
@@ -36,7 +36,7 @@ def worked(value, rounds):
 
 
 def gs(events: hr.Stream, records: int = RECORDS, record_bytes: int = 8) -> hr.Stream:
-    """Grep and Sum; records may have more columns, which nobody reads, so that they take so many bytes."""
+    """Grep and Sum; records may have more columns, never read, so that they take so many bytes."""
     data = numbered(records)
     for k in range(record_bytes // 8 - 1):
         data = data.append_column(f"more_{k}", pa.array(np.zeros(records, np.int64)))
@@ -158,7 +158,7 @@ def tp(reports: hr.Stream, records: int = SEGMENTS) -> hr.Stream:
 
 
 def tp_in_two_tables(reports: hr.Stream, records: int = SEGMENTS) -> hr.Stream:
-    """Toll Processing as the paper has it: speeds of a segment in one table, its vehicles in another one, which it reads both."""
+    """Toll Processing as in the paper: a segment's speeds in one table, its vehicles in another one; it reads both."""
     speeds = hr.table("speeds", key="segment", columns={"sum": "int64", "number": "int64"}, rows=records)
     counts = hr.table("counts", key="segment", columns={"vehicles": hr.set_of("int64")}, rows=records)
 
@@ -225,7 +225,7 @@ class Workload:
 
 
 def with_rounds(table: pa.Table, rounds: int) -> pa.Table:
-    """Events whose operations take so many steps each."""
+    """Events whose operations take a given number of steps each."""
     return table.append_column("rounds", pa.array(np.full(table.num_rows, rounds)))
 
 

@@ -1,11 +1,11 @@
-"""Values that somebody chose to be bad, beside random ones.
+"""Values crafted to be bad (hash collisions), beside random ones.
 
 Keys: their stable hashes, which anybody can compute, all end alike. A table that took
-the place of a key from that hash would walk past all of them for each. The stable hash
-is a chain of steps that can be undone, so such keys need no search.
+the place of a key from that hash would probe past all of them for each. The stable hash
+is a chain of invertible steps, so such keys can be computed without a search.
 
-Joins: all values are of cells of one bucket of the index, which anybody can compute as
-well. An index with a fixed number of cells for a bucket would compare each tuple with
+Joins: all values are in cells of one bucket of the index, which anybody can compute as
+well. An index with a fixed number of cells for each bucket would compare each tuple with
 its share of the whole window.
 """
 
@@ -69,7 +69,7 @@ def integers(count: int) -> np.ndarray:
 
 
 def of_bucket_0(count: int) -> np.ndarray:
-    """Return int64[count], all different, that are of the first bucket, whatever the number of buckets up to 2**20.
+    """Return int64[count], all different, that are in the first bucket, whatever the number of buckets up to 2**20.
 
     Examples
     --------
@@ -180,7 +180,7 @@ def join_sides(values: np.ndarray) -> list[pa.Table]:
 
 
 def compare_joins(counts: Sequence[int], repetitions: int) -> list[Row]:
-    """M tuples/s of a join whose window holds all, of values of one bucket of its index and random ones; in turns."""
+    """M tuples/s of a join whose window holds all, for values of one bucket of its index and for random ones; in turns."""
     rows = []
     rng = np.random.default_rng(7)
     conditions: dict[str, tuple[Predicate, int]] = {

@@ -1,13 +1,13 @@
 """Synchronization plans beside one loop: a part of `headrace bench dgs` (`experiments.dgs`).
 
 The event window of the DGS paper (section 4.1): values of two streams, summed between barriers. Serial loops in the same
-process do the same over events that are in one order already, and over the inputs, which they have to merge; the program
-runs on one leaf, and on two with two threads, mailboxes and collector and all, from encoded columns in stores (`planned`).
-A value is added, which is all, or takes 30 ns before: those rounds are a column. What is trivial is so on both sides: a
-program and a loop that have nothing else in them. Values between barriers go down to 1: then it is measured what a barrier
-costs, for which the state mostly stays joined. What a join and a fork cost, with the wait for the other leaf, is what frequent
-barriers take longer than rare ones on two leaves, beyond what they do on one. For more leaves than there are cores, throughput
-is predicted, by the optimizers' model with the costs measured here; so is that of two leaves, beside its measurement.
+process do the same over events that are already in one order, and over the inputs, which they have to merge. The program
+runs on one leaf, and on two with two threads, with mailboxes and collector, from encoded columns in stores (`planned`).
+A value is only added, or takes 30 ns before that: those rounds are a column. Where it is only added, neither the program nor
+the loop has anything else in it. There are down to 1 value between barriers, which measures the cost of a barrier; the state
+then mostly stays joined. The cost of a join and a fork, with the wait for the other leaf, is the extra time of frequent
+barriers over rare ones on two leaves, less that on one leaf. For more leaves than there are cores, throughput is predicted by
+the optimizers' model with the costs measured here; that of two leaves is also predicted, beside its measurement.
 """
 
 from __future__ import annotations
@@ -110,13 +110,13 @@ class Runs(NamedTuple):
 
 
 def joins(runs: Mapping[int, Sequence[Runs]]) -> list[Row]:
-    """Nanoseconds of a join and a fork: what barriers take on two leaves, less what they take on one.
+    """Nanoseconds of a join and a fork: the time of barriers on two leaves, less that on one.
 
     Parameters
     ----------
     runs : mapping
-        Values between two barriers -> its turns, all with as many values; the one with the fewest barriers is what others are
-        held against.
+        Values between two barriers -> its turns, all with as many values; others are compared with the one with the fewest
+        barriers.
     """
     frequent, rare = runs[OFTEN], runs[max(runs)]
     each = [
@@ -171,7 +171,7 @@ def _turns(case: Case, repetitions: int) -> list[Row]:
 
 
 class Model(NamedTuple):
-    """What the optimizers' model is asked for.
+    """The input of the optimizers' model.
 
     Parameters
     ----------
@@ -219,7 +219,7 @@ def beyond(measured: list[Row]) -> list[Row]:
 
 
 def joined_ns(measured: list[Row]) -> float:
-    """What a join and a fork cost, of the rows of `measure`; of runs too short for that, what a barrier did."""
+    """The cost of a join and a fork, from the rows of `measure`; for runs too short for that, that of a barrier."""
     found = {row.case: row.value for row in measured}
     return max(0.0, found.get(JOIN, found[BARRIER]))
 

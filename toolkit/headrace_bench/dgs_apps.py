@@ -1,9 +1,9 @@
 """Page views and frauds on plans, beside one loop over events in their order: a part of `headrace bench dgs` (Figures 4 and 8).
 
-The programs are those of the applications, but that an event takes ``rounds`` rounds of steps (`event_window.worked`), and
-that what is emitted are numbers. Views are of two hot pages, dealt out to streams; transactions come in streams; an update or
-a rule follows 10,000 of them. The results are those of the loop, which at a small size are those of `headrace.reference`.
-`dgs_rates` has the same at a pace (Figure 6).
+The programs are those of the applications, except that an event takes ``rounds`` rounds of steps (`event_window.worked`), and
+that numbers are emitted. Views are of two hot pages, dealt out to streams; transactions come in streams; an update or
+a rule follows 10,000 of them. The results must be those of the loop, which at a small size are those of `headrace.reference`.
+`dgs_rates` has the same at given rates (Figure 6).
 """
 
 from __future__ import annotations
@@ -176,7 +176,7 @@ def same_columns(found: list[np.ndarray], expected: list[np.ndarray], in_order: 
 
 
 def check_reference() -> None:
-    """The loops give what the plain definitions do; they are what plans are compared with."""
+    """Check that the loops, with which plans are compared, give what the plain definitions do."""
     views = Case("page views", 2_000, 0)
     found = reference.pageview(_rows(views.left), _rows(views.right))
     wanted = [(row["page"], -1 if row["user"] is None else row["user"], row["info"]) for row in found]
@@ -231,7 +231,7 @@ def _rows_of(case: Case, name: str, repetitions: int, cost: int) -> list[Row]:
 
 
 def beyond(measured: list[Row], joined_ns: float) -> list[Row]:
-    """Predictions, from what `measure` gave and from what a join and a fork of the event window cost."""
+    """Predictions, from the rows of `measure` and the cost of a join and a fork in the event window."""
     found = {row.case: row.value for row in measured}
     rows = []
     for case, alone in found.items():

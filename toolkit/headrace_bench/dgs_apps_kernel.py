@@ -1,4 +1,4 @@
-"""Page views and frauds as one loop over events that are in their order already."""
+"""Page views and frauds as one loop over events that are already in order."""
 
 import numpy as np
 
@@ -8,7 +8,7 @@ from headrace_bench.dgs_kernel import steps
 
 @kernel
 def joined(is_rare, page, what, rounds, out):
-    """Views with what is known of their page; `what` is the user of a view, the info of an update. How many results."""
+    """Views with the info of their page; `what` is the user of a view, the info of an update. Returns how many results."""
     info = np.zeros(1024, np.int64)
     for i in range(page.size):
         out[0, i] = page[i] if is_rare[i] else steps(page[i], rounds)
@@ -21,7 +21,7 @@ def joined(is_rare, page, what, rounds, out):
 
 @kernel
 def frauds(is_rare, value, rounds, out):
-    """Transactions that the model of the last rule takes for frauds, and rules with the sum before them. How many results."""
+    """Transactions that the last rule's model takes for frauds, and rules with the sum before them. Returns how many results."""
     total, model, count = np.int64(0), np.int64(0), 0
     for i in range(value.size):
         if is_rare[i]:

@@ -1,12 +1,12 @@
 """Page views and frauds with threads that synchronize by hand: a part of `headrace bench dgs` (Figure 6).
 
-The paper writes by hand, in Flink, how the instances of a plan meet, and gives up what keeps a program apart from its plan:
-each thread knows how many there are, which events are its own, and before which of them it has to meet the others. Here that
-is a compiled loop a thread, its events presorted, without mailboxes, input, or order of results.
+The paper writes the synchronization of a plan's instances by hand, in Flink, and gives up the separation of a program from its
+plan: each thread knows how many threads there are, which events are its own, and before which of them it has to meet the
+others. Here that is one compiled loop for each thread, with presorted events, without mailboxes, input, or order of results.
 
 Page views by hand meet for each update, whatever its page: a thread has views of all pages, as its stream has them. The plans
-of `dgs_apps` need not: an update depends on views of its own page, so that two leaves have a page each, with the views of it
-of all streams, and never meet. What is by hand pays for 10,000 views a meeting, what is planned for dealing rows out by page.
+of `dgs_apps` need not: an update depends only on views of its own page, so two leaves have a page each, with its views from
+all streams, and never meet. By hand, each 10,000 views cost a meeting; planned, rows have to be dealt out by page.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ Columns = dict[str, np.ndarray]
 
 
 def run(name: str, parts: list[Columns], rare: Columns, rounds: int) -> tuple[float, list[np.ndarray]]:
-    """Events of a thread each, and those they meet for.
+    """Run threads, each over its own events, that meet for the rare ones.
 
     Returns
     -------
     float
         Seconds.
     list of ndarray
-        What came out, by column, one thread's behind the other's.
+        What came out, by column, one thread after another.
     """
     loop, first, second, what = LOOPS[name]
     threads = len(parts)

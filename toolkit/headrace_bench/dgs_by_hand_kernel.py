@@ -1,4 +1,4 @@
-"""Page views and frauds on threads that synchronize by hand, as section 4.3 of the DGS paper has it in Flink.
+"""Page views and frauds on threads that synchronize by hand, as in section 4.3 of the DGS paper, which uses Flink.
 
 State       ARRIVED children that came to a rare event, of all rare events so far; TURN rare events that are processed
 Ordering    A1 a child writes its part of the state, A2 fetch_add ARRIVED; the last one of a turn reads all parts, A3 writes

@@ -1,13 +1,13 @@
 """What a plan costs the author of a program: a part of `headrace bench dgs` (Table 1, and appendix A's lines of code).
 
-The paper's platform independence principles, of each application, tried and not claimed. PIP1, the program does not know how
-many work on it: the same one on one to four leaves gives the same results. PIP2, nor which has which rows: dealt out as one to
-five streams they give the same. PIP3, it keeps to what the interface assumes of it: `check` finds no state on which a law of
-fork, join and update is broken. A row says how many of those tried did. Beside it stands what the paper's Table 1 says of its
-own programs for Flink, Timely and Flumina, which is quoted and was not tried here; the case studies are not in that table.
+The paper's platform independence principles are tested for each application. PIP1: the program does not know how
+many workers there are; on one to four leaves it gives the same results. PIP2: nor which worker has which rows; dealt out as one
+to five streams they give the same results. PIP3: it keeps to the assumptions of the interface; `check` finds no state on which a
+law of fork, join and update is broken. A row says how many of the trials passed. Beside it stands what the paper's Table 1 says
+of its own programs for Flink, Timely and Flumina, which is quoted and was not tried here; the case studies are not in that table.
 
 Lines are counted in the sources of `headrace.apps`, without blank ones, comments and docstrings. Sequential code is the
-updates, all functions they call, and what the program says of tags, states and outputs; what is there for plans alone is
+updates, all functions they call, and the declarations of tags, states and outputs. Code for plans alone is
 fork, join, the functions that only these call, and the dependence relation.
 """
 
@@ -61,7 +61,7 @@ def measure(full: bool, tiny: bool = False) -> list[Row]:
 
 
 def lines_of(app: ModuleType) -> tuple[int, int]:
-    """Lines of sequential code, and lines that are there for plans alone."""
+    """Lines of sequential code, and lines needed for plans alone."""
     source = inspect.getsource(app)
     tree = ast.parse(source)
     functions = {one.name: one for one in ast.walk(tree) if isinstance(one, ast.FunctionDef)}
@@ -165,7 +165,7 @@ def _principles(app: ModuleType, tiny: bool) -> list[Row]:
 
 
 def _quoted(name: str, number: int) -> str:
-    """What Table 1 says of a principle for an application, if it says anything."""
+    """Quote what Table 1 says of a principle for an application, if it says anything."""
     if name not in TABLE_1:
         return "not in the paper's Table 1"
     sides = [[system for system, kept in TABLE_1[name].items() if bool(kept[number]) == is_kept] for is_kept in (True, False)]

@@ -1,4 +1,4 @@
-"""What the programs of `headrace bench dgs` do, as a loop over one order of events, and over several inputs that it merges."""
+"""The event window of `headrace bench dgs` as a loop: over events in one order, and over several inputs that it merges."""
 
 import numpy as np
 
@@ -11,7 +11,7 @@ steps = kernel(worked)
 
 @kernel
 def presorted(is_barrier, x, rounds, sums):
-    """Sum values between barriers, of events that are in their order already. How many sums.
+    """Sum values between barriers, over events that are already in order. Returns how many sums.
 
     With `rounds` of None a value costs nothing, and there is nothing else in the loop: Numba leaves the branch out.
     """
@@ -31,7 +31,7 @@ def presorted(is_barrier, x, rounds, sums):
 
 @kernel
 def merging(ts, x, first, barriers, rounds, sums):
-    """The same of inputs ``ts[first[s] : first[s + 1]]`` and barriers, which it merges. How many sums."""
+    """As `presorted`, over inputs ``ts[first[s] : first[s + 1]]`` and barriers, which it merges. Returns how many sums."""
     streams = first.size - 1
     at = first[:-1].copy()
     total = np.int64(0)

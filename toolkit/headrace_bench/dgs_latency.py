@@ -1,10 +1,10 @@
 """Latency of plans, plan against plan, and changes of the plan: a part of `headrace bench dgs` (Appendix D, Figure 10).
 
-The event window at a pace: over the heartbeats of the barriers' input; over the leaves, by how rare barriers are and by the
+The event window at given rates: over the heartbeats of the barriers' input; over the leaves, by how rare barriers are and by the
 depth of the plan (a chain is as deep as it has leaves, a flat tree is not); and the optimizer for latency beside the one for
-throughput, at a slow and a fast rate, each with the delay that its model predicts. Then the same events as fast as they go, by
-plans of all shapes, each beside what the model predicts; and runs whose plan changes back and forth at half of the rate they
-reach. The model is given costs that were measured here, on one thread. All results are those of the plain sums.
+throughput, at a slow and a fast rate, each with the delay that its model predicts. Then the same events at full speed, on
+plans of all shapes, each beside the model's prediction; and runs whose plan changes back and forth at half of their highest
+rate. The model is given costs that were measured here, on one thread. All results must be those of the plain sums.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def measure(full: bool, tiny: bool = False) -> list[Row]:
 def measured_costs(repetitions: int, tiny: bool) -> dict[str, float]:
     """Nanoseconds of an update, where barriers are rare, and of a fork and a join, where they are frequent.
 
-    These two share what a plan of eight leaves takes longer than one leaf. One thread does all, so that nobody waits for others.
+    Fork and join share the extra time of a plan of eight leaves over one leaf. One thread does all, so that none waits.
     """
     found: dict[tuple[int, int], list[Planned]] = {}
     cases = [(between, leaves) for between in (RATIOS[0], RATIOS[-1]) for leaves in (1, 8)]

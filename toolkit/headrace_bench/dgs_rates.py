@@ -1,10 +1,10 @@
-"""Page views and frauds at a pace, on one leaf and on two: what results wait as the rate rises, a part of `headrace bench dgs`.
+"""Page views and frauds at given rates, on one leaf and on two: latency as the rate rises, a part of `headrace bench dgs`.
 
-Figure 6 of the DGS paper sets what a system makes of these two by itself beside a synchronization plan. One leaf is what there
-is of frauds without a plan, and of page views where all are of one page. Rates are shares of what one leaf does as fast as it
-can; an event takes a microsecond, as far as two cores allow what brings the events, puts results in order and measures to be
-beside it. Latency is from an event's way into its mailbox to its result at the collector (`paced`): beyond what the leaves can
-do, it is that of mailboxes that are full, and the inputs are behind. All results are those of the loop.
+Figure 6 of the DGS paper compares what a system makes of these two by itself with a synchronization plan. Without a plan,
+frauds run on one leaf, and so do page views where all are of one page. Rates are fractions of the full speed of one leaf. An
+event takes a microsecond, as far as two cores leave room for the threads that bring events, order results and measure.
+Latency is from an event's way into its mailbox to its result at the collector (`paced`): above the capacity of the leaves,
+it is that of full mailboxes, and the inputs fall behind. All results must be those of the loop.
 """
 
 from __future__ import annotations

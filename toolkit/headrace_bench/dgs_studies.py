@@ -1,9 +1,9 @@
 """The two case studies of the DGS paper's appendix A, as their applications are: a part of `headrace bench dgs`.
 
-A.1, outliers among connections of a network: throughput on one leaf and on two. A.2, loads of smart plugs: how much quicker
-than the houses' own time readings are replayed; what a result waits at half of that speed; and how many bytes of states forks
-and joins move, beside the bytes of the readings. From tables to tables, ingress and all. At a small size results are those of
-`headrace.reference`; at the size that is timed they are those of one leaf.
+A.1, outliers among connections of a network: throughput on one leaf and on two. A.2, loads of smart plugs: how much faster
+than real time readings are replayed; the latency of a result at half of that speed; and how many bytes of states forks
+and joins move, beside the bytes of the readings. Runs are from tables to tables, with ingress. At a small size results must be
+those of `headrace.reference`; at the size that is timed, those of one leaf.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """The content of a result as one number, whatever the order of its rows.
 
-Each row is mixed into 64 bits, the rows are added up. The compiled loops, the
-Java jobs and this file compute the same. Streams are digested as their results
-come, ours and Flink's, and nothing of them is kept; peers that hand over all of
+Each row is mixed into 64 bits, and these are added up. The compiled loops, the
+Java jobs and this file compute the same. The results of streams, ours and Flink's, are digested as
+they come, and none are kept; those of peers that hand over all of
 their rows are digested here, after the clock has stopped. A text counts as a number:
-its bytes as the digits of a polynomial in 31, modulo 2**64.
+its bytes are the coefficients of a polynomial in 31, modulo 2**64.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _W0, _W1, _W2, _W3, _W4 = WEIGHTS
 
 @kernel
 def mix(a, b, c, d, e):
-    """One row of up to five integers; a column that is not there is 0."""
+    """Mix one row of up to five integers; a missing column is 0."""
     left = wrapped_sum(wrapped_product(a, _W0), wrapped_product(b, _W1))
     right = wrapped_sum(wrapped_product(c, _W2), wrapped_product(d, _W3))
     return _scrambled(wrapped_sum(wrapped_sum(left, right), wrapped_product(e, _W4)))
@@ -40,7 +40,7 @@ def _scrambled(mixed):
 def fold(columns, weights, position, position_weight):
     """Add up the mixed rows of five columns; the first row's position is `position`.
 
-    A column that is not there has the weight 0.
+    A missing column has the weight 0.
     """
     a, b, c, d, e = columns
     total = np.int64(0)
@@ -99,7 +99,7 @@ class Folded:
 
     @property
     def digest(self) -> int:
-        """Of all rows so far."""
+        """The digest of all rows so far."""
         return unsigned(self._total)
 
     def write(self, batch: pa.RecordBatch) -> None:

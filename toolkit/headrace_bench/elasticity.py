@@ -1,4 +1,4 @@
-"""The picture that README begins with, from a real run: overload, the lag grows, a thread is added, the lag drains.
+"""The picture at the top of README, from a real run: overload, the lag grows, a thread is added, the lag drains.
 
 ``python -m headrace_bench.elasticity FILE.svg``, a part of ``make pictures``. The rates are set by what one and two
 threads can take on this machine. An SVG of its own that follows light and dark.

@@ -1,4 +1,4 @@
-"""The program of `headrace bench dgs`: values of streams, summed between barriers; what a value costs is a column."""
+"""The program of `headrace bench dgs`: values of streams, summed between barriers; the cost of a value is a column."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ STEPS = 6
 def worked(value, rounds):
     """Six dependent steps a round, as `costly.worked` makes them one by one; `value` comes out as it was.
 
-    A function of a user looks, in each turn of a loop whose length it does not know, whether the run is to stop. Where a turn
-    is a step of three instructions, that look is a quarter of it, and what a processor overlaps of two events it overlaps no
-    more: that would be measured, and not plans.
+    In each turn of a loop whose length is unknown, a user's function checks whether the run is to stop. Where a turn
+    is a step of three instructions, that check is a quarter of it, and the processor no longer overlaps two events: the
+    check would be measured, and not plans.
     """
     x = (value & 0xFFFFFFFF) | 1
     for _ in range(rounds):
@@ -29,7 +29,7 @@ def worked(value, rounds):
 
 
 def rounds_for(cost_ns):
-    """How many rounds take so long."""
+    """How many rounds take the given time."""
     return max(1, round(rounds_of(cost_ns) / STEPS)) if cost_ns else 0
 
 

@@ -1,8 +1,8 @@
 """A transactional operator over events that lie in its gate: the executors without ingress and without a collector.
 
 All events are encoded, stored and given to the gate before the clock starts, and the rings have room for all results.
-So nothing but the executors runs: from the punctuation at which they are let go to the one that finds the input at its
-end. What they made, rows and tables, is hashed afterwards.
+So nothing but the executors runs, from the punctuation that releases them to the one that finds the end of the
+input. The rows and tables that they made are hashed afterwards.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ class Executed(Alone):
     table : pa.Table
         Its events, at most `MOST_EVENTS`.
     like : Executed, optional
-        Of the same stream and table: its stores are used, nothing is encoded again.
+        A run of the same stream and table: its stores are used, and nothing is encoded again.
     built : callable
-        What makes the loop.
+        Makes the loop.
     **options
         Of `start`.
 
@@ -97,7 +97,7 @@ class Executed(Alone):
         return np.concatenate(parts)
 
     def _touch(self) -> None:
-        """Have the memory that everybody writes supplied: a run is some milliseconds long."""
+        """Touch the pages that the executors write, so that no run, some milliseconds long, has to fault them in."""
         out, c = self.operator.out, self.operator.arrays
         columns = [getattr(self.operator.state, name) for name in self.operator.program.result_fields]
         for ring in (out.primary, out.a, out.b, out.at, *columns):
@@ -127,7 +127,7 @@ class Executed(Alone):
     # -- a run
 
     def run(self) -> Executed:
-        """Execute all events, check that none is missing, hash what came of them; ends all threads."""
+        """Execute all events, check that none is missing, hash the results; ends all threads."""
         c = self.operator.arrays
         self.operator.set_spins(worker_kernel.spins_for(self.operator.active))
         try:
@@ -154,7 +154,7 @@ class Executed(Alone):
             assert time.monotonic() < limit, f"the executors did not come to an end within {TIMEOUT_S:.0f} s"
 
     def _look(self) -> None:
-        """What came of the events."""
+        """The results of the events."""
         out, state, program = self.operator.out, self.operator.state, self.operator.program
         assert read_cell(self.operator.arrays.words, words.SEEN) == self.rows, "events were lost"
         heads = [read_cell(out.head, r * CELL) for r in range(self.operator.max_threads)]
@@ -182,12 +182,12 @@ class Executed(Alone):
 
 
 def _joined(rings_of: np.ndarray, heads: Sequence[int]) -> np.ndarray:
-    """What the executors have written, one behind the other."""
+    """What the executors have written, one after another."""
     return np.concatenate([rings_of[r, :head] for r, head in enumerate(heads)])
 
 
 def hash_of(columns: Sequence[np.ndarray], tables: Iterable[pa.Table]) -> str:
-    """One text for the columns of the rows and for the tables; the same for the same content."""
+    """A hash of the columns of the rows and of the tables."""
     found = hashlib.blake2b(digest_size=16)
     for column in columns:
         found.update(np.ascontiguousarray(column).tobytes())

@@ -57,8 +57,8 @@ def due_tuples(begin, done, total, per_second):
 def feed_paced(g, source, ts, first_row, per_second, begin_at, stop, close):
     """Add at a steady rate, drift-free, in batches as small as the clock allows.
 
-    Sources that are merged begin at one time of the monotonic clock,
-    ``begin_at[0]``: else the tuples of one would wait for the other's all the time.
+    Merged sources begin at the same time of the monotonic clock,
+    ``begin_at[0]``: otherwise the tuples of one would always wait for those of the other.
     """
     begin = begin_at[0]
     done = 0
@@ -96,7 +96,7 @@ def feed_when_due(g, source, ts, first_row, begin_at, stop, close):
 def feed_cycles(g, source, ts, period, per_second, begin_at, batch, enough, stop):
     """Add the same rows again and again, each time `period` later, ``enough[0]`` times.
 
-    That may be lowered meanwhile; a cycle that has begun is finished.
+    ``enough[0]`` may be lowered meanwhile; a cycle that has begun is finished.
     `per_second` = 0: as fast as the gate takes it. Returns the number of cycles.
     """
     shifted = np.empty(batch, np.int64)

@@ -1,9 +1,9 @@
-"""The tuple buffer alone: tuples a second to each reader, and the time from `add` to `get`.
+"""The gate alone, the tuple buffer of STRETCH: tuples a second to each reader, and the time from `add` to `get`.
 
 Every reader folds what it reads into a hash that depends on the order; it must
 be that of the merged input, sorted by (ts, source, position). Sources add
 batches of 128. The baseline is one thread that copies the same columns through
-a buffer of the gate's capacity and folds them: neither merged nor shared.
+a buffer of the gate's capacity and folds them, without merging or sharing.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ TICK_NS = 200_000
 
 @kernel
 def fold(ts, refs):
-    """What a reader makes of the records in this order."""
+    """The hash that a reader makes of the records in this order."""
     folded = np.int64(0)
     for i in range(ts.size):
         folded = wrapped_sum(wrapped_product(folded, FACTOR), ts[i] ^ refs[i])

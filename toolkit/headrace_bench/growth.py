@@ -1,9 +1,9 @@
-"""What a tuple costs as a stream, its keys and the overlap of its windows grow.
+"""The cost of a tuple as a stream, its keys and the overlap of its windows grow.
 
-Cost per tuple should not depend on how many came before. It does depend on the
-keys, once their state leaves the caches: the plain loop beside it has the same
-state and the same misses. And it grows with WS/WA, since every window that a
-tuple lies in is updated; those of a key lie side by side, so it grows slowly.
+The cost of a tuple should not depend on how many came before. It does depend on the number of
+keys, once their state no longer fits the caches: the plain loop beside it has the same
+state and the same misses. And it grows with WS/WA, since a tuple updates every window that
+contains it; the windows of a key are adjacent in memory, so it grows slowly.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def expected(table: pa.Table, overlap: int = 1) -> tuple[int, int]:
 
 @kernel
 def plain_loop(ts, keys, values, total, low, high):
-    """The same of one window after the other, without results: what the state alone costs."""
+    """The same in a loop, one window after another, without results: the cost of the state alone."""
     for i in range(ts.size):
         key = keys[i]
         total[key] += values[i]
@@ -79,7 +79,7 @@ def _seconds(table: pa.Table, overlap: int, threads: int, like: Resident | None 
 
 
 def measure(full: bool, tiny: bool = False) -> list[Row]:
-    """Nanoseconds a tuple on one thread; and what a second thread brings."""
+    """Nanoseconds a tuple on one thread; and the gain of a second thread."""
     n, repetitions = (4_000_000, 5) if full else (2_000_000, 2)
     if tiny:
         n, repetitions = 40_000, 1

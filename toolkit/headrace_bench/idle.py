@@ -1,4 +1,4 @@
-"""What a run costs that has nothing to do: cores used by its threads while the source gives nothing."""
+"""What an idle run costs: cores used by its threads while the source gives nothing."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def _blocking(first: pa.RecordBatch, release: threading.Event) -> Iterator[pa.Re
 
 
 def cores_used(threads: int, seconds: float) -> float:
-    """Processor time per second of an idle run of `threads` active of 8 pooled instances."""
+    """Processor time per second of an idle run with `threads` of 8 pooled instances active."""
     batch = pa.record_batch({"ts": list(range(100)), "k": [i % 10 for i in range(100)]})
     release = threading.Event()
     stream = hr.stream(_blocking(batch, release), event_time="ts").key_by("k").window(10).aggregate(n=hr.count())

@@ -1,11 +1,11 @@
-"""Each way into the engine: rows a second read and encoded, and word count from text to the end.
+"""Each kind of input: rows a second read and encoded, and word count from text to result.
 
-Hand-over: what the reading thread of a run does. It reads the columns that the
+Hand-over is the work of a run's reading thread. It reads the columns that the
 operator needs, validates them, checks the event times and encodes keys, batch by
-batch; here nobody takes the batches. The baseline of each row is reading alone.
+batch; here the batches are dropped. The baseline of each row is reading alone.
 Then whole runs of word count, from text to counted windows, beside the hand-over
-of the same batches; and the same run with the words made elsewhere: by Arrow,
-by Spark, or kept as a column from upstream, as texts or encoded.
+of the same batches; and the same run with the texts split elsewhere: by Arrow,
+by Spark, or upstream, with the words kept as a column, as texts or encoded.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def end_to_end(source: Any, query: Callable) -> tuple[float, int]:
 
 
 def word_sources(table: pa.Table, frame: Any = None) -> dict[str, Callable[[], Any]]:
-    """The tweets with a column of words that somebody else made; called for each run."""
+    """The tweets with a column of words split elsewhere; called for each run."""
     schema = pa.schema([table.schema.field("ts"), pa.field("words", pa.list_(pa.string()))])
 
     def split(batch: pa.RecordBatch) -> pa.RecordBatch:

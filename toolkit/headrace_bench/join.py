@@ -3,7 +3,7 @@
 |x - a| <= 10 and |y - b| <= 10 on int32 and float32 columns, uniform in
 [1, 10000]. A window of W tuples means that each arriving tuple is compared with
 the W tuples of the other side that are less than WS older. They are stored
-before the run begins, so all of it is steady state, and comparisons a second
+before the run begins, so the whole run is in steady state, and comparisons a second
 are arriving tuples x W / wall time. The baseline is a compiled loop on one thread
 over the same columns (`join_kernel`): it gives the same matches, and compares
 with the same vectors and as many tuples in a pass as the engine.
@@ -99,7 +99,7 @@ def plain_waits(
 
 
 def band_join(left: pa.Table, right: pa.Table, size: int, index: bool = False) -> Any:
-    """The stream of matches; all pairs are compared unless there is an index."""
+    """The stream of matches; all pairs are compared unless an index is used."""
     where = hr.band("x", "a", WIDTH) & hr.band("y", "b", WIDTH)
     return hr.stream(left, event_time="ts").join(hr.stream(right, event_time="ts"), size, where=where, index=index)
 

@@ -1,13 +1,13 @@
 """The band join in one compiled loop on one thread: 1T of STRETCH, section 8.3, and the plain loop of the peers.
 
-It compares as the engine's kernel does, so that a ratio of the two says what the engine adds: narrow columns,
+It compares as the engine's kernel does, so that a ratio of the two shows what the engine adds: narrow columns,
 blocks of `BLOCK` rows in the first-level cache, vectors as wide as pay, and `PROBES` tuples compared in one pass
 over a block. A pass may accept too much; where it accepts anything it is repeated for `FINE` rows at a time, and
 there each pair is evaluated exactly.
 
-Up to `PROBES` tuples of each side are taken in the order of time, and then compared. What the windows of all of
-them hold is compared with all at once; the few rows that not all of them see, pair by pair. Hence one pass over
-stored rows serves four tuples, as it must: with one, the loop waits for memory, not for comparisons.
+Up to `PROBES` tuples of each side are taken in the order of time, and then compared. Rows in the windows of all of
+them are compared with all at once; the few rows that only some of them see, pair by pair. So one pass over
+stored rows serves four tuples, which is needed: with one, the loop would be bound by memory, not by comparisons.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def join_loop(ts, x, y, other_ts, a, b, size, first, out):
     size : int
         WS.
     first : int
-        Tuples of each side that are there already, before all others: they are compared with, but not with each other.
+        Tuples of each side that are stored before all others: others are compared with them, but not they with each other.
     out : int64[3]
         Added to: see `COUNT`.
     """
@@ -110,7 +110,7 @@ def compare(xs, ys, probe_x, probe_y, probe_ts, first, count, starts, stops, is_
 
 @kernel(pipeline=EntryCompiler)
 def any_near(xs, ys, low0, low1, low2, low3, y0, y1, y2, y3):
-    """Whether any row may match any of four probes, given by the lower end of x's band and by y."""
+    """Whether any row may match any of four probes, each given by the lower end of its band of x and by its y."""
     width = np.float32(WIDTH + 0.01)
     span = np.uint32(2 * WIDTH)
     found = False

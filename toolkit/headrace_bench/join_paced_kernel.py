@@ -1,4 +1,4 @@
-"""1T of tuples that come at a rate: what one thread does that has nothing to do but the join, and how long pairs take.
+"""1T with tuples that come at a steady rate: one thread that does nothing but the join, and the latency of pairs.
 
 Source      STRETCH, section 8.3: the latency of 1T in Figure 8.
 """

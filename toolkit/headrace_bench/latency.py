@@ -1,9 +1,9 @@
-"""Output latency at half of the rate that can be sustained.
+"""Output latency at half of the sustainable rate.
 
-From the arrival of the tuple that made a result ready (the gate stamps it in
-`add`) to the moment the collector has sorted and built the result's batch. The
+Latency is from the arrival of the tuple that made a result ready (the gate stamps it in
+`add`) to the moment when the collector has sorted and built the result's batch. The
 input lies encoded in the store and compiled sources pace it; gate, instances
-and collector are those of every run. What the maximum rate is, is measured
+and collector are those of every run. The maximum rate is measured
 first, with the same collector.
 """
 

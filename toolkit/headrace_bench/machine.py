@@ -1,11 +1,11 @@
-"""What this machine can do at all: two cores beside one, and a cache line from one to the other: `headrace bench machine`.
+"""What this machine can do: two cores beside one, and the transfer of a cache line between them: `headrace bench machine`.
 
-Where threads work on what is in the caches of each other, a line that another one has just written takes as long as it takes
-here, in one direction; and two threads do no more than two threads do here that share nothing. The engines' figures cannot be
-understood without either. Both differ between machines and, on a virtual one, from one second to the next: its processors may
-be two threads of one core (a line takes 16 ns then, and two threads do 1.1 to 1.3 times what one does), two cores near each
-other (35 ns) or far from each other (200 ns and more), and others use these, too. So it is looked at many times, and percentiles
-are told.
+Where threads share data, reading a cache line that another core has just written takes as long as it does here, in one
+direction; and two threads do at most what two threads that share nothing do here. The engines' figures cannot be
+understood without both. Both differ between machines and, on a virtual one, from one second to the next: its processors may
+be two threads of one core (a line then takes 16 ns, and two threads do 1.1 to 1.3 times what one does), two cores near each
+other (35 ns) or far from each other (200 ns and more), and other machines use these, too. So both are measured many times, and
+percentiles are reported.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ class Machine(NamedTuple):
     Parameters
     ----------
     two_threads : tuple of float
-        What two threads of arithmetic do, in times of what one does.
+        How many times as much arithmetic two threads do as one.
     line_ns : tuple of float
         Nanoseconds of a cache line from one core to another: the mean of many in a row, between threads that do not sleep. NaN
-        where there is one core only, or none of them got so far before its time was over.
+        where there is only one core, or no series was completed in its time.
     """
 
     two_threads: tuple[float, ...]
@@ -49,7 +49,7 @@ class Machine(NamedTuple):
 
 
 def measure(full: bool, tiny: bool = False) -> list[Row]:
-    """Times that two threads do what one does, and nanoseconds of a cache line's way."""
+    """How many times as much two threads do as one, and nanoseconds of a cache line's way."""
     seen = look(1, 1_000, 0.0) if tiny else look(LOOKS * 4 if full else LOOKS)
     rows = []
     for percentile, times in zip(PERCENTILES, seen.two_threads, strict=True):

@@ -1,4 +1,4 @@
-"""What `headrace bench machine` runs on each thread: arithmetic, and a word that goes to and fro between two cores."""
+"""The loops of `headrace bench machine`: arithmetic, and a word passed back and forth between two cores."""
 
 import numpy as np
 
@@ -12,7 +12,7 @@ LOOK_EVERY = 1_000
 
 @kernel
 def arithmetic(steps, x):
-    """Four chains that do not wait for each other, in registers alone: as much as a core can do."""
+    """Four independent chains, in registers alone: as much as a core can do."""
     a = b = c = d = np.uint64(x)
     for n in range(steps):
         a = a * np.uint64(3) + np.uint64(n)

@@ -1,6 +1,6 @@
-"""A whole run, looked at between the 20th and the 80th percentile of its rows, as the paper on ordered pipelines does.
+"""Measures a whole run between the 20th and the 80th percentile of its rows, as in the paper on ordered pipelines.
 
-A run counts its rows and the latency of its results in histograms; looks at both at two moments tell what came between.
+A run counts its rows, and the latency of its results in histograms; the difference of two looks is what came between.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _LOOK_S = 5e-3
 
 @dataclass(frozen=True)
 class Markers:
-    """What was seen of a run.
+    """What was measured of a run.
 
     Parameters
     ----------

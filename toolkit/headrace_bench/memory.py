@@ -1,6 +1,6 @@
 """Whether memory grows with the length of a stream.
 
-Batches are made as they are read, results are dropped; resident memory of the
+Batches are made as they are read, and results are dropped; resident memory of the
 process is sampled while a long stream runs. Growth is counted from a fifth of
 the stream on, when every buffer has been full.
 """

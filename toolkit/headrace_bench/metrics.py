@@ -1,10 +1,10 @@
-"""What watching costs: throughput with ten samples a second against none, in turns.
+"""What monitoring costs: throughput with ten samples a second against none, in turns.
 
-Twice: inside the engine, where compiled threads need no Python and a sample only reads what they write; and from an
-Arrow table, where the sampling thread takes the interpreter from the one that encodes. And what one sample costs.
+It is measured twice: inside the engine, where compiled threads need no Python and a sample only reads what they write; and from
+an Arrow table, where the sampling thread takes the GIL from the one that encodes. Also the cost of one sample.
 
-And what is read at every sample but counted all the time: the time breakdown of transactions, beside executors that do not
-look at the clock (`unmetered`).
+And the cost of a figure that is read only in samples but counted all the time: the time breakdown of transactions, beside
+executors that do not look at the clock (`unmetered`).
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ PERIOD = 600_000
 
 @contextlib.contextmanager
 def _watched(resident: Resident, every_s: float | None) -> Iterator[None]:
-    """Sample a resident operator as a run is sampled."""
+    """Sample a resident operator in the way a run is sampled."""
     if every_s is None:
         yield
         return
@@ -112,7 +112,7 @@ def _sample_us(workers: int, repetitions: int) -> float:
 
 
 def _row(case: str, per_s: Callable[[float | None], float], pairs: int) -> Row:
-    """Run in pairs, one after the other, and take the median of their ratios: what else the machine does is in both."""
+    """Run in pairs, one after the other, and take the median of their ratios: other work of the machine affects both."""
     per_s(None)  # compiles
     values, ratios = [], []
     for i in range(pairs):
@@ -134,7 +134,7 @@ def _row(case: str, per_s: Callable[[float | None], float], pairs: int) -> Row:
 
 
 def _breakdown(scheme: str, threads: int, run_ns: float, pairs: int) -> Row:
-    """Transactions of trivial operations, whose time is booked, over those whose time is not, in turns."""
+    """Throughput of trivial transactions with the time breakdown over that without it, in turns."""
     case = Case(WORKLOADS["gs"], 0, run_ns)
     rates: dict[Any, list[float]] = {Built: [], Unmetered: []}
     for i in range(pairs + 1):

@@ -1,8 +1,8 @@
 """What order costs, and what a second worker brings: the first part of `headrace bench ordered`.
 
 A pipeline of four stages (`staged`) at three costs of a tuple, by schedule, beside a loop written by hand and beside the
-engine on one thread; then what the reorder buffer, micro-batches and queues do to it; and what one decision for a stage
-takes. All of it is of the workers alone (`pipelined`). What is timed has been compared with the loop.
+engine on one thread; then the effects of reorder buffer, micro-batches and queues; and the cost of one choice of a
+stage. All figures are of the workers alone (`pipelined`). All that is timed has been compared with the loop.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Sizes:
     Parameters
     ----------
     run_ns : float
-        What a run has to do, by the steps of its tuples.
+        The work of a run, by the steps of its tuples.
     most_rows, repetitions, decisions : int
     costs : tuple of int
         Keys of `COSTS`.
@@ -86,7 +86,7 @@ def measure(full: bool, tiny: bool = False) -> list[Row]:
 
 
 def cost_name(cost_ns: int) -> str:
-    """What a cost is called in cases."""
+    """The name of a cost in cases."""
     return f"{cost_ns} ns a tuple" if cost_ns else "trivial tuples"
 
 

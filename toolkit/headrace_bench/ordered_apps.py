@@ -1,9 +1,9 @@
 """The six ordered applications on one and two workers, by schedule: a part of `bench ordered`.
 
-Throughput is that of the workers alone (`pipelined`). A stateful stage is one worker's at a time, so two of them cannot do
-twice as much: where it takes a share f of the time at the stages on one worker, Amdahl allows 2 / (1 + f). Latency is of whole
-runs, at half of the rate that they reach: from the first stage to the collector, which has made a row of the result. Both are
-told from the 20th to the 80th percentile of the rows, as in the paper.
+Throughput is that of the workers alone (`pipelined`). Only one worker at a time runs a stateful stage, so two workers cannot do
+twice as much: where it takes a fraction f of one worker's time at the stages, Amdahl's law allows 2 / (1 + f). Latency is of
+whole runs, at half of their highest rate: from the first stage to the collector, when it has made a row of the result. Both are
+measured from the 20th to the 80th percentile of the rows, as in the paper.
 """
 
 from __future__ import annotations
@@ -130,13 +130,13 @@ class Case:
         return self._app.build(hr.stream(table, event_time="ts"), *self._right, **self._app.parameters(given))
 
     def check(self, table: pa.Table) -> None:
-        """Compare what two workers make of rows with the reference, bit by bit."""
+        """Compare the results of two workers with the reference, bit by bit."""
         stream = self.stream_of(table)
         expected = self._app.reference(sources([table]), *(each.to_pylist() for each in self._right), unit="us")
         check_against(expected, stream.schema, Pipelined(stream, table, threads=2).run().columns, self.name)
 
     def lengthen(self, seconds: float, most: int) -> None:
-        """Have as many rows, `most` at most, as two workers take so long for, and room for what comes of them."""
+        """Take as many rows, at most `most`, as keep two workers busy for so long, and have room for their results."""
         found = [self.run(THREADS[-1]) for _ in range(2)]  # the first one warms up
         rows = min(most, rows_for(seconds, max(run.per_second for run in found), self.table.num_rows))
         results = len(found[-1].columns[0]) / self.table.num_rows
@@ -166,7 +166,7 @@ def rows_for(seconds: float, per_second: float, least: int) -> int:
 
 
 def allowed(serial_share: float, threads: int = 2) -> float:
-    """How many times as fast `threads` workers can be, by Amdahl.
+    """How many times as fast `threads` workers can be, by Amdahl's law.
 
     Examples
     --------
@@ -189,7 +189,7 @@ class Measured:
     ----------
     case : Case
     serial_share : float
-        Of one worker's time at the stages, that at those which one worker at a time may take.
+        The share of one worker's time at the stages that is spent at those which only one worker at a time may run.
     rates : dict of (str, int) to float
         Schedule, threads -> rows/s of the workers alone.
     waits : dict of (str, int) to Markers
@@ -269,7 +269,7 @@ def _latency(case: Case, sizes: Sizes, rows: list[Row]) -> dict[tuple[str, int],
 
 
 def threads_name(threads: int) -> str:
-    """What a number of threads is called in cases."""
+    """The name of a number of threads in cases."""
     return counted(threads, "thread")
 
 

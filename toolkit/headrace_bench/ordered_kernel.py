@@ -1,4 +1,4 @@
-"""The pipeline of `staged` as somebody writes it by hand: one loop, one thread, plain arrays, no engine. And decisions alone."""
+"""The pipeline of `staged` written by hand: one loop, one thread, plain arrays, no engine. And decisions alone."""
 
 from headrace.kernel import kernel
 from headrace.memory.atomics import now_ns

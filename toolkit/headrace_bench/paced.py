@@ -1,8 +1,8 @@
-"""A program over events that come at a pace, by their event time: what its results wait.
+"""A program over events that come at a given rate, by their event time: the latency of its results.
 
-A thread for each input puts what is due into mailboxes, every few dozen microseconds. An input whose events are rare says in
-between how far it is, so many times between two of them: its heartbeats. Latency is from an event's way into its mailbox to
-its result at the collector.
+A thread for each input puts events that are due into mailboxes, every few dozen microseconds. An input with rare events sends
+heartbeats between them, which say how far it is, a fixed number between two events. Latency is from an event's way into its
+mailbox to its result at the collector.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """The parametric operators of the paper's section 7: matrix work of a given cost, selectivity, size of a tuple, of a state.
 
-A tuple is a vector of whole numbers, a column each. An operator multiplies it so many times by a matrix, modulo 2**16, and
-emits it so many times; both numbers are columns of the rows, so one compiled module serves all costs and selectivities.
-A partitioned one adds the vector to the state of its key and the whole state to the vector. How many numbers a tuple and a
-state have is part of a function's text, which is why it is written here.
+A tuple is a vector of whole numbers, a column each. An operator multiplies it by a matrix a number of times, modulo 2**16, and
+emits it a number of times; both numbers are columns of the rows, so one compiled module serves all costs and selectivities.
+A partitioned one adds the vector to the state of its key and the whole state to the vector. The sizes of tuple and
+state are part of a function's text, which is therefore written here.
 """
 
 from __future__ import annotations
@@ -112,9 +112,10 @@ def make_rows(
 
 @functools.cache
 def product_ns(shape: Shape) -> float:
-    """What one product takes at the first stage: by the least of some runs, since other work can only add to it.
+    """The time of one product at the first stage: the least of some runs, since other work can only add to it.
 
-    In a stage, and not in a loop beside it: the engine's arithmetic finds overflows, which costs more than the product.
+    It is measured in a stage, not in a separate loop: the engine's arithmetic checks for overflow, which costs more than the
+    product.
     """
     table = make_rows(CHECKED, _PRODUCTS, size=shape.size, selectivity=0.0)
     found = [next(iter(Pipelined(shape.over(table), table, threads=1).run().stage_ns.values())) for _ in range(5)]
@@ -122,7 +123,7 @@ def product_ns(shape: Shape) -> float:
 
 
 def rounds_of(cost_ns: float, shape: Shape) -> int:
-    """How many products take so long at a stage."""
+    """How many products take the given time at a stage."""
     return max(1, round(cost_ns / product_ns(shape))) if cost_ns else 0
 
 
@@ -164,7 +165,7 @@ class Shape:
         return reference.ordered([[(row.pop("ts"), row) for row in rows.to_pylist()]], stages)
 
     def check(self, **rows: Any) -> None:
-        """Compare what two workers make of some rows with the reference, bit by bit."""
+        """Compare the results of two workers for some rows with the reference, bit by bit."""
         table = make_rows(CHECKED, 2, size=self.size, **rows)
         found = Pipelined(self.over(table), table, threads=2).run().columns
         check_against(self.expected(table), self.over(table).schema, found, "parametric operators")

@@ -1,9 +1,9 @@
-"""Results from one aggregate to the next: through a collector, or each instance's own into the next one's gate.
+"""Results from one aggregate to the next: through a collector, or from each instance directly into the next gate.
 
 Whole queries of two and three aggregates, from a table to a table, both ways in turns (`start(passing=...)`). Before
-anything is timed their results are compared, byte by byte. What leaves a query goes through a collector either way, so
-the last operator of each gives few rows, but where the case says otherwise. Of operators with a key also the two kinds of
-gate, in turns: a channel for each instance, into which results are routed, and one that all instances read
+anything is timed, their results are compared byte by byte. What leaves a query goes through a collector either way, so
+the last operator of each gives few rows, unless the case says otherwise. For operators with a key, the two kinds of
+gate are also compared, in turns: a channel for each instance, into which results are routed, and one that all instances read
 (`start(channel=...)`).
 """
 
@@ -72,7 +72,7 @@ def _pairs(table: pa.Table) -> Any:
 
 
 def pair_count(table: pa.Table) -> Any:
-    """Pairs of words near each other, counted in short windows and added up, by pair, in longer ones."""
+    """Pairs of near words, counted in short windows and added up, by pair, in longer ones."""
     pairs = _pairs(table)
     return pairs.key_by(*pairs.schema.names[1:3]).window(20_000, 10_000).aggregate("sums", n=hr.sum("n"), most=hr.max("n"))
 
@@ -90,7 +90,7 @@ def pair_words(table: pa.Table) -> Any:
 
 
 def frequent_pairs(table: pa.Table) -> Any:
-    """The same pairs, of which those that were there more than once are added up: a filter is between the two."""
+    """The same pairs, of which those that occurred more than once are added up: there is a filter between the two."""
     pairs = _pairs(table)
     again = pairs.filter(hr.col("n") > 1).key_by(*pairs.schema.names[1:3])
     return again.window(20_000, 10_000).aggregate("sums", n=hr.sum("n"), most=hr.max("n"))

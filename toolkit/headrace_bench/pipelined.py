@@ -1,8 +1,8 @@
 """An ordered pipeline over rows that lie in its gate: the workers without ingress and without a collector.
 
 All rows are encoded, stored and given to the gate before the clock starts, and the result ring has room for all results.
-So nothing but the workers runs: they are parked until the clock starts, and the first one that finds everything done says
-when that was. What they made is hashed afterwards.
+So nothing but the workers runs. They are parked until the clock starts, and the first one that finds everything done notes
+the time. The results are hashed afterwards.
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ class Pipelined(Alone):
     stream : Stream
         Ends in the pipeline; one source.
     table : pa.Table
-        Its rows, of which at most `results` results come.
+        Its rows, which give at most `results` results.
     results : int
-        What there is room for.
+        How many results there is room for.
     **options
         Of `start`.
 
@@ -60,7 +60,7 @@ class Pipelined(Alone):
     Attributes
     ----------
     seconds : float
-        From the moment at which the workers are let go to the last result.
+        From the moment at which the workers are released to the last result.
     samples : list of (int, int)
         Monotonic nanoseconds, and rows that the first stage had passed on by then.
     content : str
@@ -70,11 +70,11 @@ class Pipelined(Alone):
     decisions, fallbacks : int
         How often a worker chose a stage, and how often its choice had nothing to do.
     busy_ns : int
-        What the workers worked in all.
+        The working time of all workers.
     stage_ns : dict of str to int
-        Of it, at each stage.
+        The part of it at each stage.
     serial_share : float
-        Of the time at all stages, that at stages which one worker at a time may take.
+        The share of the time at all stages that is spent at those which only one worker at a time may run.
     """
 
     def __init__(self, stream: Any, table: pa.Table, results: int = OUTPUT_CAPACITY, **options: Any):
@@ -119,7 +119,7 @@ class Pipelined(Alone):
     # -- a run
 
     def run(self) -> Pipelined:
-        """Run all rows through, check that none is missing, hash what came of them; ends all threads."""
+        """Run all rows through, check that none is missing, hash the results; ends all threads."""
         section = self.section
         c, workers = section.arrays, range(section.active)
         section.set_spins(worker_kernel.spins_for(section.active))
@@ -146,7 +146,7 @@ class Pipelined(Alone):
         return len(self._ends(begin)) if read_cell(self.section.arrays.words, words.OVER) else 0
 
     def _ends(self, begin: int) -> list[int]:
-        """When the workers that have seen the end did so; one that has not woken up yet is parked since before `begin`."""
+        """When workers saw the end, of those that did; one that has not woken up yet was parked before `begin`."""
         meter = self.section.arrays.meter
         is_done = (meter[:, worker_kernel.STATE] == worker_kernel.PARKED_NS) & (meter[:, worker_kernel.SINCE] > begin)
         return meter[is_done, worker_kernel.SINCE].tolist()
@@ -188,9 +188,9 @@ class Pipelined(Alone):
 
     @property
     def steady_per_second(self) -> float:
-        """Rows a second from the 20th to the 80th percentile of the rows; of the whole run, where that is too short to see.
+        """Rows a second from the 20th to the 80th percentile of the rows; of the whole run, where that is too short to measure.
 
-        Counted where the first stage passes them on: what waits behind it is bounded by `capacity`.
+        Rows are counted when the first stage passes them on: `capacity` bounds how many wait behind it.
         """
         inside = markers(self.samples, self.rows)
         if len(inside) < _FEWEST:

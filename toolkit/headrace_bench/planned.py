@@ -1,7 +1,7 @@
 """A program over events that lie in the stores of its inputs: mailboxes and workers without ingress.
 
 All events are encoded and stored before the clock starts. Then a thread for each input puts them into mailboxes, as inlets
-do, the workers process them, and the collector takes the results; the clock stops when it has given the last one on.
+do, the workers process them, and the collector takes the results. The clock stops when it has handed on the last one.
 """
 
 from __future__ import annotations

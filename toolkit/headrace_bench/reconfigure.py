@@ -2,7 +2,7 @@
 
 While a stream runs, the number of threads goes back and forth between two
 values. Saturated: the source adds as fast as the gate takes it, so a request
-waits behind the gate's bound of work. Half load: half the rate that the
+waits behind as much work as the gate may hold. Half load: half the rate that the
 saturated run reached. Every run's results must be those of one thread.
 Transactions and ordered pipelines: `reconfigure_engines`.
 """

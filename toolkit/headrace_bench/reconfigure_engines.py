@@ -1,9 +1,9 @@
-"""How long a change takes while transactions and ordered pipelines run: from the call to the last thread that works by it.
+"""How long a reconfiguration of transactions and ordered pipelines takes: from the call to the last thread that follows it.
 
-Through the public interface, at half of the rate that one thread sustains: threads go from one to two and back, and the other
-control of the engine (`scheme`, `schedule`) between two values. A change of transactions takes effect at the next punctuation,
-which comes when a batch is full or has waited for `max_delay`: what a batch takes at this rate is said beside. The results of
-every run must be those of one thread.
+Measured through the public interface, at half of the rate that one thread sustains: threads go from one to two and back, and the
+other control of the engine (`scheme`, `schedule`) goes between two values. A change of transactions takes effect at the next
+punctuation, which comes when a batch is full or has waited for `max_delay`; the time of a batch at this rate is reported, too.
+The results of every run must be those of one thread.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """An operator over data that lies encoded in its store: the engine without ingress.
 
-What is timed is what the threads do: one thread per source adds references to
+Only the work of the threads is timed: one thread per source adds references to
 the gate, instances read, update, expire and write results. A drain drops the
 results, after it has folded their content, or the engine's own collector orders
 and builds them (`collect=True`).
@@ -80,7 +80,7 @@ class Resident(Alone):
         One per source, as the stream's sources have them.
     threads, max_threads : int
     like : Resident, optional
-        Of the same stream and tables: its stores are used, nothing is encoded again.
+        One with the same stream and tables: its stores are used, and nothing is encoded again.
     stored : int
         Rows of each source that a join holds already when it starts: they are
         compared with, but not fed.

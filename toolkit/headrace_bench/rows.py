@@ -22,7 +22,7 @@ class Row:
     unit : str
     better : {"higher", "lower"}
     goal : float or None
-        What DESIGN asks of `value`, or of `ratio` where `goal_is_ratio`.
+        The goal that DESIGN sets for `value`, or for `ratio` where `goal_is_ratio`.
     baseline, baseline_name
         The same measured for something simpler, in the same run.
     goal_is_ratio : bool

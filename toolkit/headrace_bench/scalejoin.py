@@ -1,4 +1,4 @@
-"""ScaleJoin written ad hoc, of any number of threads, to stand beside the engine's join.
+"""ScaleJoin written ad hoc, for any number of threads, as a baseline for the engine's join.
 
 Sources, gate and waits are the engine's, comparisons those of 1T (`join_kernel`); the rest of an operator is left out.
 """

@@ -1,11 +1,11 @@
 """ScaleJoin written for this one join: what each thread does, without an engine around it.
 
-All threads read one merged input. Each stores every so many-th tuple of a side in arrays of its own, and compares
+All threads read one merged input. Of n threads, each stores every n-th tuple of a side in arrays of its own, and compares
 each tuple of the input with those of the other side that it has stored: so each pair is compared by one thread. It
 compares by 1T's kernel (`join_kernel`), and waits for the gate as the engine does. There is no key, no epoch,
-no promise, no result ring, and no function that could be another one.
+no promise, no result ring, and no exchangeable function.
 
-Source      Gulisano et al., ScaleJoin, IEEE Trans. Big Data 7(2); STRETCH, Operator 10, which it is there.
+Source      Gulisano et al., ScaleJoin, IEEE Trans. Big Data 7(2); it is Operator 10 of STRETCH.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""What speculation brings, and what it costs where it cannot bring anything: `headrace bench speculative`.
+"""What speculation brings, and what it costs where it cannot help: `headrace bench speculative`.
 
-Transactions of four operations of 200 ns each, on two threads, beside `serial`, of the executors alone (`executed`): on rows
-drawn from 10,000, so that two of a batch seldom meet; on the same four rows, so that all do; and lookups of which each
-names the next one's row, so that no other scheme can run them on two threads. What is timed has the rows and tables of
-`serial`.
+Transactions of four operations of 200 ns each, on two threads, beside `serial`, with the executors alone (`executed`). There
+are three cases: rows drawn from 10,000, so that two transactions of a batch seldom conflict; the same four rows, so that all
+do; and lookups each of which names the row of the next, so that no other scheme can run them on two threads. Rows and tables
+of each timed run must be those of `serial`.
 """
 
 from __future__ import annotations

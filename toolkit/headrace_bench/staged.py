@@ -1,8 +1,8 @@
 """The pipeline that `bench ordered` measures: stateless, partitioned, a filter that drops half, stateful.
 
 A tuple takes eight units of work, or seven where it is dropped: two in the first stage, four in the second, one in each of
-the others; so the only stage that one worker runs at a time has a fifteenth of it. A unit is so many dependent steps
-(`costly`); their number is a column of the rows, so one compiled module serves all costs.
+the others. So the only stage that one worker at a time runs has a fifteenth of the work. A unit is a number of dependent steps
+(`costly`), which is a column of the rows, so one compiled module serves all costs.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""How long a user waits before the first tuple moves, each measured in a fresh process.
+"""How long a user waits until the first tuple moves: import, start and compilation, each in a fresh process.
 
 An operator's shape is new when the machine code of its generated module is not
-kept: the processes that measure that get an XDG_CACHE_HOME that holds all but
-those. The kernels that are part of headrace are compiled once per machine; the
+cached: processes that measure a new shape get an XDG_CACHE_HOME with all machine code but
+that of generated modules. The kernels that are part of headrace are compiled once per machine; the
 last row says what the very first run costs, when those are not compiled either.
 """
 

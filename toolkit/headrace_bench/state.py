@@ -1,9 +1,9 @@
 """What user functions do to containers: nanoseconds of one operation, beside Numba's typed containers and Python's.
 
 First the kernels alone, then within a run (`state_in_engine`), on one thread, in turns with the same loop over Numba's
-own containers, compiled under the same policy; Python's own figure is in the note, of fewer operations. Every way must
-give the same result. Times of the kernels are the processor's for the thread: what else the machine does takes caches
-from it, but no time.
+own containers, compiled under the same policy. Python's own figure, from fewer operations, is in the note. Every way must
+give the same result. Times of the kernels are the thread's processor time: other work of the machine takes cache from the
+thread, but no time.
 """
 
 from __future__ import annotations

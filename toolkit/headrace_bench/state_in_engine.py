@@ -1,7 +1,7 @@
-"""What an operation on a container costs within a custom operator of a run, beside Numba's typed containers and Python's.
+"""The cost of an operation on a container within a custom operator of a run, beside Numba's containers and Python's.
 
-Each tuple makes the operation `EACH` times. The same operator that only adds up numbers runs in turns with it, over
-the same tuples; the difference is the operations' cost, the rest (reading, windows, the call) is in both.
+Each tuple makes the operation `EACH` times. The same operator, only adding up numbers, runs in turns with it, over
+the same tuples. The difference is the cost of the operations; the rest (reading, windows, the call) is in both.
 """
 
 from __future__ import annotations

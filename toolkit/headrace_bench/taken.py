@@ -18,7 +18,7 @@ class Taken:
     ----------
     seconds : float
     cpu_s : float
-        Of all threads of this process, and of the others it was asked to watch; NaN where one cannot be read.
+        Processor time of all threads of this process, and of the other processes watched; NaN where one cannot be read.
     """
 
     seconds: float

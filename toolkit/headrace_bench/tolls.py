@@ -1,10 +1,10 @@
-"""Tolls by transactions, and by keys alone: the elastic engine with Toll Processing's question.
+"""Tolls by transactions, and by keys alone: Toll Processing as queries of the elastic engine.
 
-All that an event of Toll Processing touches is the record of its segment, so the owner of the segment can answer it without a
+An event of Toll Processing touches only the record of its segment, so the owner of the segment can answer it without a
 transaction. An operator keyed by segment, with sum, number and set in the state of a window that does not end, gives each
-report its toll; a plain window, which aggregates, gives each segment's speed and vehicles once, at its end. The first is
-compared with the rows of the transactions and the second with their table, before anything is timed. What transactions are
-for is what neither can do: an event that reaches two segments.
+report its toll; a plain aggregate window gives each segment's speed and vehicles once, at its end. Before anything is timed,
+the first is compared with the rows of the transactions and the second with their table. Transactions are for what neither
+can do: an event that reaches two segments.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ SOURCES: dict[str, Callable[[int], headrace_datasets.Dataset]] = {
 
 
 def reports(name: str, n: int) -> pa.Table:
-    """At most so many reports, each at a time of its own: where two engines order equal times otherwise, rows are the same."""
+    """At most so many reports, each at a time of its own: engines may order equal times differently, but rows must be equal."""
     made = SOURCES[name](n).to_arrow().combine_chunks()
     return made.set_column(0, "ts", pa.array(np.arange(made.num_rows))).select(["ts", "vehicle", "segment", "speed"])
 

@@ -1,13 +1,13 @@
 """What transactions cost, and what a second executor brings: the measure of `bench gs | sl | ob | tp`.
 
-Schemes, threads and costs of an operation, of the executors alone (`executed`): the events lie in the gate when the clock
-starts. `serial`, one executor without any machinery, is the baseline of the same repetition; where there is a loop written
-by hand (`transactions_kernel`), it is the baseline of `serial`. An operation costs what the application does and then
-`rounds` dependent steps more (`costly`), as many as take the time the case is named after, on this machine.
+First schemes, threads and costs of an operation, with the executors alone (`executed`): the events lie in the gate when the
+clock starts. `serial`, one executor without any machinery, is the baseline of the same repetition; where there is a loop
+written by hand (`transactions_kernel`), it is the baseline of `serial`. An operation does the application's own work and then
+`rounds` dependent steps (`costly`), as many as take the time after which the case is named, on this machine.
 
-Then from outside: a table or a DataFrame in, rows out, discarded; the clock runs from before `hr.stream` to the end.
+Then end to end: a table or a DataFrame in, rows out, discarded; the clock runs from before `hr.stream` to the end.
 
-Rows and tables of each timed run but those of `none` are hashed and compared with those of `serial`; those of `serial`
+Rows and tables of each timed run, except those of `none`, are hashed and compared with those of `serial`, and these
 with the loop's.
 """
 
@@ -59,7 +59,7 @@ class Goal:
 
 
 def ratio_at(cost_ns: int, goals: Sequence[Goal]) -> float:
-    """What is asked of chains where an operation costs so much, in times serial.
+    """The goal for chains where an operation costs so much, in times serial.
 
     >>> ratio_at(175, (Goal(0, 0.8), Goal(175, 1.85)))
     1.85
@@ -78,7 +78,7 @@ class Sizes:
         What a run of `serial` should take, about.
     repetitions : int
     whole : int
-        Events of a run from outside; a DataFrame has a quarter of them.
+        Events of a run end to end; a DataFrame has a quarter of them.
     """
 
     run_ns: float
@@ -95,7 +95,7 @@ class Sizes:
 
 @functools.cache
 def rounds_of(cost_ns: int) -> int:
-    """How many steps of `costly.worked` take so long: by the least of some attempts, since other work can only add to it."""
+    """How many steps of `costly.worked` take the given time: by the least of some trials, since other work can only add to it."""
     if not cost_ns:
         return 0
     rounds = 100_000
@@ -109,7 +109,7 @@ def rounds_of(cost_ns: int) -> int:
 
 
 def cost_name(cost_ns: int) -> str:
-    """What a cost is called in cases."""
+    """The name of a cost in cases."""
     return f"{cost_ns} ns an operation" if cost_ns else "trivial operations"
 
 
@@ -120,7 +120,7 @@ class Case:
     ----------
     workload : Workload
     cost_ns : int
-        What an operation costs beside what it does anyway.
+        What an operation costs beyond the application's own work.
     run_ns : float
         What a run of `serial` should take, about.
     **events
@@ -155,7 +155,7 @@ class Case:
         return bound.operations is not None
 
     def run(self, scheme: str, threads: int = 1, **options: Any) -> Executed:
-        """Execute all events; what comes of them is what `serial` made of them, but for `none`."""
+        """Execute all events; except for `none`, the results must be those of `serial`."""
         if scheme != "serial" and not self.content:
             self.run("serial")
         options.setdefault("punctuation", PUNCTUATION)

@@ -1,7 +1,7 @@
-"""Grep and Sum, and the Streaming Ledger, as somebody writes them by hand: one loop, one thread, plain arrays, no engine.
+"""Grep and Sum, and the Streaming Ledger, written by hand: one loop, one thread, plain arrays, no engine.
 
-The lower bound of a transaction's cost: columns in order, no nulls but those that the generators make, no keys that are
-unknown, no overflow. `rounds` dependent steps are made at each operation, as in the benchmarks' own functions.
+The lower bound of a transaction's cost: columns in order, no nulls but those that the generators make, no unknown
+keys, no overflow. `rounds` dependent steps are made at each operation, as in the benchmarks' own functions.
 """
 
 from headrace.kernel import kernel

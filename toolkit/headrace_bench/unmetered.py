@@ -1,7 +1,7 @@
-"""Executors of transactions that do not look at the clock: what the time breakdown costs is what they are faster by.
+"""Executors of transactions that do not look at the clock: they are faster by what the time breakdown costs.
 
-The loop is made of the engine's own files. Each of them that books time, and each that calls one, is loaded once more with those
-lines taken out; a file that is changed so that there are none, or others, is noticed (`_without_clock`).
+The loop is made of the engine's own files. Each file that books time, and each that calls such a file, is loaded once more with
+those lines removed; if a file changes so that it has none of them, or others, that is noticed (`_without_clock`).
 """
 
 from __future__ import annotations

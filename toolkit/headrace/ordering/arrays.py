@@ -1,4 +1,4 @@
-"""What the workers of one pipeline share: rings of records and of results, what waits, what is known of each stage."""
+"""The memory that the workers of one pipeline share: rings of records and results, queues, and figures of each stage."""
 
 from __future__ import annotations
 
@@ -185,7 +185,7 @@ def allocate(
 
 
 def _pool(taken: int) -> np.ndarray:
-    """Reserve memory of which so many words are not free; the others begin on a line of their own, and so does each block."""
+    """Reserve memory whose first words are in use; the rest begins on a cache line of its own, and so does each block."""
     taken = -(-taken // CELL) * CELL
     arena = reserved_or_less(POOL_WORDS, _LEAST_POOL_WORDS + taken, np.int64)
     arena[pool_kernel.HANDED_OUT] = taken

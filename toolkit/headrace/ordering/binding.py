@@ -1,8 +1,8 @@
 """What the functions of a pipeline's stages read and write, as the kernels have it, and their rewritten text.
 
-A stage reads records of its ring: words, a column each. The first stages, up to the
-first that emits, read columns of the input, which may be null; of these only what is
-read is copied into the ring. What a stage emits is never null.
+A stage reads records of its ring, one word for each column. The first stages, up to
+and including the first that emits, read columns of the input, which may be null; only the
+columns that are read are copied into the ring. What a stage emits is never null.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Column:
     kind : str
         As `headrace.codegen.kinds` names it; of the input's columns int64, float64, bool or string.
     dtype : str
-        Of the store, for a column of the input.
+        In the store, for a column of the input.
     """
 
     name: str
@@ -80,7 +80,7 @@ class BoundStage:
 
     @property
     def entry_words(self) -> int:
-        """Words of a key's entry: its state, and when it was seen last, where keys are forgotten."""
+        """Words of a key's entry: its state and, where keys are forgotten, when it was last seen."""
         return self.state_words + (self.stage.forget is not None)
 
     @property
@@ -89,7 +89,7 @@ class BoundStage:
         return FIRST_COLUMN + [column.column for column in self.columns].index(self.stage.by)
 
     def explain(self) -> list[str]:
-        """What it reads, keeps and gives, and how many workers it may have."""
+        """Say what the stage reads, keeps and emits, and how many workers it may have."""
         stage = self.stage
         parts = "ranges" if stage.ranges else "buckets"
         workers = {
@@ -140,12 +140,12 @@ class Bound:
 
     @property
     def gives_times(self) -> bool:
-        """Whether an output may have another time than its tuple: how far the input has come says nothing of it then."""
+        """Whether an output may have another time than its tuple; the progress of the input then says nothing of it."""
         return any(one.end is not None or OWN_TIME in one.function.writes.get("emit", ()) for one in self.stages)
 
     @property
     def buckets(self) -> int:
-        """Of all stages."""
+        """Number of buckets of all stages."""
         return sum(one.stage.buckets for one in self.stages)
 
 
@@ -188,7 +188,7 @@ def bind(stages: Sequence[Stage], schema: pa.Schema, event_time: str, debug: boo
 
 
 def _key_column(schema: pa.Schema, name: str) -> Column:
-    """A key that no function reads, and whose name may be none of Python's."""
+    """A key that no function reads, and whose name need not be a Python name."""
     kind = schema.field(name).type
     return Column(f"key_{name.encode().hex()}", name, "string" if is_text(plain_type(kind)) else "int64", value_of(kind))
 
@@ -199,7 +199,7 @@ def value_of(kind: pa.DataType) -> str:
 
 
 def _input_fields(schema: pa.Schema, event_time: str) -> tuple[dict[str, Column], dict[str, Binding]]:
-    """What ``t`` has of the input: columns that may be read, and the binding of every name."""
+    """The fields of ``t`` at a stage that sees the input: columns that may be read, and the binding of every name."""
     readable: dict[str, Column] = {}
     fields: dict[str, Binding] = {}
     for name, column in attributes(schema.names).items():
@@ -219,7 +219,7 @@ def _input_fields(schema: pa.Schema, event_time: str) -> tuple[dict[str, Column]
 
 
 def _emitted_fields(columns: Sequence[Column], event_time: str) -> dict[str, Binding]:
-    """What ``t`` has of the stage before."""
+    """The fields of ``t`` behind a stage that emits."""
     fields: dict[str, Binding] = {
         one.name: FieldBinding(f"c_{one.name}", kind="string" if one.kind == "string" else None) for one in columns
     }
@@ -300,7 +300,7 @@ class _Writing:
 
 
 def _emission(number: int, stage: Stage, event_time: str, is_end: bool = False) -> dict[str, Any]:
-    """What ``emit`` becomes: fields by their place, the time last; that of the tuple unless it is given, but at the end."""
+    """What ``emit`` becomes: fields by place, then the time: by default that of the tuple; at the end it must be given."""
     emits: dict[str, Any] = dict(stage.emits) | {OWN_TIME: "int64"}
     places = "".join(f", {{{place}}}" for place in range(len(stage.emits)))
     example = ", ".join(f"{name}=..." for name in (OWN_TIME, *stage.emits))

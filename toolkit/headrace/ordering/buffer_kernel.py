@@ -1,19 +1,19 @@
-"""The rings between stages, and the reorder buffer: outputs in any order in, in the order of their causes out.
+"""The rings between stages, and the reorder buffer: outputs come in in any order, and leave in the order of the input.
 
 A stage has a ring of input records and as many slots. A record's serial number says
 where it is in the ring, and where its outputs are in the slots. A worker that has claimed
 records runs the stage on them, writes the outputs into a block, puts the block into
 the slot of the claim's first record, and tries to drain: to pass on what is complete,
-from the first slot that has not been passed on. What one worker has run in a row is
-passed on as a whole (WIDTH records): all of a claim, or of a partitioned stage as
-many of it as nobody else ran in between. Where that is the first that is to be passed on,
-nobody drains, and the next ring has room for it in one piece, it is not put aside at all: the worker
-drains from the beginning, and writes where it belongs (`begin_in_place`).
+from the first slot that has not been passed on. The records that one worker has run in a
+row are passed on as a whole (WIDTH records): all of a claim, or, at a partitioned stage, as
+many of it as nobody else ran in between. If those are the next to be passed on,
+nobody drains, and the next ring has room for their outputs in one piece, the outputs skip the block: the worker
+takes the right to drain first, and writes them directly into the next ring (`begin_in_place`).
 
 State       by stage  TAIL records appended, HEAD claimed, NEXT drained; DRAINING the
                       flag; END_AT; PROGRESS (see `words`)
-            by record TICKET: its bucket, and the how many-th of it this is
-            by slot   DONE the serial number that it is complete for, + 1; WIDTH, BLOCK,
+            by record TICKET: its bucket, and its number within the bucket
+            by slot   DONE the serial number for which it is complete, + 1; WIDTH, BLOCK,
                       COUNT outputs, PASSED of them
             the last stage passes on to the result ring 0 of `egress.rings`
 Invariants  I1  NEXT <= HEAD <= TAIL <= NEXT + ring: what was claimed has a slot, so an
@@ -23,27 +23,27 @@ Invariants  I1  NEXT <= HEAD <= TAIL <= NEXT + ring: what was claimed has a slot
             I3  a slot belongs to the worker that runs its records until DONE, then to the
                 holder of DRAINING, until NEXT is past it; the slots behind it, up to WIDTH,
                 are left as they are (I4: no worker takes them for complete)
-            I4  DONE is never cleared: it is another number in each round
-            I5  a claim that is written in place has no slot: its first one is not DONE, and no worker
-                passes it, until its writer, which has DRAINING, has moved NEXT past it
+            I4  DONE is never cleared: it is a different number in each round of the ring
+            I5  a claim that is written in place uses no slot: its first slot is not DONE, and no worker
+                passes it, until its writer, which holds DRAINING, has moved NEXT past it
 Ordering    W1 outputs and the slot are written, W2 store_release DONE, W3 fence, W4 look
             whether the first slot is complete, D1 exchange DRAINING 0 -> 1; D2 load_acquire
             DONE, D3 outputs are read; D4 store_release TAIL of the next stage, D5 of NEXT,
             D6 exchange DRAINING -> 0, D7 look again
                     W2 -> D2: outputs are read whole
                     Nothing is stranded (figure 4 of the paper with the fences that it
-                    needs): of W3 and the drainer's D6 one is first. If D6, W4
-                    sees that NEXT, and goes on. If W3, that D7 sees DONE. Without the
+                    needs): either W3 or the drainer's D6 comes first. If D6, then W4
+                    sees that NEXT, and goes on. If W3, then D7 sees DONE. Without the
                     fences both may miss it
                     where the result ring is full, the collector, which makes room, drains nothing: so D7 goes on
-                    until BLOCKED says so, which a sleeper looks at (`pipeline_kernel.await_work`). It would
-                    stay 0 if the slot were complete, or the end appended, after D2 and before D7
-                    a slot that W4 looked at may be in its next round: then NEXT has
+                    until BLOCKED says so, which a sleeper looks at (`pipeline_kernel.await_work`). BLOCKED would
+                    stay 0 if the slot were completed, or the end appended, after D2 and before D7
+                    the slot that W4 looked at may be in its next round: then NEXT has
                     moved on after W3, and the drainer's D7 is still to come
                     in place: E1 load_acquire NEXT is the claim's first record, so D4 of all before it
                     was seen, and neither NEXT nor the next TAIL moves until it is done; E2 exchange
                     DRAINING 0 -> 1, as D1; the outputs are written behind TAIL, where nobody looks
-                    before D4. What others complete meanwhile is behind it: D2 and D7 find it
+                    before D4. What others complete meanwhile comes after it: D2 and D7 find it
                     D5 -> the producer's load_acquire of NEXT: a record is not written
                     over while it is read; D4 -> load_acquire TAIL: nor read before it is
                     written
@@ -186,7 +186,7 @@ def class_of(words):
 
 @kernel
 def begin_in_place(me, c, l, stage, serial):
-    """Write what becomes of a claim into the next ring, if it is the first to be passed on and there is room. Whether."""
+    """Begin to write a claim's outputs into the next ring, if they are next to be passed on and fit. Whether it did."""
     after = stage + 1
     if after == c.form.shape[0] or c.form[stage, REORDER] == LOCKED:
         return False
@@ -208,7 +208,7 @@ def begin_in_place(me, c, l, stage, serial):
 
 @kernel(borrows=True)
 def open_block(me, c, l, stage, serial):
-    """Begin to write what becomes of a claim into a block of its slot. False if there is no memory."""
+    """Begin to write a claim's outputs into a block of its slot. False if there is no memory."""
     slot = slot_of(c, stage, serial)
     block = c.slots[slot + BLOCK]
     size_class = c.slots[slot + CLASS]
@@ -227,13 +227,13 @@ def open_block(me, c, l, stage, serial):
 
 @kernel
 def open_output(me, c, l, stage, serial):
-    """Begin to write what becomes of a claim, where it belongs or into a block. False if there is no memory."""
+    """Begin to write a claim's outputs, in place or into a block. False if there is no memory."""
     return begin_in_place(me, c, l, stage, serial) or open_block(me, c, l, stage, serial)
 
 
 @kernel(borrows=True)
 def grow_output(c, l, words):
-    """Make room for so many words more; where they go, or -1 if there is no memory."""
+    """Make room for so many more words. Returns where they go, or -1 if there is no memory."""
     used = l[OUT_AT] - l[OUT_BLOCK]
     size_class = max(LEAST_CLASS, l[OUT_CLASS])
     while (1 << size_class) < used + words:
@@ -277,7 +277,7 @@ def close_output(me, c, o, l, stage, serial, width):
 
 @kernel
 def empty_slot(c, slot):
-    """What stays in a slot that was passed on: a small block."""
+    """Leave only a small block in a slot that was passed on."""
     if c.slots[slot + CLASS] > KEPT_CLASS:
         give_block(c, c.slots[slot + CLASS], c.slots[slot + BLOCK])
         c.slots[slot + BLOCK] = 0
@@ -296,7 +296,7 @@ def bucket_of(key, buckets):
 
 @kernel
 def range_of(c, first, buckets, key):
-    """The bucket of a key where boundaries, from `first` on, say so: as many of them are not above it."""
+    """The bucket of a key where there are boundaries, from `first` on: the number of them that are not above the key."""
     low, high = first, first + buckets - 1
     while low < high:
         middle = (low + high) // 2
@@ -309,7 +309,7 @@ def range_of(c, first, buckets, key):
 
 @kernel
 def note_time(c, stage, record):
-    """Of a stage that needs time: whether it goes on with this record."""
+    """At a stage that needs time: whether it goes on with this record."""
     ts, latest = c.arena[record + TS], load_relaxed(c.stage, cell(stage, LATEST))
     if ts < latest:
         fail(c, OUT_OF_ORDER, 0, c.arena[record + REF], ts, latest, stage)
@@ -318,7 +318,7 @@ def note_time(c, stage, record):
 
 @kernel
 def enqueue(c, stage, first, last):
-    """Say of records which bucket they are of, and as how many-th, where the stage has buckets; TAIL makes it visible."""
+    """Where the stage has buckets, note the bucket of each record and its ticket there; TAIL makes them visible."""
     if c.form[stage, KIND] != PARTITIONED:
         return
     mask, stride, ring = c.form[stage, MASK], c.form[stage, STRIDE], c.form[stage, RING]
@@ -345,7 +345,7 @@ def enqueue(c, stage, first, last):
 
 @kernel
 def append_end(c, stage, serial, progress):
-    """The end of the stream, as a record: a stateful stage takes it, for others it is complete."""
+    """Append the end of the stream as a record: a stateful stage takes it, for others it is complete."""
     record = record_of(c, stage, serial)
     c.arena[record + TS] = progress
     c.arena[record + ORIGIN] = progress
@@ -415,9 +415,9 @@ def pass_out(c, o, stage, slot, head, room):
 
 @kernel
 def drain_held(c, o, stage, passed, made):
-    """D2 to D5: pass on what is complete, in order. True if something was. DRAINING is ours.
+    """D2 to D5: pass on what is complete, in order. True if something was. The caller holds DRAINING.
 
-    `passed` records are passed on already, and `made` outputs of theirs are in the next ring: neither is published.
+    `passed` records are passed on already, and their `made` outputs are in the next ring; neither is published yet.
     """
     is_last = stage + 1 == c.form.shape[0]
     first = load_relaxed(c.stage, cell(stage, NEXT))
@@ -480,7 +480,7 @@ def drain_held(c, o, stage, passed, made):
 
 @kernel
 def is_in_flight(c):
-    """Whether a record of any stage has not been passed on, first to last: what a stage passes on is behind it before."""
+    """Whether any stage has a record that it has not passed on. Asked first to last: records are appended before passed on."""
     for stage in range(c.form.shape[0]):
         if load_acquire(c.stage, cell(stage, NEXT)) != load_acquire(c.stage, cell(stage, TAIL)):
             return True
@@ -496,7 +496,7 @@ def is_complete(c, stage):
 
 @kernel
 def can_drain(c, o, stage):
-    """D7: whether it is, and there is room for what it holds, or nobody has said that the result ring has none."""
+    """D7: whether it is complete, and there is room for its outputs or nobody has said that the result ring has none."""
     if not is_complete(c, stage):
         return False
     if room_behind(c, o, stage) > 0:
@@ -506,7 +506,7 @@ def can_drain(c, o, stage):
 
 @kernel
 def drain(c, o, stage):
-    """Pass on what is complete, unless somebody else does. True if something was."""
+    """Pass on what is complete, unless another worker is draining. True if something was."""
     if c.form[stage, REORDER] == LOCKED:
         return drain_in_turn(c, o, stage)
     return exchange(c.stage, cell(stage, DRAINING), 1) == 0 and drain_on(c, o, stage, 0, 0)  # D1
@@ -514,7 +514,7 @@ def drain(c, o, stage):
 
 @kernel
 def drain_on(c, o, stage, passed, made):
-    """The same when DRAINING is ours: it is let go of. `passed` and `made` as of `drain_held`."""
+    """As `drain`, when the caller holds DRAINING, which is released. `passed` and `made` as for `drain_held`."""
     moved = False
     while True:
         moved = drain_held(c, o, stage, passed, made) or moved
@@ -529,7 +529,7 @@ def drain_on(c, o, stage, passed, made):
 
 @kernel
 def drain_in_turn(c, o, stage):
-    """The same with a lock: each waits for its turn."""
+    """As `drain`, with a lock: each worker waits for its turn."""
     ticket = fetch_add(c.stage, cell(stage, TICKETS), 1)
     spins = 0
     while load_acquire(c.stage, cell(stage, DRAINING)) != ticket:
@@ -546,9 +546,9 @@ def drain_in_turn(c, o, stage):
 
 @kernel
 def flush(c, o, stage, has_passed):
-    """After DONE: drain, and what waits upstream for the room that this made. True if something moved.
+    """After DONE: drain, then the stages upstream that wait for the room that this made. True if something moved.
 
-    `has_passed`: something was passed on since the stage was drained last, and nobody has looked upstream.
+    `has_passed`: something was passed on since the stage was last drained, and nobody has looked upstream.
     """
     fence()  # W3
     any_moved = False
@@ -564,7 +564,7 @@ def flush(c, o, stage, has_passed):
 
 @kernel
 def sweep(c, o):
-    """Drain every stage, first to last: ends of the stream and event time pass through, and what room was made for."""
+    """Drain every stage, first to last, so that event time, the end of the stream and what now has room pass through."""
     moved = False
     for stage in range(c.form.shape[0]):
         moved = drain(c, o, stage) or moved

@@ -1,7 +1,7 @@
-"""What is in force at a pipeline, and the tables in which its workers find that.
+"""The configuration of a pipeline, and the tables in which its workers read it.
 
 A configuration is a row of tables: how many workers, which schedule, how many tuples a
-worker claims at a time. Row 0 is in force at the start, then come the planned ones,
+worker claims at a time. Row 0 is in force at the start; the planned ones follow,
 then spare rows for requests. Workers 0 to threads - 1 are active; the others are parked.
 """
 
@@ -22,16 +22,16 @@ OWN_POLICY = "own"
 
 @dataclass(frozen=True)
 class Configuration:
-    """All that is in force at a pipeline.
+    """One configuration of a pipeline.
 
     Parameters
     ----------
     threads : int
         Workers 0 to threads - 1 are active.
     schedule : str or dict
-        One of `SCHEDULES`, `OWN_POLICY`, or stage -> workers that only it has.
+        One of `SCHEDULES`, `OWN_POLICY`, or stage -> how many workers it has to itself.
     batch : int
-        Tuples that a worker claims at a time, at most.
+        At most so many tuples are claimed by a worker at a time.
     """
 
     threads: int

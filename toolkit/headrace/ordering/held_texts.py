@@ -1,11 +1,11 @@
 """Strings of a pipeline: the text of the kernel that says which of them its states hold.
 
-A string is known by an id, which is given to another one when nothing has it any more. What is on its way has it until its
-results are out, which event time tells. A state may have it for longer. So now and then, when there are twice as many
-strings as were left the last time, `Program.release` asks the workers to look: the one that takes records from the gate takes
-none until all that were taken before have left the pipeline; then no stage is run, and it notes what all states hold,
-as of the event time of the last record taken (`ingest_kernel`). Ids that nothing has touched since then, and no state held
-then, are free once the results of all records before it are out.
+A string is known by an id, which is reused once nothing refers to it. A record in the pipeline refers to its strings until
+its results are out, which event time tells. A state may refer to one for longer. So whenever there are twice as many
+strings as were left the last time, `Program.release` asks the workers to look. The worker that takes records from the gate
+takes none until all taken before have left the pipeline, so that no stage is running; then it notes the strings that the
+states hold, as of the event time of the last record taken (`ingest_kernel`). Ids that no state held then, and that nothing
+has touched since, are free once the results of all records before that time are out.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def holds_texts(bound: Bound) -> bool:
 
 
 def _of_stage(number: int, one: BoundStage) -> Sequence[str]:
-    """Of a stage; nothing where its states have no strings."""
+    """The text for a stage; empty where its states have no strings."""
     lines = _of_state(one)
     if one.stage.kind == "stateful":
         return [f"k = s.stage_state[{number}]", *lines] if lines else []
@@ -64,7 +64,7 @@ def _of_stage(number: int, one: BoundStage) -> Sequence[str]:
 
 
 def _of_state(one: BoundStage) -> list[str]:
-    """Of the state at word `k`."""
+    """The text for the state at word `k`."""
     lines = []
     for name, offset in offsets(one.stage.state).items():
         kind = one.stage.state[name].kind

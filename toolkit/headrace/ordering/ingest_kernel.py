@@ -1,14 +1,14 @@
-"""The way in: records of the gate become records of the first ring, by a worker that finds that ring short of work.
+"""The way in: a worker that finds the first ring short of work moves records there from the gate.
 
 Invariants  I1  only the holder of INGESTING takes from the gate (its reader 0), and writes TAIL,
                 PROGRESS, END_AT and the queues of stage 0
             I2  a record's serial number is its row number in the merged input
-            I3  while INGESTING is ours, and no record is in flight, nobody runs a stage: a record is appended
-                downstream (D4) before it has been passed on (D5), and its function has returned before it is complete
+            I3  while we hold INGESTING and no record is in flight, nobody runs a stage: a record's outputs are appended
+                downstream (D4) before it counts as passed on (D5), and its function has returned before it is complete
 Ordering    exchange INGESTING 0 -> 1 and back: what one wrote, the next one reads.
             TAIL as of `buffer_kernel`, D4 and D5
-            T1 store_release TAIL, T2 store_release INPUT_OVER and PLACE: a worker that sees that a record is in
-            the gate no more sees it in the first ring (S2 of `pipeline_kernel`)
+            T1 store_release TAIL, T2 store_release INPUT_OVER and PLACE: a worker that sees that a record is no longer
+            in the gate sees it in the first ring (S2 of `pipeline_kernel`)
 Checked     tests/headrace/ordering/test_interleave_sleeping.py (sampled)
 """
 
@@ -45,7 +45,7 @@ PEEKED = 1024
 
 @kernel
 def ingest(me, g, c, x, s, l):
-    """Take records from the gate, unless somebody else does. True if there were some."""
+    """Take records from the gate, unless another worker does. True if there were some."""
     if load_relaxed(c.words, INPUT_OVER) != 0:
         return False
     if exchange(c.words, INGESTING, 1) != 0:
@@ -59,7 +59,7 @@ def ingest(me, g, c, x, s, l):
 
 @kernel
 def tell_texts(c, s, l):
-    """Say what strings the states hold, if that is asked. False: records are in flight, and nobody may take more."""
+    """Note which strings the states hold, if asked to. False: records are in flight, and nobody may take more."""
     asked = load_acquire(c.words, TEXTS_ASKED)
     if asked == load_relaxed(c.words, TEXTS_TOLD):
         return True
@@ -74,7 +74,7 @@ def tell_texts(c, s, l):
 
 @kernel
 def ingest_held(me, g, c, x, s, l):
-    """The same, when INGESTING is ours."""
+    """As `ingest`, when the caller holds INGESTING."""
     if not tell_texts(c, s, l):
         return False
     first = load_relaxed(c.stage, cell(0, TAIL))

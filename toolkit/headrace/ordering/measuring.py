@@ -1,4 +1,4 @@
-"""From the workers' counters to a snapshot; `runtime.worker_measures` has what is counted alike for others."""
+"""Turns the workers' counters into a snapshot; `runtime.worker_measures` has what all engines count alike."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from headrace.runtime.sections import Moment
 
 
 class Measured(worker_measures.Measured, Protocol):
-    """What is asked of a pipeline; see `headrace.ordering.section.OrderedSection`."""
+    """What `measure` needs of a pipeline; see `headrace.ordering.section.OrderedSection`."""
 
     program: Any
     finisher: Any
@@ -26,7 +26,7 @@ def stage_cell(section: Measured, stage: int, what: int) -> int:
 
 
 def records_at(section: Measured, stage: int) -> tuple[int, int, int]:
-    """Records that a stage has passed on, that were claimed, that were appended: the end of the stream left out."""
+    """How many records a stage has passed on, claimed and received, not counting the end of the stream."""
     drained = stage_cell(section, stage, words.NEXT)
     claimed = max(drained, stage_cell(section, stage, words.HEAD))
     tail = max(claimed, stage_cell(section, stage, words.TAIL))

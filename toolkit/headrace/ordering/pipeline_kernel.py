@@ -1,26 +1,26 @@
 """The loop of every worker: take records in, choose a stage, work there for a time slice, and again.
 
 This file, with `ingest_kernel` and `work_kernel`, is included in one module that is
-compiled once for all pipelines; what a pipeline's functions do it calls by address
+compiled once for all pipelines; it calls a pipeline's own functions by address
 (`build`)::
 
     fill_rows(me, c, x, s, l, first, last)        columns of the input, into records of the first ring
     run_stage(me, c, s, l)                        the function of stage l[STAGE], on records l[FIRST] to before l[LAST]
     end_stage(me, c, s, l, stage, position)       what it does at the end of the stream
-    choose_own(me, c, s, l)                       the stage that a schedule of the user's takes
+    choose_own(me, c, s, l)                       the stage that the user's own schedule takes
 
 Ordering    of a sleeper    S0 `prepare`; S1 look at the stages, then into the gate, S2 at the first stage again, S3 sleep.
                             A worker that takes records from the gate (T1, T2 of `ingest_kernel`) wakes none for them: S2
                             sees them where S1 came too early for the stage and too late for the gate
-            of one that parks  Its last step may have moved something when the others had looked already, and slept: so L1 it
-                            drains what waits for the room that it made, which no other saw: in each sweep one stage
-                            further up; what others complete meanwhile they drain. L2 `signal`: the others look at
-                            stages, gate and OVER again
+            of one that parks  Its last step may have moved something after the others had looked and gone to sleep. So L1 it
+                            drains what waits for the room that it made, which no other worker saw, one stage further
+                            upstream in each sweep; what others complete meanwhile, they drain. L2 `signal`: the others
+                            look at stages, gate and OVER again
 Progress    No worker waits while there is something to do: one that finds no stage
             schedulable drains what can be drained, and sleeps only if there is neither a
-            record in the gate with room for it, nor a schedulable stage. A worker that makes
-            one schedulable wakes the others (`wake`), a source does when it adds records
-            (event counts of the gate), the collector when it makes room in the result ring.
+            record in the gate with room for it, nor a schedulable stage. Others are woken by
+            a worker that makes a stage schedulable (`wake`), a source that adds records
+            (event counts of the gate), and the collector when it makes room in the result ring.
 Source      Prasaad, Ramalingam and Rajan, section 6
 Checked     tests/headrace/ordering/test_interleave_sleeping.py (one worker: every schedule of one preemption; more, sampled),
             with threads: test_oracle.py, test_schedules.py beside it
@@ -92,14 +92,14 @@ def has_work(g, c):
 
 @kernel
 def wake(g, c):
-    """After a stage was worked at: wake a worker that sleeps, if there is something for it."""
+    """After work at a stage: wake a sleeping worker, if there is something for it to do."""
     if load_relaxed(g.words, READERS_WAITING) != 0 and has_work(g, c):
         signal(g.words, READERS_WAITING, g.event, DATA_EVENT)
 
 
 @kernel
 def is_over_or_full(c):
-    """Whether the end has come out, or somebody has said that the result ring is full: then it is room that is waited for."""
+    """Whether the end has come out, or the result ring was reported full, so that room is what the worker waits for."""
     return load_acquire(c.words, OVER) != 0 or load_relaxed(c.words, BLOCKED) != 0
 
 
@@ -141,7 +141,7 @@ def await_work(me, g, c, o):
 
 @kernel
 def hand_over(g, c, o):
-    """Before a worker parks: drain on as it would have, and have the others look at what else it leaves."""
+    """Before a worker parks: drain as it would have gone on to do, and have the others look at what else it leaves."""
     for _ in range(c.form.shape[0] + 1):
         if not sweep(c, o):  # L1
             break
@@ -150,7 +150,7 @@ def hand_over(g, c, o):
 
 @kernel
 def step(me, g, c, o, x, s, l):
-    """One decision and what follows from it. True if something moved."""
+    """Make one decision and carry it out. True if something moved."""
     config = load_acquire(c.words, CONFIG)
     batch = c.rows[config, BATCH]
     found = False

@@ -1,10 +1,10 @@
-"""Blocks of words for outputs that wait their turn: allocated by the worker that makes them, freed by the one that drains them.
+"""Blocks of memory for outputs that wait their turn: one worker allocates them, the one that drains frees them.
 
 Unlike in `memory.arena`, the worker that frees a block need not be the one that allocated
 it, so no worker owns a free list: each class has one, a stack whose head is changed by
 compare-and-swap.
 
-State       ARENA  word 0: words handed out, the rings between stages first; all that is from word CELL on
+State       ARENA  word 0: words handed out; from word CELL on: what was handed out, the rings between stages first
             POOL   a cell for each class: a free block's place in the low 32 bits, 0: none,
                    above them how often the head was changed
 Invariants  I1  a block is in one slot, with one worker, or in one free list
@@ -40,7 +40,7 @@ _CHANGE = 1 << 32
 
 @kernel
 def take_block(c, size_class):
-    """Take a block of 2**size_class words, whatever is in them: its first word, or -1 if the arena is used up."""
+    """Take a block of 2**size_class words, not cleared. Returns its first word, or -1 if the arena is used up."""
     while True:
         head = load_acquire(c.pool, size_class * CELL)  # T1
         block = head & _PLACE

@@ -30,7 +30,7 @@ class Reconfiguration(AtOnce):
     names : sequence of str
         Of the stages.
     schedules : sequence of str
-        Which ones may be asked for.
+        Which ones may be requested.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class Reconfiguration(AtOnce):
         write_configuration(self._arrays, row, configuration, self._names)
 
     def resolve(self, wish: Mapping[str, Any], newest: Configuration) -> Configuration:
-        """Complete a wish against the newest configuration known."""
+        """Complete a request from the newest configuration known."""
         given = {name: value for name, value in wish.items() if value is not None}
         if not given:
             raise ReconfigurationError("reconfigure(): give threads=, schedule= or batch=")

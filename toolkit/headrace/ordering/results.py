@@ -1,4 +1,4 @@
-"""Rows of a pipeline: what its last stage emitted, in the order in which one worker alone would have."""
+"""Rows of a pipeline: what its last stage emitted, in the order in which a single worker would have emitted it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class OrderedResults:
     """Time, then columns.
 
     `primary` numbers the results, `a` is the tuple of the input, `b` the time, `c` when the first stage took it. Where all
-    stages are filters the columns are the input's; else the values are words.
+    stages are filters, the columns are the input's; otherwise the values are words.
     """
 
     reads_b_and_c = True
@@ -79,16 +79,17 @@ class OrderedResults:
 
 
 class InTimeOfResults:
-    """A consumer of a pipeline whose functions give times: it hears how far the results have come, not the input.
+    """A consumer of a pipeline whose functions give times: its watermark follows the results, not the input.
 
-    A time that is given may be before the input's, by ever so much, but not before that of the output before. Told of the
-    input's progress, windows behind would be closed before all of theirs has come, sooner or later as threads happen to run.
+    A given time may be earlier than the input's by any amount, but not earlier than that of the output before. If the
+    consumer were told of the input's progress, windows behind it would close before all their rows had come, and when
+    they closed would depend on the timing of threads.
 
     Parameters
     ----------
     consumer : Consumer
     results : OrderedResults
-        What made the batches that it is given.
+        What made the batches that it receives.
     """
 
     def __init__(self, consumer: Consumer, results: OrderedResults):
@@ -96,7 +97,7 @@ class InTimeOfResults:
         self.close = consumer.close
 
     def write(self, batch: pa.RecordBatch) -> None:
-        """Hand on results, and that none earlier than the last one will follow."""
+        """Hand on results, and the promise that none earlier than the last one will follow."""
         self._consumer.write(batch)
         assert self._results.latest is not None
         self._consumer.progress(self._results.latest - 1)

@@ -1,25 +1,25 @@
 """Which stage a worker takes next: the heuristics of section 6, without a central scheduler.
 
 Each worker decides for itself, from figures that others write meanwhile. They may be
-a little old: what is decided then is a little worse, and never wrong, since a stage
+a little out of date: the decision is then a little worse, and never wrong, since a stage
 that has nothing to claim, or as many workers as it may have, sends the worker back.
 
 A stage is schedulable if its worklist is not empty and it has fewer workers than it
-may have: one if it is stateful, one for each bucket if it is partitioned; there it may be one that lets
-in nobody else (`goes_alone`, which is not of the paper).
+may have: one if it is stateful, one for each bucket if it is partitioned. At a partitioned stage
+a single worker may also keep out all others (`goes_alone`, which is not in the paper).
 
 =====  =================================================================================
 QST    the first one whose outputs the next stage has use for: fewer than T = C * cs / sum(cs)
-       wait there, equation 1, where cs is the selectivity of all stages up to and with it, so
-       many of its outputs there are for each tuple of the input, and C what may wait in all.
+       wait there (equation 1). Here cs is the selectivity of all stages up to and including it,
+       its outputs for each tuple of the input, and C is how many may wait in all.
        T is at least 1, and at most what the ring holds; the last stage: always
 LP     the last one with at least `least` records in its worklist
-ET     that with the most work before it: I * c / (w + 1), equation 2
-CT     that with the least normalized throughput in the window: (T + w * s) / (c * cs),
-       equation 3, where cs is the selectivity of all stages *before* it: so many of its
-       tuples there are for each of the input
-FIXED  that to which the worker is allotted; without one, as LP
-OWN    the most urgent one, as a function of the user's says (`template`, choose_own)
+ET     the one with the most work before it: I * c / (w + 1), equation 2
+CT     the one with the least normalized throughput in the window: (T + w * s) / (c * cs),
+       equation 3, where cs is the selectivity of all stages *before* it: its tuples
+       for each tuple of the input
+FIXED  the one to which the worker is allotted; without one, as LP
+OWN    the most urgent one according to the user's function (`template`, choose_own)
 =====  =================================================================================
 
 Source      Prasaad, Ramalingam and Rajan, section 6
@@ -64,7 +64,7 @@ SHARING_NS = 60.0
 
 @kernel
 def worklist(c, stage):
-    """Records that wait to be claimed."""
+    """How many records wait to be claimed."""
     tail = load_acquire(c.stage, cell(stage, TAIL))
     if c.form[stage, KIND] != STATEFUL:
         tail = min(tail, load_relaxed(c.stage, cell(stage, END_AT)))
@@ -83,21 +83,21 @@ def workers_at(c, stage):
 
 @kernel
 def selectivity(c, stage):
-    """Outputs of a record, as seen so far; never 0."""
+    """Outputs for each record, as seen so far; never 0."""
     return (load_relaxed(c.known[stage], MADE) + 1.0) / (load_relaxed(c.known[stage], TAKEN) + 1.0)
 
 
 @kernel
 def cost(c, stage):
-    """Nanoseconds of a record, as seen lately; never 0."""
+    """Nanoseconds for each record, as seen lately; never 0."""
     return max(1, load_relaxed(c.known[stage], COST)) / COST_UNIT
 
 
 @kernel
 def claim_of(c, stage, batch):
-    """Records of a claim: a batch at most, and no more than are done in time; one while it is not known what one costs.
+    """Records of a claim: at most a batch, and no more than can be done in time; one while the cost of a record is unknown.
 
-    What a worker has claimed no other one takes, and what follows in order waits for it.
+    No other worker takes what one has claimed, and everything after it in order waits for it.
     """
     spent = load_relaxed(c.known[stage], COST)
     if spent == 0:
@@ -109,8 +109,8 @@ def claim_of(c, stage, batch):
 def goes_alone(c, stage):
     """Whether a worker should take all buckets of a partitioned stage at once.
 
-    Alone, workers are busy elsewhere for as long as the stage is not all there is to do: all need at least what this
-    stage takes of a tuple. Together, they share the whole, and what it costs to share this stage.
+    With a single worker here, the others are busy elsewhere as long as there is other work: a tuple then takes at least
+    the time of this stage alone. With several, they share all the work, and also the cost of sharing this stage.
     """
     if c.form[stage, MAY_BE_ALONE] == 0:
         return False

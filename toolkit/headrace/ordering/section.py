@@ -88,11 +88,11 @@ class OrderedSection(GatedSection):
 
     @property
     def result_columns(self) -> list[np.ndarray]:
-        """Columns of the results, one ring in each: the worker that drains the last stage writes it."""
+        """The columns of the results; each has one ring, which the worker that drains the last stage writes."""
         return [] if self.program.bound.passes_input else [row.reshape(1, -1) for row in self.arrays.out]
 
     def arguments(self, worker: int) -> tuple:
-        """What the loop of this worker is called with."""
+        """The arguments of this worker's loop."""
         return worker, self.gate, self.arrays, self.out, self.directories, self.program.state, self._private[worker]
 
     def compile_work(self) -> None:
@@ -117,7 +117,7 @@ class OrderedSection(GatedSection):
         self._built.run(*arguments)
 
     def explain_exception(self, error: Exception, worker: int) -> BaseException:
-        """What a user function's exception in a worker means."""
+        """Explain an exception that a user function raised in a worker."""
         if isinstance(error, HeadraceError):
             return error
         if isinstance(error, MemoryError):
@@ -130,7 +130,7 @@ class OrderedSection(GatedSection):
         return self.program.explain_exception(error, self._private[worker], self.arrays)
 
     def explain_failure(self, reported: np.ndarray) -> HeadraceError:
-        """What a worker reported."""
+        """Explain what a worker reported."""
         code = int(reported[worker_kernel.FAILURE_CODE])
         if code == words.NULL_KEY:
             return self.program.null_key(reported)
@@ -145,7 +145,7 @@ class OrderedSection(GatedSection):
     # -- what is measured
 
     def records_held(self, members: list[int]) -> int:
-        """Records in the gate, or in the first stage, at least."""
+        """At least how many records are in the gate or in the first stage."""
         waiting = log_records_held(self.gate, self.kernels, [0])
         drained, _, tail = records_at(self, 0)
         return waiting + tail - drained
@@ -156,7 +156,7 @@ class OrderedSection(GatedSection):
         return passed, passed, passed
 
     def faults_at_end(self, members: list[int], added: int) -> list[str]:
-        """What shows, at the end of the input, that something is missing."""
+        """Signs, at the end of the input, that something is missing."""
         faults = []
         for number, one in enumerate(self.program.bound.stages):
             drained, _, tail = records_at(self, number)

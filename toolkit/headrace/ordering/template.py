@@ -1,4 +1,4 @@
-"""The text of a pipeline's kernels: what one chain of functions needs beside the workers' loop.
+"""The source text of a pipeline's kernels: what one chain of functions needs beside the workers' loop.
 
 Fields of the bundle ``s``::
 
@@ -6,10 +6,10 @@ Fields of the bundle ``s``::
                               float64 and as float32
     arena_free                its free lists, by owner: buckets of all partitioned stages, then stages,
                               then workers
-    owners                    first free lists of each stage, then of the workers: beside how many buckets is no
-                              constant, so that another number of them compiles nothing
-    key_heads                 a map for each bucket: key -> words of its state, and when it was seen last where keys
-                              are forgotten; key_limits: with so many keys such a bucket is looked through
+    owners                    the first free list of each stage, then of the workers: a field, not a constant, so that
+                              another number of buckets needs no compilation
+    key_heads                 a map for each bucket: key -> words of its state and, where keys are forgotten, when it
+                              was last seen; key_limits: a bucket with so many keys is searched for keys to forget
     forget_after              by stage, event time for which a key is remembered
     stage_state               by stage, where a stateful one has its state in the arena
     temporaries               heads of containers that last for one call
@@ -244,7 +244,7 @@ def choose_own(me, c, s, l):
 
 
 def generate(bound: Bound, value_columns: Sequence[str], policy: GeneratedFunction | None = None) -> str:
-    """Write the pipeline's part of the module: what `build` takes.
+    """Write the pipeline's part of the module, which `build` takes.
 
     Parameters
     ----------
@@ -317,7 +317,7 @@ def _stage_text(number: int, one: BoundStage) -> str:
 
 
 def _forgetful_text(number: int, one: BoundStage) -> str:
-    """Write how keys are forgotten: what their containers hold is given back first."""
+    """Write how keys are forgotten: the memory of their containers is given back first."""
     return _FORGETFUL.format(
         number=number, head=HEAD, classes=CLASSES, words=one.entry_words, state_words=one.state_words,
         ending=indent("\n".join(ending(one.stage.state)), 1).rstrip("\n"),

@@ -1,4 +1,4 @@
-"""What the cells and columns that workers of a pipeline share mean: of `arrays.PipelineArrays`, and of private words."""
+"""Names for the cells and columns of a pipeline's shared arrays (`arrays.PipelineArrays`) and private words."""
 
 from headrace.memory.atomics import CELL
 from headrace.workers.changes_kernel import CHANGE_WORDS

@@ -1,18 +1,18 @@
-"""Running a stage: what a worker claims, in whose order, and what it does with it.
+"""Running a stage: what a worker claims, in which order, and what it does with it.
 
 How workers share a partitioned stage (section 4 of the paper)::
 
-    HYBRID        a master queue, the ring, whose records say the how many-th of their bucket
-                  they are. A worker that claims records adds 1 to CLAIMED of each one's bucket. If that
-                  was 0 it runs the bucket, record after record of it, until the count is 0
-                  again; else the worker that runs it does this one too, and the first goes on to
-                  its next. Records of its claim that it runs
-                  one after another have one output, in the slot of the first of them; those
-                  of others, and its own behind one that another worker runs, have their own
+    HYBRID        the ring is a master queue, and each record has a ticket: its number within
+                  its bucket. A worker that claims records adds 1 to CLAIMED of each one's bucket. If that
+                  was 0, it runs the bucket, record after record, until the count is 0
+                  again; otherwise the worker that runs the bucket runs this record too, and the
+                  claimer goes on to its next. Records of its claim that a worker runs
+                  one after another have one output, in the slot of the first of them; records of other
+                  claims, and its own behind one that another worker runs, have an output each
     BY_PARTITION  a worker takes a bucket that nobody has, and runs what waits there
-    SHARED        a worker runs what it claims, and waits where the bucket's turn is not its own
+    SHARED        a worker runs what it claims, and waits where it is not its turn in the bucket
     ALONE         with HYBRID, where that is faster (`schedule_kernel.goes_alone`): a worker that lets nobody else in
-                  claims and runs as at a stateless stage, and says how far each bucket is
+                  claims and runs as at a stateless stage, and notes how far each bucket is
 
 Invariants  I1  records are claimed once: HEAD moves by compare_exchange, or its mover is
                 alone at the stage (STATEFUL: WORKERS lets one in)
@@ -20,8 +20,8 @@ Invariants  I1  records are claimed once: HEAD moves by compare_exchange, or its
             I3  SERVED of a bucket is written by the worker that runs it
             I4  a worker has one output open at a time; it closes it before it runs a record
                 that does not follow the one before it
-            I5  what comes out of a run that is stopped is the beginning of its results: an output is never
-                closed after a function, seeing STOP, may have left it half
+            I5  what comes out of a run that is stopped is a prefix of its results: an output is never
+                closed after a function, seeing STOP, may have left it unfinished
 Ordering    H1 the tickets of the records are copied, H2 compare_exchange HEAD, H3 fetch_add
             CLAIMED + 1; the runner: H4 SERVED and the tickets are read, H5 the record is run, H6
             SERVED is written, H7 fetch_add CLAIMED - 1
@@ -31,8 +31,8 @@ Ordering    H1 the tickets of the records are copied, H2 compare_exchange HEAD, 
                     says that nobody runs the bucket, and H4 that this record is next: then
                     it is the worker's until H7
                     a record that is run next is behind NEXT, so its word of `tickets` stays;
-                    those that are passed on the way to it may be of the next round, where
-                    bucket and ticket, one word, are others
+                    words passed on the way to it may be of the next round, where the word,
+                    bucket and ticket in one, is a different one
                     H7 -> H3 of the next runner: it sees SERVED and the state of the keys
             of STATEFUL  fetch_add WORKERS + 1, fetch_add WORKERS - 1: the same
             of SHARED    store_release SERVED, load_acquire SERVED
@@ -41,13 +41,13 @@ Ordering    H1 the tickets of the records are copied, H2 compare_exchange HEAD, 
                     A2 its ticket is read and SERVED written, A3 it is complete: before, its word of `tickets` stays
             S1 a function, or the loop that calls it (`template`), loads STOP and leaves, S2 STOP is loaded and the output is
                     not closed: STOP is never cleared. The next worker to run a bucket or a stateful stage sees STOP too, by
-                    H7 -> H3 and its likes, so that nothing which a half-run function left in a state comes out
+                    H7 -> H3 and its counterparts, so that nothing which a half-run function left in a state comes out
 Progress    A hybrid runner goes on past its time slice, until the count is 0: nobody else
             will. Meanwhile it drains once for every batch, so that others find room. A SHARED
             waiter waits for a record that was claimed before its own, by a worker that
             runs or waits for an earlier one.
-            After STOP each worker ends the function it is in, of which each loop that may be long looks, and begins none;
-            what it has claimed it goes through without running it. Places of outputs that are not closed are nobody's then
+            After STOP each worker ends the function it is in, whose loops check STOP where they may be long, and begins
+            no other; it goes through the rest of its claim without running it. Nobody uses outputs that are not closed
 Checked     tests/headrace/ordering/test_interleave.py (sampled)
 """
 
@@ -134,7 +134,7 @@ NO_MEMORY = "outputs that wait"
 
 @kernel
 def claim(c, l, stage, batch, copies):
-    """Claim the next records of a stage: the first one and how many. `copies`: their words of `tickets` too."""
+    """Claim the next records of a stage. Returns the first one and how many; `copies`: their words of `tickets` too."""
     if stage == 0:
         l[CLAIMED_NS] = now_ns()
     while True:
@@ -152,14 +152,14 @@ def claim(c, l, stage, batch, copies):
 
 @kernel
 def begin_output(me, c, l, stage, serial):
-    """Open the output of a record; what is run next gives its outputs there."""
+    """Open the output of a record; what is run next writes its outputs there."""
     if not open_output(me, c, l, stage, serial):
         raise MemoryError(NO_MEMORY)
 
 
 @kernel
 def run_opened(me, c, s, l, stage, first, count):
-    """Run records; their outputs follow those that the open output has."""
+    """Run records; their outputs are appended to the open output."""
     if stage == 0:
         for serial in range(first, first + count):
             c.arena[record_of(c, stage, serial) + BEGUN] = l[CLAIMED_NS]
@@ -171,7 +171,7 @@ def run_opened(me, c, s, l, stage, first, count):
 
 @kernel
 def end_output(me, c, o, l, stage, first, last):
-    """The records from `first` to before `last`, if there are any, are run. True if something was passed on."""
+    """Close the output of records `first` to before `last`, if there are any. True if something was passed on."""
     if first >= last or stopped(c):  # S2
         return False
     c.work[me, stage, TUPLES] += last - first
@@ -180,7 +180,7 @@ def end_output(me, c, o, l, stage, first, last):
 
 @kernel
 def run_records(me, c, o, s, l, stage, first, count):
-    """Run claimed records, outputs to those of the first one. True if something was passed on."""
+    """Run claimed records, with one output in the slot of the first. True if something was passed on."""
     begin_output(me, c, l, stage, first)
     run_opened(me, c, s, l, stage, first, count)
     return end_output(me, c, o, l, stage, first, first + count)
@@ -188,7 +188,7 @@ def run_records(me, c, o, s, l, stage, first, count):
 
 @kernel
 def take_stateless(me, c, o, s, l, stage, batch):
-    """Claim a batch and run it. Records taken."""
+    """Claim a batch and run it. Returns how many records were taken."""
     first, count = claim(c, l, stage, batch, False)
     if count > 0:
         flush(c, o, stage, run_records(me, c, o, s, l, stage, first, count))
@@ -197,7 +197,7 @@ def take_stateless(me, c, o, s, l, stage, batch):
 
 @kernel
 def take_stateful(me, c, o, s, l, stage, batch):
-    """The same by the only worker at the stage; the end of the stream is a record of its own."""
+    """As `take_stateless`, by the only worker at the stage; the end of the stream is a record of its own."""
     first = load_relaxed(c.stage, cell(stage, HEAD))
     tail = load_acquire(c.stage, cell(stage, TAIL))
     end = load_relaxed(c.stage, cell(stage, END_AT))
@@ -227,7 +227,7 @@ def take_stateful(me, c, o, s, l, stage, batch):
 
 @kernel
 def find_record(c, stage, bucket, served, serial, step):
-    """The record of a bucket that is run next, looked for from `serial` on, on one side of it (H4)."""
+    """Find the record of a bucket that is run next, searching from `serial` in one direction (H4)."""
     wanted = labelled(bucket, served)
     serial += step
     while load_relaxed(c.tickets, label_of(c, stage, serial)) != wanted:
@@ -239,9 +239,9 @@ def find_record(c, stage, bucket, served, serial, step):
 
 @kernel
 def run_bucket(me, c, o, s, l, stage, bucket, batch, serial, step):
-    """Run a bucket until all that was claimed of it is done, each record with an output of its own. No output is open.
+    """Run a bucket until all its claimed records are done, each with an output of its own. No output is open.
 
-    The first one is looked for from `serial` on. True if something was passed on since the last `flush`.
+    The search for the first one begins at `serial`. True if something was passed on since the last `flush`.
     """
     at = bucket * BUCKET_WORDS
     count = 0
@@ -264,7 +264,7 @@ def run_bucket(me, c, o, s, l, stage, bucket, batch, serial, step):
 
 @kernel
 def fetch_ahead(c, l, stage, first, serial):
-    """Prefetch the lines of a record that was claimed from `first` on, and of its bucket, which others may have written last."""
+    """Prefetch the cache lines of a claimed record and of its bucket, which another worker may have written last."""
     prefetch_for_write(c.bucket, (l[TICKETS_COPIED + serial - first] >> TICKET_BITS) * BUCKET_WORDS)
     record = record_of(c, stage, serial)
     prefetch(c.arena, record)
@@ -273,7 +273,7 @@ def fetch_ahead(c, l, stage, first, serial):
 
 @kernel
 def take_hybrid(me, c, o, s, l, stage, batch):
-    """Claim a batch; run what nobody else will. Records claimed."""
+    """Claim a batch; run what nobody else will. Returns how many records were claimed."""
     first, count = claim(c, l, stage, batch, True)
     begun = first  # what was run since then is in the output that is open, if there is something
     has_passed = False
@@ -309,7 +309,7 @@ def take_hybrid(me, c, o, s, l, stage, batch):
 
 @kernel
 def take_alone(me, c, o, s, l, stage, batch):
-    """Claim a batch of a partitioned stage where nobody else is, and run it: no bucket has another runner. Records taken."""
+    """Claim and run a batch of a partitioned stage where no other worker is. Returns how many records were taken."""
     first, count = claim(c, l, stage, batch, False)
     if count > 0:
         begin_output(me, c, l, stage, first)
@@ -323,7 +323,7 @@ def take_alone(me, c, o, s, l, stage, batch):
 
 @kernel
 def take_shared(me, c, o, s, l, stage, batch):
-    """Claim a batch and run it, waiting for each bucket's turn. Records taken."""
+    """Claim a batch and run it, waiting for the turn in each bucket. Returns how many records were taken."""
     first, count = claim(c, l, stage, batch, True)
     has_passed = False
     for k in range(count):
@@ -346,7 +346,7 @@ def take_shared(me, c, o, s, l, stage, batch):
 
 @kernel
 def take_partition(me, c, o, s, l, stage, batch):
-    """Take a bucket that nobody has, and run what waits there. Records run."""
+    """Take a bucket that nobody has, and run what waits there. Returns how many records were run."""
     buckets = c.form[stage, BUCKET_COUNT]
     mask = c.form[stage, MASK]
     for k in range(buckets):
@@ -380,7 +380,7 @@ def take_partition(me, c, o, s, l, stage, batch):
 
 @kernel
 def take(me, c, o, s, l, stage, batch, alone):
-    """Claim and run something of a stage. Records run, 0 if there is nothing."""
+    """Claim and run something of a stage. Returns how many records were run, 0 if there is nothing."""
     kind = c.form[stage, KIND]
     if alone:
         return take_alone(me, c, o, s, l, stage, batch)
@@ -397,7 +397,7 @@ def take(me, c, o, s, l, stage, batch, alone):
 
 @kernel
 def learn_cost(c, stage, spent_ns, taken):
-    """Let a visit count for as much as it has tuples: one for a tuple or two is mostly claim, drain and clock."""
+    """Weigh a visit by its number of tuples: one of a tuple or two is mostly claiming, draining and reading the clock."""
     if taken > 0:
         seen = spent_ns * COST_UNIT // taken
         before = load_relaxed(c.known[stage], COST)
@@ -406,7 +406,7 @@ def learn_cost(c, stage, spent_ns, taken):
 
 @kernel
 def work(me, c, o, s, l, stage, batch):
-    """Be a worker of a stage for a time slice, or until it has nothing to do. Records run."""
+    """Work at a stage for a time slice, or until it has nothing to do. Returns how many records were run."""
     alone = goes_alone(c, stage)
     if alone:
         if not compare_exchange(c.stage, cell(stage, WORKERS), 0, ALONE):

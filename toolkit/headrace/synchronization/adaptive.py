@@ -85,7 +85,7 @@ class AdaptivePlan(Policy):
         check_seconds("cooldown_s", self.cooldown_s)
 
     def decide(self, observation: Observation) -> Request | None:
-        """Ask for the optimizer's plan once it has been better for long enough; else None."""
+        """Request the optimizer's plan once it has been better for long enough; else None."""
         plan = observation.configuration.get("plan")
         if not isinstance(plan, Plan) or plan.program is None:
             raise NotSupportedError("AdaptivePlan chooses the plan of a program, and this operator has none")
@@ -140,7 +140,7 @@ class AdaptivePlan(Policy):
         )
 
     def _worth(self, model: Model, plan: Plan) -> float:
-        """What is wanted more of: events per second; or, by latency, one over the delay in seconds."""
+        """The figure to be maximized: events per second; or, by latency, one over the delay in seconds."""
         if self.by == "rates":
             return model.events_per_second(plan.roots) or math.inf
         delay_ns = model.delay_ns(plan.roots)

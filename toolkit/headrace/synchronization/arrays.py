@@ -1,4 +1,4 @@
-"""What the workers of a program share: mailboxes, results, and a plan as kernels have it."""
+"""The memory that the workers of a program share: mailboxes, results, and a plan as kernels have it."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def allocate(
 def activate(c: PlanArrays, out: Any, is_ordered: bool = True) -> None:
     """Make the workers of configuration 0 active, before any of them runs.
 
-    Results are released up to what is promised. Where their order does not matter, all are promised from the start, but
+    Results are released up to what is promised. Where their order does not matter, all are promised from the start, except
     that there will be no more.
     """
     for worker in range(int(c.rows[0, THREADS])):

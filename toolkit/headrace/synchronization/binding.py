@@ -1,7 +1,7 @@
 """What names in a program's functions stand for, and the functions rewritten for its kernels.
 
-An update reads its event where the input's store has it, a fork and a join work on states in
-words of an arena (`codegen.placed`), one for each node of the plan.
+An update reads its event in the input's store. Forks and joins work on states in
+words of an arena (`codegen.placed`); each node of the plan has a state.
 """
 
 from __future__ import annotations
@@ -57,13 +57,13 @@ class Column:
 
     @property
     def dtype(self) -> str:
-        """Of the store."""
+        """The dtype in the store."""
         return {"float64": "float64", "bool": "uint8"}.get(self.kind, "int64")
 
 
 @dataclass
 class BoundTag:
-    """A tag, and its update rewritten: by the number of the state's type, for those that may process it.
+    """A tag, and its rewritten updates, by the number of the type of state; only types that may process the tag have one.
 
     Parameters
     ----------
@@ -72,8 +72,8 @@ class BoundTag:
     columns : tuple of Column
         That updates read.
     in_numbers : dict
-        By the number of the state's type, what its update may change is numbers of the state and nothing else: these fields.
-        It can be done again from the same numbers.
+        By the number of the state's type: the fields of an update that changes only numbers of the state, so that it can be
+        done again from the same numbers.
     """
 
     tag: Tag
@@ -105,10 +105,10 @@ class Bound:
 
     @property
     def may_stay_joined(self) -> bool:
-        """Whether events of leaves may be processed on a state that is joined: it takes all tags, and results are the same bits.
+        """Whether events of leaves may be processed on a joined state: its type takes all tags, and results are bit-identical.
 
-        A consistent program gives the same, whenever states are joined. One that adds floats gives it but for rounding, and
-        one that goes through a map in the order in which keys came but for an order: as long as these are joined just where
+        A consistent program gives the same results whenever states are joined. One that adds floats does so up to rounding,
+        and one that iterates over a map in insertion order does so up to an order. As long as these are joined exactly where
         the plan says, runs of one plan give the same bits.
         """
         types = list(self.program.types.values())
@@ -116,7 +116,7 @@ class Bound:
 
     @property
     def by_entry(self) -> list[str]:
-        """Tags whose events take, at a node above others, the entries of their own key alone."""
+        """Tags whose events, at an inner node, take only the entries of their own key."""
         return [one.tag.name for one in self.tags if self.forks and self.program.is_by_entry(one.tag.name)]
 
     @property
@@ -283,7 +283,7 @@ def _bind_tag(
 def _numbers_of(
     state: Mapping[str, StateField], function: GeneratedFunction, update: CapturedFunction
 ) -> tuple[str, ...] | None:
-    """The fields that an update reads or assigns, if they are numbers and it changes nothing else, and a second call with the
+    """The fields that an update reads or assigns, if they are numbers, it changes nothing else, and a second call with the
     same numbers does the same."""
     fields = {*function.reads.get("state", ()), *function.writes.get("state", ())}
     if function.impure or function.uses_containers or words_of(state) > MOST_LOCAL_WORDS:

@@ -1,9 +1,9 @@
-"""A plan by measured rates and costs: which tags go up, and which parts get how many leaves, as the model weighs it.
+"""Makes plans from rates and costs: which tags go up the tree, and how many leaves each part gets, by the cost model.
 
-Beyond Appendix B it takes down again what had not to go up for the rest to be in pieces; tries other orders than that of
-the rates, and separators that are small or that stay deep in the tree; gives more leaves where that shortens the longest
-leaf, and packs the other pieces; and splits nothing where joins would cost more than they spare. It looks at some plans,
-not at all.
+It goes beyond Appendix B. Tags that need not have gone up for the rest to be in pieces are taken down again. Other orders
+than that of the rates are tried, and separators that are small or that stay deep in the tree. More leaves are given where
+that relieves the busiest leaf, and the other pieces are packed. Nothing is split where joins would cost more than they
+save. The search is a heuristic: it looks at some plans, not at all.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def leaf_counts(leaves: int) -> list[int]:
 
 
 def by_rates(graph: Dependence, tags: Tags, model: Model, leaves: int) -> list[PlanNode]:
-    """Make trees for all tags, one for each number of leaves that was tried, of at most so many."""
+    """Make trees for all tags: one for each number of leaves tried, up to the given maximum."""
     return [tree.node for tree in _Planner(graph, model, leaves).side_by_side(tags)]
 
 
@@ -56,7 +56,7 @@ class _Planner:
         self.known: dict[frozenset, tuple[int | None, list[Tree]]] = {}
 
     def side_by_side(self, tags: Tags) -> list[Tree]:
-        """Trees for tags in pieces that do not depend on each other, by number of leaves."""
+        """Trees for tags in independent pieces, by number of leaves."""
         return self.arranged((), [self.trees(piece) for piece in self.graph.components(tags)])
 
     def trees(self, piece: Tags) -> list[Tree]:
@@ -85,7 +85,7 @@ class _Planner:
     # Which tags go up
 
     def separators(self, piece: Tags) -> list[frozenset[ImplementationTag]]:
-        """Sets of tags without which a piece falls apart."""
+        """Separators: sets of tags without which a piece falls apart."""
         degrees, rates = self.graph.degrees(piece), self.model.rates
         weights: list[Callable[[ImplementationTag], tuple[float, float]]] = [
             lambda tag: (rates[tag], -degrees[tag]),
@@ -103,7 +103,7 @@ class _Planner:
         return list(found)
 
     def taken_down(self, removed: Tags, rest: Tags, least_pieces: int) -> frozenset[ImplementationTag]:
-        """Take tags down again, the most frequent first, as long as so many pieces are left; return those that stay up."""
+        """Take tags down again, the most frequent first, while the number of pieces stays; return those that stay up."""
         # Which piece each part of each name touches; pieces that a tag connects are one from then on.
         piece_of: list[int] = []
         index: dict[str, dict[int, set[int]]] = {}
@@ -150,7 +150,7 @@ class _Planner:
         return _best_of_each(found)
 
     def shared_out(self, parts: list[list[Tree]], leaves: int) -> list[Tree]:
-        """Share leaves out to parts so that the longest is short: some get several, others share one."""
+        """Share leaves among parts so that the busiest leaf has little to do: some parts get several, others share one."""
         low, high = 0.0, sum(part[0].load.busy for part in parts)
         for _ in range(_HALVINGS):
             middle = (low + high) / 2
@@ -165,7 +165,7 @@ class _Planner:
     def fitting(
         self, parts: list[list[Tree]], leaves: int, longest: float
     ) -> tuple[list[Tree], list[list[Tree]]] | None:
-        """Give each part a tree of its own, or a share of a leaf, none longer than that; None if so many leaves are too few."""
+        """Give each part a tree of its own, or a share of a leaf, none busier than that; None if there are too few leaves."""
         split, small = [], []
         for part in parts:
             fits = next((tree for tree in part if tree.load.busy <= longest), None)
@@ -191,7 +191,7 @@ class _Planner:
 
 
 def _joined(model: Model, trees: list[Tree]) -> tuple[Tree, Tree]:
-    """Put trees below nodes that own nothing, until two are left, as low as it can be: the two lowest come together."""
+    """Join trees by nodes that own nothing, the two lowest first, until two are left: so the result is as low as possible."""
     order = itertools.count()
     heap = [(tree.load.height, next(order), tree) for tree in trees]
     heapq.heapify(heap)
@@ -209,7 +209,7 @@ def _of_part(node: PlanNode, part: int) -> PlanNode:
 
 
 def _best_of_each(trees: list[Tree]) -> list[Tree]:
-    """Keep the least busy tree of each number of leaves; of these, by rising number, those less busy than all before."""
+    """Keep the least busy tree of each number of leaves, and of these only those less busy than all with fewer leaves."""
     best: list[Tree] = []
     for tree in sorted(trees, key=lambda tree: (tree.load.forks, tree.load.busy, tree.load.height, tree.load.work)):
         if not best or tree.load.busy < best[-1].load.busy:

@@ -144,7 +144,7 @@ class _Cases:
         )
 
     def draw_typed(self, law: str) -> Case | None:
-        """Draw a case whose wires have types of state; of several forks that would do each is the first one at times."""
+        """Draw a case whose wires have types of state; where several forks would do, each is tried first at times."""
         if len(self.program.types) == 1:
             return self.draw(law)
         signatures = list(self.program.forks)
@@ -157,7 +157,7 @@ class _Cases:
         return None
 
     def draw(self, law: str) -> Case | None:
-        """Draw a case of a law; None if it says nothing of the wire that was drawn."""
+        """Draw a case of a law; None if the law does not apply to the wire that was drawn."""
         self.ts = 0
         tags, descents = self.tags, []
         while self.program.can_fork and len(descents) < 2 and self.random.random() < 0.4:
@@ -225,7 +225,7 @@ def _values_of(kind: str) -> tuple:
 
 
 def _some_keys(tag: Tag, given: tuple | None) -> dict[int, list[Any]]:
-    """Return a few keys by part: two of one part and one of another, where there are such; or those given."""
+    """Return a few keys by part: two of one part and one of another, where they exist; or those given."""
     kind = tag.columns[tag.by or ""]
     if given is None:
         numbers = np.arange(2 if kind == "bool" else 4 * tag.parts + 8)

@@ -1,7 +1,7 @@
-"""What is in force at a program, and the table in which its workers find that.
+"""The configuration of a program, and the table in which its workers read it.
 
-Row 0 is in force at the start, then come the planned ones, then spare rows for requests. Workers 0 to threads - 1 run
-leaves; the others are parked. The plan itself is not in the table: `layout.write_plan` has it.
+Row 0 is in force at the start; the planned ones follow, then spare rows for requests. Workers 0 to threads - 1 run
+leaves; the others are parked. The plan itself is not in the table: `layout.write_plan` writes it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from headrace.workers.worker_kernel import THREADS
 
 @dataclass(frozen=True)
 class Configuration:
-    """All that is in force.
+    """One configuration of a program.
 
     Parameters
     ----------
@@ -30,7 +30,7 @@ class Configuration:
 
 
 class Planned(NamedTuple):
-    """A configuration that comes into force before a row of the merged input, and what of it was asked for."""
+    """A configuration that comes into force before a row of the merged input, and which parts of it were requested."""
 
     at: int
     configuration: Configuration

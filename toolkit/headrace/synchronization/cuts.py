@@ -1,10 +1,10 @@
 """What a checkpoint of a program has: the state, joined at the root, and which rows of each input are processed.
 
-Cut         What is processed is closed under dependence: an event that is has all before it that it depends on (the rule of
-            `mailbox_kernel`). Of each implementation tag it is a prefix; of an input it need not be. So the state is
-            that of one event after another over what is processed, and the rest may follow, under any plan.
-Results     What came out is a prefix of the results; what events behind it gave already is held back in the collector
-            and belongs to the checkpoint.
+Cut         The processed events are closed under dependence: with an event, all earlier ones that it depends on are
+            processed (the rule of `mailbox_kernel`). They are a prefix of each implementation tag, but need not be one of an
+            input. So the state is that of the processed events one after another, and the rest may follow, under any plan.
+Results     What came out is a prefix of the results. Results that later events have already given are held back in the
+            collector and belong to the checkpoint.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _AT = 4
 
 
 class Cut(Protocol):
-    """What is asked of a program that runs; see `headrace.synchronization.section.ProgramSection`."""
+    """What `ProgramCuts` needs of a running program; see `headrace.synchronization.section.ProgramSection`."""
 
     arrays: Any
     layout: Layout
@@ -82,14 +82,14 @@ class ProgramCuts:
 
     @property
     def identity(self) -> dict[str, str]:
-        """The program, what its inputs bring, and what event time does: of ticks nothing is compared when they come again."""
+        """The program, what its inputs bring, and its use of event time: ticks themselves are not compared on resuming."""
         section = self._section
         brought = "; ".join("/".join(one.tags) for one in self._inputs)
         found = {"a program with checksum": checksum_of(section.bound.program)[:16], "inputs that bring": brought}
         return found | ({"ticks every": ", ".join(map(str, section.widths))} if section.widths else {})
 
     def begin(self) -> None:
-        """Have inputs take what they give from one allowance, and look at what they give."""
+        """Have inputs take the rows they give from one allowance, and look at these rows."""
         section = self._section
         compile_now(is_any_left, (section.arrays,))
         for number, (inlet, frontier) in enumerate(zip(section.inlets, self._frontiers, strict=True)):
@@ -124,7 +124,7 @@ class ProgramCuts:
         return read_cell(self._section.arrays.words, words.DATA_WAITING) >= self._section.active
 
     def is_any_left(self) -> bool:
-        """Whether some event could be processed. While everything is at rest."""
+        """Whether some event could be processed. Called while everything is at rest."""
         return bool(is_any_left(self._section.arrays))
 
     @property
@@ -135,7 +135,7 @@ class ProgramCuts:
 
     @contextmanager
     def at_rest(self) -> Iterator[None]:
-        """While it lasts, inputs, workers and collector are at rest."""
+        """A context in which inputs, workers and collector are at rest."""
         section = self._section
         with section.holding.at_rest(section.feeders), section.collector.at_rest() as is_whole:
             if not is_whole:
@@ -218,13 +218,13 @@ class ProgramCuts:
 
 
 def rows_waiting(c: Any, x: np.ndarray, number: int) -> np.ndarray:
-    """int64[n]: rows of an input that are in mailboxes and that no node has processed, rising. While everything is at rest."""
+    """int64[n]: rows of an input in mailboxes that no node has processed, rising. Called while everything is at rest."""
     runs = waiting(c, x, number)
     return np.concatenate([np.empty(0, np.int64), *(np.arange(*run) for run in runs[:, [words.FIRST, words.END]].tolist())])
 
 
 def checksum_of(program: Definition) -> str:
-    """What makes two programs the same one: functions, tags, state, outputs, dependence."""
+    """A checksum of all that makes two programs the same: functions, tags, state, outputs, dependence."""
     functions = {f"update {name}": function for name, function in program.update.items()}
     also = {"fork": program.fork, "join": program.join}
     also |= {f"fork {types}": function for types, function in program.forks.items()}

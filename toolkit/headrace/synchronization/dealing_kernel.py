@@ -1,8 +1,9 @@
-"""Events that wait in mailboxes, dealt out anew to those of another plan. While everything is at rest.
+"""Deals out events that wait in mailboxes anew, to the mailboxes of another plan, while everything is at rest.
 
-Rows that follow each other and go into one mailbox become one run there, whatever runs they were in: a mailbox has room for so
-many runs, and those of several may come together in one. Such a run was published when the first of them was.
-That is microseconds for each input, and milliseconds for one that has all it may wait: the interpreter is kept (`holding`).
+Consecutive rows that go into one mailbox become one run there, whatever runs they were in: a mailbox has room for a limited
+number of runs, and the runs of several mailboxes may come together in one. Such a run counts as published when the first of
+them was. Dealing takes microseconds for each input, and milliseconds for one with as many events waiting as it may have; the
+GIL is kept meanwhile (`holding`).
 """
 
 from headrace.ingress.store import CHUNK, TS
@@ -33,7 +34,7 @@ DEALT_WORDS = RUN_WORDS + 1
 
 @kernel(keep_gil=True)
 def runs_waiting(c, i):
-    """How many runs of an input are not, or not wholly, processed."""
+    """How many runs of an input are not, or only partly, processed."""
     count = 0
     for q in range(c.given[i, FIRST_QUEUE], c.given[i, END_QUEUE]):
         count += c.queue[queue_cell(q, PENDING)] - c.queue[queue_cell(q, HEAD)]
@@ -42,7 +43,7 @@ def runs_waiting(c, i):
 
 @kernel(keep_gil=True)
 def copy_waiting(c, x, i, runs):
-    """Copy the runs of an input that wait, mailbox by mailbox; of the first one of each only what is not processed.
+    """Copy the waiting runs of an input, mailbox by mailbox; of the first run of each, only the unprocessed rows.
 
     Parameters
     ----------
@@ -68,7 +69,7 @@ def copy_waiting(c, x, i, runs):
 
 @kernel(keep_gil=True)
 def deal(c, x, i, runs, routes, tag_column, dealt):
-    """Deal the rows of an input's runs out.
+    """Deal out the rows of an input's runs.
 
     Parameters
     ----------
@@ -81,7 +82,7 @@ def deal(c, x, i, runs, routes, tag_column, dealt):
     tag_column : int
         Where the store has the tags of rows; -1: there is one tag.
     dealt : int64[k, DEALT_WORDS]
-        Written. There are no more than rows, and no more than pieces of runs within a chunk if there is one tag.
+        Written. At most one entry for each row; with a single tag, one for each piece of a run within a chunk.
 
     Returns
     -------
@@ -112,7 +113,7 @@ def deal(c, x, i, runs, routes, tag_column, dealt):
 
 @kernel(keep_gil=True)
 def put(c, dealt):
-    """Put what was dealt out into mailboxes, which were empty, and have room."""
+    """Put the runs that were dealt out into mailboxes, which were empty and have room."""
     for k in range(dealt.shape[0]):
         q = dealt[k, QUEUE]
         number = c.queue[queue_cell(q, PENDING)]

@@ -55,12 +55,12 @@ class Definition:
 
     @property
     def types(self) -> Mapping[str, Mapping[str, StateField]]:
-        """The types of state and their fields; one without a name if there is no more."""
+        """The types of state and their fields; a single type has no name."""
         return state_types(self)
 
     @property
     def by(self) -> str | None:
-        """The column whose keys the whole state is by: all its fields are ``hr.map_of(..., by=)``; None if it is not."""
+        """The column by whose keys the whole state is kept: all fields are ``hr.map_of(..., by=)``; None if there is none."""
         return next((field.kind.by for field in self.state.values() if isinstance(field.kind, MapOf)), None)
 
     def is_by_entry(self, name: str) -> bool:

@@ -42,7 +42,7 @@ class Dependence:
         }
 
     def components(self, tags: Iterable[ImplementationTag]) -> list[list[ImplementationTag]]:
-        """Return what is connected, in the order of the first tag of each."""
+        """Return the connected components, in the order of the first tag of each."""
         tags = list(tags)
         waiting: dict[str, dict[int, dict[ImplementationTag, None]]] = {}
         for tag in tags:
@@ -61,7 +61,7 @@ class Dependence:
         return found
 
     def neighbours(self, tag: ImplementationTag, of: Mapping[str, Mapping[int, object]]) -> Iterator[tuple[str, list[int]]]:
-        """Names and parts that depend on a tag, of those there are."""
+        """Names and parts in the graph that depend on a tag."""
         for other, same, different in self._related[tag.tag]:
             parts = of.get(other)
             if not parts:
@@ -72,7 +72,7 @@ class Dependence:
                 yield other, [tag.part]
 
     def degrees(self, tags: Sequence[ImplementationTag]) -> dict[ImplementationTag, int]:
-        """Return of each tag how many depend on it, itself included where it does."""
+        """Return for each tag how many tags depend on it, itself included where it does."""
         of_name: dict[str, int] = {}
         of_part: dict[tuple[str, int], int] = {}
         for tag in tags:
@@ -88,9 +88,9 @@ class Dependence:
         return degrees
 
     def removed_until_apart(self, tags: Sequence[ImplementationTag]) -> int | None:
-        """Return how many have to go, from the first one on, until the rest is in two pieces; None if that never comes.
+        """Return how many tags, from the first one on, must be removed until the rest is in two pieces; None if it never is.
 
-        Seen from the end, tags come instead of going, and pieces only grow together.
+        The search goes backwards: tags are added from the end, so that pieces only merge.
         """
         leader: dict[ImplementationTag, ImplementationTag] = {}
 

@@ -1,7 +1,7 @@
-"""A plan as a drawing: a tree of text for the terminal, and one in SVG for a notebook.
+"""Draws a plan: as a tree of text for the terminal, and in SVG for a notebook.
 
-In SVG the roots are on the left and the leaves below each other on the right, a row each: a tree of 64 leaves is as
-legible as one of two. A node that owns something is a box with its tags; a bar beside a leaf is its share of the events.
+In SVG the roots are on the left and the leaves on the right, one below the other, each in a row of its own: a tree of 64
+leaves is as legible as one of two. A node that owns tags is a box with them; a bar beside a leaf is its share of the events.
 """
 
 from __future__ import annotations

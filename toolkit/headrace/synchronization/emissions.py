@@ -1,7 +1,7 @@
-"""What an emission leaves out is null: a flag beside the values says so.
+"""Fields that an emission leaves out: they become null, by a flag beside the values.
 
-Results are words, which cannot say that there is none. A program whose functions leave a field out, in some of their
-emissions, has a column more for it, and each emission is completed with a flag, and a value where there is none.
+Results are words, which cannot be null. For each field that some emission leaves out, a program has one more column, and
+every emission is completed with a flag there, and with a value where it has none.
 """
 
 from __future__ import annotations
@@ -66,19 +66,19 @@ def completed(
 
 
 def _emit_of(update: CapturedFunction) -> frozenset[str]:
-    """What an update has ``emit`` as: its third parameter, if it has one; those with defaults are constants."""
+    """The name that an update has for ``emit``: its third parameter, if any; parameters with defaults are constants."""
     return frozenset([name for name in update.parameters if name not in update.defaults][2:3])
 
 
 def _emissions(function: CapturedFunction, names: frozenset[str]) -> Iterator[ast.Call]:
-    """Its own calls of what it has ``emit`` as."""
+    """A function's own calls of ``emit``, by its name for it."""
     for node in ast.walk(function.node):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in names:
             yield node
 
 
 def _helpers(function: CapturedFunction, names: frozenset[str]) -> Iterator[tuple[str, CapturedFunction, frozenset[str]]]:
-    """The helpers that it hands ``emit`` to, each with what that one has it as."""
+    """The helpers to which a function hands ``emit``, each with its name for it."""
     found: dict[str, set[str]] = {}
     for node in ast.walk(function.node):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in function.helpers:
@@ -92,14 +92,14 @@ def _helpers(function: CapturedFunction, names: frozenset[str]) -> Iterator[tupl
 
 
 def _all_emissions(function: CapturedFunction, names: frozenset[str]) -> Iterator[ast.Call]:
-    """Its own, and those of its helpers."""
+    """The emissions of a function and of its helpers."""
     yield from _emissions(function, names)
     for _, helper, own in _helpers(function, names):
         yield from _all_emissions(helper, own)
 
 
 def _absent(call: ast.Call, emits: Mapping[str, Kind]) -> list[str]:
-    """What it leaves out; nothing, if what it gives cannot be seen, which is refused elsewhere."""
+    """The fields that an emission leaves out; none if what it gives cannot be seen, which is refused elsewhere."""
     if any(isinstance(one, ast.Starred) for one in call.args) or any(one.arg is None for one in call.keywords):
         return []
     named = {one.arg for one in call.keywords}

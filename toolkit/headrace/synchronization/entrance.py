@@ -1,8 +1,8 @@
-"""Where an input goes in to give rows: one at a time, and nobody while it is closed.
+"""The entrance of an input: a lock held while rows are given, which can be closed to keep all threads out.
 
-A lock alone would do, but not soon: a thread that gives rows takes it again at once, and the one that waits for it to change
-the plan is seldom the next. So that one closes the entrances first, wakes the threads that sleep inside for room (CLOSED, of
-`mailbox_kernel`), and then takes the locks.
+A lock alone would be correct, but slow to get: a thread that gives rows takes it again at once, so the thread that waits to
+change the plan is seldom next. That thread therefore closes the entrances first, wakes the threads that sleep inside for room
+(CLOSED, of `mailbox_kernel`), and then takes the locks.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ class Entrance:
         self._open.set()
 
     def close(self) -> None:
-        """From now on nobody goes in; somebody may still be inside."""
+        """Let nobody in from now on; a thread may still be inside."""
         self._open.clear()
 
     def open(self) -> None:
-        """Let them in again."""
+        """Let threads in again."""
         self._open.set()
 
     def __enter__(self) -> None:

@@ -1,16 +1,16 @@
-"""The text of kernels that hand entries of keyed maps over one by one, where the whole state is by key.
+"""The text of kernels that move single entries of keyed maps up and down the tree, where the whole state is by key.
 
-An event of a keyed tag, at a node above others, needs the entry of its own key and nothing else. So the states below stay
+An event of a keyed tag, at an inner node, needs only the entry of its own key. So the states below stay
 where they are: in leaves, and in inner nodes that have JOINED (`tree_kernel`, I2). Each node has a second state, of one
 entry, in which that entry goes up the tree and down again::
 
-    up      out of the states that hold any; at a node between, both sides' entries are joined by the program's join, or
-            the only one there is goes on
+    up      out of the states that hold one; at a node between, the entries of both sides are joined by the program's
+            join, or the only one goes on
     update  on the entry
-    down    at a node between, forked by the program's fork if both sides may process that key, else it goes to the one
-            that may; at the end back into the state it belongs to
+    down    at a node between, the entry is forked by the program's fork if both sides may process that key, else it goes
+            to the side that may; at the end it goes back into the state it belongs to
 
-It moves by exchange of heads, so blocks of memory are used again by the next event. Fields of the bundle ``s``, beside
+Entries move by an exchange of heads, so the next event uses the same blocks of memory. Fields of the bundle ``s``, beside
 those of `template`::
 
     entry_places    by node, the first word of its second state
@@ -172,7 +172,7 @@ moved += entry_down(me, c, s, l, n, key)"""
 
 
 def entries_text(bound: Bound, temporaries: int) -> str:
-    """Write what moves entries; of a program whose state is by key."""
+    """Write the kernels that move entries, for a program whose state is by key."""
     program = bound.program
     fields = _fields(bound)
     tests = []
@@ -205,7 +205,7 @@ def run_entry_text(bound: Bound, number: int, one: BoundTag, columns: str, rings
 
 
 def _fields(bound: Bound) -> list[tuple[int, int]]:
-    """Of each map, its first word, and the words of a value."""
+    """For each map, its first word and the number of words of a value."""
     state = bound.program.state
     return [(at, kind.width) for name, at in offsets(state).items() if isinstance(kind := state[name].kind, MapOf)]
 

@@ -1,8 +1,8 @@
-"""The best plan there is by the model, found by trying all of them: the bound for optimizers, on small programs.
+"""Finds the best plan by the model by trying all of them: the bound for optimizers, on small programs.
 
-Three things keep the search short. A set of tags has the same best trees wherever it stands in a plan (kept by set, as
-bits). Of two trees for one set with as many leaves, one that is better in nothing is dropped. And a tag need not be
-above two trees of which it only touches one: in that tree's root it costs no more.
+Three things keep the search short. A set of tags has the same best trees wherever it stands in a plan, so they are kept by
+set, as bits. Of two trees for one set with equally many leaves, one that is better in no respect is dropped. And a tag need
+not be above two trees if it depends on only one of them: in that tree's root it costs no more.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class _Search:
         self.found: dict[tuple[int, int], list[list[_Tree]]] = {}
 
     def trees(self, mask: int, leaves: int) -> list[list[_Tree]]:
-        """Trees for a set of tags, none better than another in everything: by number of leaves, from 1 on."""
+        """Trees for a set of tags, none dominated by another: by number of leaves, from 1 on."""
         leaves = max(1, min(leaves, mask.bit_count()))
         if (mask, leaves) in self.found:
             return self.found[mask, leaves]
@@ -106,7 +106,7 @@ def _bits(mask: int) -> Iterator[int]:
 
 
 def _keep(trees: list[_Tree], new: _Tree) -> None:
-    """Add a tree, unless one of them is at least as good in all that counts above it; drop those that it makes useless."""
+    """Add a tree, unless another one is at least as good in all that matters further up; drop those that it dominates."""
 
     def serves(one: Load, other: Load) -> bool:
         return one.busy <= other.busy and one.height <= other.height and one.work <= other.work

@@ -1,4 +1,4 @@
-"""Everything at rest, joined at the root: what a change of the plan begins with, and a checkpoint.
+"""Brings everything to rest, joined at the root: the first step of a change of plan and of a checkpoint.
 
 Order       R1 RESTS := 1: leaves come to rest whatever they may process (`tree_kernel`), and the thread that brings the
             last one to rest joins everything and says HELD; R2 no input gives rows (its `entrance` is closed, with no thread
@@ -9,7 +9,7 @@ Order       R1 RESTS := 1: leaves come to rest whatever they may process (`tree_
                     while a plan is in force
 Soon        A thread that releases the GIL for a call may wait a time slice of 5 ms to get it back, while all stand still: a call
             that takes microseconds keeps it.
-Alone       One caller at a time asks for it, and has it from the first time that it asks until it lets go.
+Alone       One caller at a time brings everything to rest, from the first time that it asks until it lets go.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ def begin_promising(words_, at):
 
 @kernel(keep_gil=True)
 def go_on(c):
-    """`let_go`, in passing."""
+    """Call `let_go`, with the GIL kept."""
     let_go(c)
 
 
 class Holding:
-    """Has a program come to rest.
+    """Brings a program to rest.
 
     Parameters
     ----------
@@ -72,7 +72,7 @@ class Holding:
         return read_cell(self._arrays.words, words.OVER) != 0
 
     def ask(self, who: object) -> bool:
-        """Ask for it, again and again, and wait for a moment. True once everything is joined, and nobody else has it."""
+        """Ask for rest, and wait for a moment; to be called again and again. True once everything is joined for this caller."""
         if self._who is not who:
             if not self._asking.acquire(blocking=False):
                 return False
@@ -80,7 +80,7 @@ class Holding:
         return bool(await_hold(self._arrays, ASK_NS))  # R1
 
     def close(self, inlets: Sequence[Any]) -> None:
-        """Have inputs come out, and give nothing; until `at_rest` is over, or `open`."""
+        """Have inputs come out and give no rows, until `at_rest` is over, or `open`."""
         for inlet in inlets:
             inlet.entrance.close()
         call_out(self._arrays)
@@ -93,7 +93,7 @@ class Holding:
 
     @contextmanager
     def at_rest(self, inlets: Sequence[Any]) -> Iterator[None]:
-        """While it lasts, inputs are at rest as well; for a caller that has asked successfully."""
+        """A context in which inputs are at rest as well; for a caller whose `ask` has succeeded."""
         with ExitStack() as held:  # R2
             self.close(inlets)
             held.callback(self.open, inlets)

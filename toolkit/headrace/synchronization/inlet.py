@@ -1,4 +1,4 @@
-"""An inlet whose rows go into mailboxes: encoded, stored, and told apart by implementation tag."""
+"""The inlet of a program: rows are encoded, stored, and put into mailboxes by implementation tag."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class MailboxInlet(GateInlet):
         self._held_queues: np.ndarray | None = None
 
     def hold(self, piece: EncodedBatch) -> None:
-        """Store rows, and which implementation tag each has: they may wait longer than a plan is in force."""
+        """Store rows with the implementation tag of each, since they may wait longer than a plan is in force."""
         self._tags = self._router.route(piece.columns, len(piece.ts))
         if TAGS in self.store.names:
             piece.columns[TAGS] = self._tags, None
@@ -94,19 +94,19 @@ class MailboxInlet(GateInlet):
             self._ticker.note(piece.ts)
 
     def read_again(self, reread: Reread) -> None:
-        """Meet rows that an earlier run has processed, which are counted and passed over."""
+        """Read rows again that an earlier run has processed: they are counted and passed over."""
         self.reread = reread
         self.books.known = self._known
 
     def _known(self, start: int) -> int:
-        """How many rows of the piece that is held are processed, from this one on until one is not."""
+        """How many successive rows of the held piece, from this one on, are processed."""
         if self._processed is None or not self._processed[start]:
             return 0
         rest = self._processed[start:]
         return int(np.argmin(rest)) or len(rest)
 
     def offer(self, ts: np.ndarray, start: int, stop: int, patient: bool) -> int:
-        """Put rows of the piece that is held into mailboxes; returns how many there was room for."""
+        """Put rows of the held piece into mailboxes; returns how many there was room for."""
         if self._ticker is not None and not self._ticker.advance(patient):
             return 0
         processed = None if self._processed is None else self._processed[start:stop]
@@ -158,7 +158,7 @@ class MailboxInlet(GateInlet):
         return self.promise(END_OF_TIME, patient)
 
     def tags_of(self, rows: np.ndarray) -> np.ndarray:
-        """int64[n]: for rows that are kept, their numbers among the input's implementation tags."""
+        """int64[n]: for kept rows, the numbers of their tags among the input's implementation tags."""
         return self.store.column(TAGS, rows)[0] if TAGS in self.store.names else np.zeros(len(rows), np.int64)
 
     @property
@@ -172,7 +172,7 @@ class MailboxInlet(GateInlet):
         return read_cell(self._arrays.input, self.number * words.INPUT_CELLS * CELL + words.FRONTIER)
 
     def redirect(self, queues: np.ndarray) -> None:
-        """Another plan: rows that come from now on go elsewhere. With the entrance closed."""
+        """Send later rows where another plan has them. Called with the entrance closed."""
         self.queues, self._held_queues = queues, None
 
 

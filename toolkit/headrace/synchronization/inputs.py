@@ -1,4 +1,4 @@
-"""What an input of a program brings: one tag or several, of one stream or several; and which of them a row is."""
+"""What an input of a program brings: one or several tags, one or several streams; and which of them a row has."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ class Input:
     tags : tuple of str
         Those its rows may have.
     tag_column : str or None
-        Which says a row's tag, where there are several.
+        The column that says a row's tag, where there are several.
     streams : int
         Of each tag, in this input.
     stream_column : str or None
-        Which says a row's stream, an integer modulo `streams`; None: rows are dealt out in turn.
+        The column that says a row's stream, an integer modulo `streams`; None: rows are dealt out in turn.
     first_stream : tuple of int
         By tag, the number of the input's first stream among all of the tag's.
     names_streams : bool
@@ -47,7 +47,7 @@ class Input:
     names_streams: bool = False
 
     def implementation_tags(self, program: Definition) -> list[ImplementationTag]:
-        """All its rows may have: by tag, part and stream."""
+        """All implementation tags that its rows may have: by tag, part and stream."""
         return [
             ImplementationTag(name, part, first + stream)
             for name, first in zip(self.tags, self.first_stream, strict=True)
@@ -60,7 +60,7 @@ class Input:
         return len(self.tags) == 1 and program.tags[self.tags[0]].by is None and self.streams == 1
 
     def columns(self, bound: Bound) -> dict[str, Column]:
-        """What its store has to keep: what updates read, and what says which implementation tag a row has."""
+        """The columns that its store keeps: those that updates read, and those that decide a row's implementation tag."""
         found = {column.name: column for one in bound.tags if one.tag.name in self.tags for column in one.columns}
         for name in self.tags:
             tag = bound.program.tags[name]
@@ -74,7 +74,7 @@ class Input:
         return found
 
     def check(self, program: Definition, schema: pa.Schema, use: str) -> None:
-        """Raise `SchemaError` for columns that are not there, or of another kind than the program says."""
+        """Raise `SchemaError` for columns that are missing, or of another kind than the program says."""
         for name in self.tags:
             for column, kind in program.tags[name].columns.items():
                 check_columns(schema, [column], f"{use}, of tag {name!r}")
@@ -209,7 +209,7 @@ class Router:
 
 
 def tick_inputs(program: Definition) -> list[Input]:
-    """What brings ticks: an input for each periodic tag, before all others in the order of events."""
+    """The inputs that bring ticks: one for each periodic tag, before all others in the order of events."""
     return [Input((name,)) for name in program.periodic]
 
 

@@ -1,11 +1,12 @@
-"""The laws of a consistent program (the paper's Definition 2.3, as it must be read), and what both sides of one come to.
+"""The laws of a consistent program (the paper's Definition 2.3, as it must be read), and the evaluation of both sides of one.
 
-C1    for states a, b that came of a fork for the tags p1 and p2, and an event of p1: joining after the update is updating
-      after the join, with the same outputs; and the same for an event of p2 (the mirrored law). As printed, for any two
-      states, it would refuse the paper's own event window: only what a fork may leave behind counts
-C2    joining what was just forked gives the state back, whatever it was forked for
-C4    of a state by key: updating what the event's key has, joined of both sides, and giving it back is updating after the join
-C3    two events that do not depend on each other may change places: the same state, and of each event the same outputs
+C1    for states a, b that came from a fork for the tags p1 and p2, and an event of p1: joining after the update equals
+      updating after the join, with the same outputs; and the same for an event of p2 (the mirrored law). As printed, for any
+      two states, the law would refuse the paper's own event window: only states that a fork may leave behind count
+C2    joining what was just forked gives the state back, whatever tags it was forked for
+C4    for a state by key: joining the entries of the event's key from both sides, updating them and giving them back equals
+      updating after the join
+C3    two events that do not depend on each other may change places: the state is the same, and so are the outputs of each
 
 A `Case` says how a state is reached from the first one, through updates, forks and joins, and which law is tried there.
 """
@@ -46,7 +47,7 @@ _CLOSE = 1e-6
 
 @dataclass(frozen=True)
 class Side:
-    """One wire of a fork, and what happened on it."""
+    """One wire of a fork, and the steps on it."""
 
     tags: Tags
     diagram: Diagram = NOTHING
@@ -54,7 +55,7 @@ class Side:
 
 @dataclass(frozen=True)
 class Descent:
-    """What happened on a wire, and the fork whose side is followed from there."""
+    """The steps on a wire, and the fork whose side is followed from there."""
 
     before: Diagram
     tags: Tags
@@ -106,7 +107,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Sides:
-    """Both sides of a law: as the law says it may go, and as it would go without a fork or in the other order."""
+    """Both sides of a law: the execution that it allows, and the one without a fork or in the other order."""
 
     one: Outcome
     other: Outcome
@@ -133,7 +134,7 @@ def reached(program: Definition, case: Case) -> State:
 
 
 def apart(program: Definition, case: Case, state: State) -> tuple[State, State]:
-    """Fork a state, and return what both wires have become."""
+    """Fork a state, and return the states of both wires after their steps."""
     left, right = forked(program, state, program.seen(case.left.tags), program.seen(case.right.tags))
     return (
         follow(program, left, case.left.diagram, program.seen, []),
@@ -142,7 +143,7 @@ def apart(program: Definition, case: Case, state: State) -> tuple[State, State]:
 
 
 def both_sides(program: Definition, case: Case) -> Sides:
-    """Try a law. What user functions raise on the way to where it is tried passes through."""
+    """Try a law. Exceptions of user functions on the way to the state where it is tried pass through."""
     state = reached(program, case)
     if case.law == "C2":
         as_it_was = Outcome(content(program, state))
@@ -280,7 +281,7 @@ def _is_typed(program: Definition, of: str, diagram: Diagram) -> bool:
 
 
 def is_valid(program: Definition, case: Case, tags: Collection[ImplementationTag]) -> bool:
-    """Whether every wire processes what it may, and parallel wires what is independent."""
+    """Whether every wire processes only what it may, and parallel wires only what is independent."""
     if not has_types(program, case):
         return False
     for descent in case.descents:

@@ -23,7 +23,7 @@ Named = tuple[str, list["Named"]]
 
 @dataclass
 class Place:
-    """A node of the tree, which is binary and has one root: several roots have nodes without tags above them."""
+    """A node of the tree, which is binary and has one root: several roots are joined by nodes without tags."""
 
     tags: tuple[ImplementationTag, ...]
     parent: int = -1
@@ -53,7 +53,7 @@ class Queue:
 
 @dataclass
 class Layout:
-    """All that kernels are told of a plan.
+    """A plan as kernels have it.
 
     Attributes
     ----------
@@ -78,17 +78,17 @@ class Layout:
 
     @property
     def names(self) -> list[str]:
-        """A name for each node, in postorder; of several that only join roots each its own."""
+        """A name for each node, in postorder; nodes that only join roots have different names, too."""
         tops = itertools.count(1)
         several = sum(place.name == TOP for place in self.places) > 1
         return [f"{TOP} {next(tops)}" if several and place.name == TOP else place.name for place in self.places]
 
     def queues_of(self, node: int) -> list[int]:
-        """Those of a node."""
+        """The queues of a node."""
         return [number for number, queue in enumerate(self.queues) if queue.node == node]
 
     def queues_from(self, number: int) -> list[int]:
-        """Those of an input."""
+        """The queues of an input."""
         return [q for q, queue in enumerate(self.queues) if queue.input == number]
 
     def tags_below(self, node: int) -> Iterator[ImplementationTag]:
@@ -98,7 +98,7 @@ class Layout:
 
 
 def lay_out(plan: Plan, program: Definition, inputs: Sequence[Sequence[ImplementationTag]]) -> Layout:
-    """Lay a valid plan out.
+    """Lay out a valid plan.
 
     Parameters
     ----------
@@ -132,7 +132,7 @@ def lay_out(plan: Plan, program: Definition, inputs: Sequence[Sequence[Implement
 
 
 def _named(plan: Plan) -> Named:
-    """What the plan's drawing calls its nodes, as one tree; see `one_tree`."""
+    """The names of the nodes in the plan's drawing, as one tree; see `one_tree`."""
     names = (one.name for one in plan.nodes)  # in preorder
 
     def named(node: PlanNode) -> Named:
@@ -177,10 +177,10 @@ def _dependents(program: Definition, places: Sequence[Place], queues: Sequence[Q
 def write_plan(
     c: PlanArrays, layout: Layout, tags: Sequence[str], by_entry: Sequence[str] = (), may_stay: bool = False
 ) -> None:
-    """Write down a plan, all of whose state is at its root: nobody runs, no input publishes, and queues are empty.
+    """Write a plan into the arrays, with all of its state at the root: nobody runs, no input publishes, queues are empty.
 
-    Events of tags in `by_entry` take the entries of their own key alone. Where states `may_stay` joined, events of leaves
-    may be processed on that of a node above.
+    Events of tags in `by_entry` take only the entries of their own key. Where states `may_stay` joined, events of leaves
+    may be processed on the state of a node above.
     """
     places, queues = layout.places, layout.queues
     c.node[words.STATE :: words.NODE_CELLS * CELL] = words.AT_REST  # of leaves of a plan before, too: nobody takes one

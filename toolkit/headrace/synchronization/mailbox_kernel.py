@@ -1,14 +1,14 @@
-"""Mailboxes: what came of each input for each node, and which event may be processed next.
+"""Mailboxes: the events of each input that wait at each node, and which of them may be processed next.
 
 A *queue* holds the events of one input and one tag that one node of the plan processes: runs of
-rows, which stay where the input's store has them. The order of all events is that of their *ranks*
-(ts, input, row). Which events wait for which is said of tags: the queues whose tags depend on a
-queue's, among those of its node, of the nodes above and of the nodes below, are its *dependents*
+rows, which stay in the input's store. The order of all events is that of their *ranks*
+(ts, input, row). Dependence is a relation between tags: the queues whose tags depend on a
+queue's tag, among those of its node, of the nodes above and of the nodes below, are its *dependents*
 (no others can depend on it, by validity V2).
 
 Rule        An event may be processed once no dependent queue has, or may get, an unprocessed event of
-            smaller rank: `limit_of`. A queue with events has its first one; an empty one may get the
-            next event of its input, whose ts is not below FRONTIER, and whose row is not below ADMITTED.
+            smaller rank: `limit_of`. For a queue with events, its first one counts; an empty queue may get
+            the next event of its input, whose ts is not below FRONTIER, and whose row is not below ADMITTED.
 Invariants  I1  the runs of a queue are in the order of rows, and so of ranks
             I2  only the input's feeder writes PENDING, WAKE_AT, TAIL, ADMITTED, FRONTIER, and runs from TAIL
                 on; only the thread that runs the queue's node writes HEAD, AT, DONE_TS, PASSED
@@ -17,8 +17,8 @@ Invariants  I1  the runs of a queue are in the order of rows, and so of ranks
             I4  the event of smallest rank of all that are in queues may be processed, as soon as every
                 FRONTIER is beyond it: progress needs no more than that the inputs go on
             I5  rows of an input are numbered from 0 in the order they are given: those published are below ADMITTED
-            I6  rows of an input that lie in the store begin with its first one that is not processed, or whose place
-                among all inputs a planned change still asks for (`first_kept`): nobody reads earlier ones
+            I6  the rows of an input that are kept in its store begin with the first one that is not processed, or whose
+                place among all inputs a planned change still needs (`first_kept`): nobody reads earlier ones
 Ordering    F1 runs are written, F2 store_release TAIL of every queue written to, then ADMITTED, F3 store_release
             FRONTIER; L0 load_acquire ADMITTED, L1 load_acquire FRONTIER, L2 load_acquire TAIL
                     a thread that sees a frontier sees all events before it in the queues: an empty queue has none. Tails
@@ -34,7 +34,7 @@ Ordering    F1 runs are written, F2 store_release TAIL of every queue written to
             a FRONTIER, RELEASED or MERGED moves, or CLOSED is set, G2 fence, G3 SPACE_WAITING is read (`signal`); where it
             was PASSED, only if that is at WAKE_AT or beyond; where FRONTIER or RELEASED, only if results held back were too
             many
-                    of the two fences one is first: S2 sees the room, or G3 sees the waiting input, and its WAKE_AT. S2 reads
+                    one of the two fences comes first: S2 sees the room, or G3 sees the waiting input, and its WAKE_AT. S2 reads
                     RESULTS before what may move: if it misses the move, G3 reads as many results, or more
             K1 load_acquire HEAD of an input's queues, K2 rows before the first run's are freed, by the feeder,
             which alone writes runs                 M3 -> K1: the reader of a row is done with it
@@ -42,13 +42,13 @@ Ordering    F1 runs are written, F2 store_release TAIL of every queue written to
                                                     grows, and none once PLANNED says that nothing is left
             B1 fetch_add RESULTS, before M3; B2 RELEASED
                     what is processed has its results counted, so those held back are no more than counted
-Bounded     What waits, by `CAPACITY` events of each input and `RUNS` runs of each queue. What is kept: by `SPAN` rows of
-            each input from its first one that is kept on (I6), so that one event that has to wait lets that many
-            later ones of its input pass; and by `MOST_RESULTS` results held back (of the order of events only), beyond
+Bounded     Waiting events, by `CAPACITY` events of each input and `RUNS` runs of each queue. Kept rows, by `SPAN` rows of
+            each input from its first kept one on (I6), so that one event that has to wait lets that many
+            later ones of its input pass; and results held back (for the order of events only), by `MOST_RESULTS`, beyond
             which an input waits unless its FRONTIER is the smallest.
-Progress    Before a feeder waits for room it publishes what it wrote (F2, F3). To be woken for each few events would cost
-            more than they do, so it sleeps on until half of what one of its queues has is processed, which is at the latest
-            when one is empty: WAKE_AT is the rank of an event that is there. Inputs do not wait for each other in a
+Progress    Before a feeder waits for room it publishes what it wrote (F2, F3). Being woken every few events would cost more
+            than the events do, so it sleeps until half of the events of one of its queues are processed, at the latest
+            when a queue is empty: WAKE_AT is the rank of an event in the queue. Inputs do not wait for each other in a
             circle. Let e be the event of smallest rank in any queue. An input that waits for room in queues, or
             for its span, has an event in a queue, of rank >= e, so its own next one is beyond e. One that waits for
             results to be released has a FRONTIER above the smallest of all; whose that is does not wait so. If that
@@ -155,9 +155,9 @@ def run_of(q, number):
 
 @kernel
 def publish_events(c, i, ts, count):
-    """F2, F3: what was written, `count` events, is there for all to see, and no later event has a smaller ts or row.
+    """F2, F3: publish what was written, `count` events, and that no later event has a smaller ts or row.
 
-    True if that says more than before: workers that wait for events are to be woken.
+    True if that is news: workers that wait for events are to be woken.
     """
     for q in range(c.given[i, FIRST_QUEUE], c.given[i, END_QUEUE]):
         tail = c.queue[queue_cell(q, PENDING)]
@@ -211,7 +211,7 @@ def room_for(c, i):
 
 @kernel
 def end_of_same(queues, at, end):
-    """Where the events end that go into one queue, from `at` on."""
+    """Where the stretch of events from `at` on that go into one queue ends."""
     q = queues[at]
     at += 1
     few = min(end, at + FEW)
@@ -294,7 +294,7 @@ def add(c, i, ts, queues, start, count, first_row, heartbeat):
 
 @kernel
 def say_when(c, i):
-    """S0: the thread that runs a node wakes the input once half of a queue's events are processed."""
+    """S0: have the thread that runs a node wake the input once half of a queue's events are processed."""
     for q in range(c.given[i, FIRST_QUEUE], c.given[i, END_QUEUE]):
         passed = load_acquire(c.queue, queue_cell(q, PASSED))
         waiting = c.queue[queue_cell(q, COUNTED)] - passed
@@ -303,7 +303,7 @@ def say_when(c, i):
 
 @kernel
 def is_due(c, i):
-    """Whether the input is to be woken for what is processed."""
+    """Whether so much is processed that the input is to be woken."""
     for q in range(c.given[i, FIRST_QUEUE], c.given[i, END_QUEUE]):
         if load_acquire(c.queue, queue_cell(q, PASSED)) >= load_relaxed(c.queue, queue_cell(q, WAKE_AT)):
             return True
@@ -348,7 +348,7 @@ def add_or_wait(c, i, ts, queues, start, count, first_row, heartbeat, stop):
 
 @kernel(keep_gil=True)
 def call_out(c):
-    """Have inputs come out that wait for room, and others not wait for it: the plan is about to change."""
+    """Call out inputs that wait for room, and keep others from waiting for it: the plan is about to change."""
     store_release(c.words, CLOSED, 1)  # G1
     signal(c.words, SPACE_WAITING, c.signals, SPACE_EVENT)  # G2, G3
 
@@ -363,7 +363,7 @@ def promise(c, i, ts):
 
 @kernel
 def release_results(c, count):
-    """B2: so many results are released in all. The collector's."""
+    """B2: so many results are released in all. Called by the collector."""
     before = load_relaxed(c.words, RELEASED)
     store_release(c.words, RELEASED, count)  # G1
     fence()  # G2
@@ -376,13 +376,13 @@ def release_results(c, count):
 
 @kernel
 def ts_of(c, x, i, row):
-    """The ts of a row that is not processed."""
+    """The ts of an unprocessed row."""
     return view_i64(x[i, entry_of(row, c.given[i, WIDTH]) + TS], CHUNK)[place_of(row)]
 
 
 @kernel
 def first_of(c, q):
-    """A queue's first event, or what it may get: ts, and input and row in one word. And whether it is there."""
+    """The rank of a queue's first event, or of the next it may get: ts, and input and row in one word. And whether it exists."""
     i = c.form[q, INPUT]
     row = load_acquire(c.input, input_cell(i, ADMITTED))  # L0
     frontier = load_acquire(c.input, input_cell(i, FRONTIER))  # L1
@@ -409,13 +409,13 @@ def limit_of(c, q):
 
 @kernel
 def is_below(ts, place, other_ts, other_place):
-    """Whether one rank comes before the other one."""
+    """Whether the first rank comes before the second."""
     return ts < other_ts or (ts == other_ts and place < other_place)
 
 
 @kernel
 def rows_below(c, x, i, row, end, limit_ts, limit_place):
-    """The first of rows `row` to `end` whose rank is not below the limit; or the chunk's end, beyond which is not looked."""
+    """The first of rows `row` to `end` whose rank is not below the limit; or the end of the chunk, where the search stops."""
     times = view_i64(x[i, entry_of(row, c.given[i, WIDTH]) + TS], CHUNK)
     first = place_of(row)
     low, high = 0, min(end - row, CHUNK - first)
@@ -455,7 +455,7 @@ def pass_rows(c, q, head, at, count, bound):
 
 @kernel
 def earliest(c):
-    """The smallest rank that an event may have which is not processed, of all queues: ts, and input and row. Any thread."""
+    """The smallest rank that an unprocessed event of any queue may have: ts, and input and row. For any thread."""
     first_ts, first_place = END_OF_TIME, 0
     for i in range(c.given.shape[0]):
         row = load_acquire(c.input, input_cell(i, ADMITTED))  # L0
@@ -482,7 +482,7 @@ def earliest(c):
 
 @kernel
 def merged_rows(c, x):
-    """Rows of all inputs that no later one can precede: the beginning of the merged input. Called with PLANNING held."""
+    """How many rows of all inputs no later row can precede: a prefix of the merged input. Called with PLANNING held."""
     ts, place = END_OF_TIME, (1 << 62)
     for i in range(c.given.shape[0]):
         row = load_acquire(c.input, input_cell(i, ADMITTED))  # L0

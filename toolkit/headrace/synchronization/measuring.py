@@ -1,4 +1,4 @@
-"""From the workers' counters to a snapshot; `runtime.worker_measures` has what is counted alike for others."""
+"""Turns the workers' counters into a snapshot; `runtime.worker_measures` has what all engines count alike."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from headrace.synchronization.waiting import waits
 
 
 class Measured(worker_measures.Measured, Protocol):
-    """What is asked of a program that runs; see `headrace.synchronization.section.ProgramSection`."""
+    """What `measure` needs of a running program; see `headrace.synchronization.section.ProgramSection`."""
 
     states: Any
     layout: Any
@@ -42,9 +42,9 @@ def counted_by_queue(section: Measured) -> list[int]:
 class TagCounts:
     """Counts the events of each implementation tag that were processed.
 
-    Workers count by mailbox, which has all tags' events of one input that a node owns under one name; among the tags of an
-    input they are shared out as they came since the look before. Inputs run ahead of each other, by as much as mailboxes
-    hold: what came is no measure of what comes in a second of stream.
+    Workers count by mailbox, which has the events of all implementation tags of one name that a node owns from one input. A
+    count is divided among an input's tags in the proportions in which their events came since the last look. Inputs run ahead
+    of each other by as much as mailboxes hold, so what came says nothing of how much comes in a second of stream.
 
     Parameters
     ----------
@@ -62,7 +62,7 @@ class TagCounts:
         self._total = np.zeros(len(tags))
 
     def look(self, came: Sequence[np.ndarray], passed: np.ndarray) -> list[int]:
-        """Take what came of each input's tags and what is processed of each input, since the start; return the counts."""
+        """Take what came of each input's tags, and what is processed of each input, since the start; return the counts."""
         for i, places in enumerate(self._places):
             grown = came[i] - self._came[i]
             shares = grown if grown.any() else came[i]

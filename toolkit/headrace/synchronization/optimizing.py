@@ -1,8 +1,8 @@
-"""Plans for a program: which optimizer makes them; Appendix B's, and two fixed shapes of the tree.
+"""Makes plans for a program: chooses the optimizer; has Appendix B's, and two fixed shapes of the tree.
 
-The graph of implementation tags is taken apart by its rarest tags: they go to a node above, and what is left is in
-pieces that do not depend on each other (`taken_apart`). Leaves are then shared out among the pieces, by their rates; and
-where a program has several types of state the tree is matched to them (`state_types`), with fewer leaves where it must.
+The graph of implementation tags is split by removing its rarest tags: they go to a node above, and the rest is in
+independent pieces (`taken_apart`). Leaves are then shared among the pieces, by their rates. Where a program has several types
+of state, the tree is matched to them (`state_types`), with fewer leaves where necessary.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def make_plan(
 
 
 def _with_types(program: Definition, plans: Iterable[Sequence[PlanNode]]) -> tuple[PlanNode, ...]:
-    """The first of some plans whose nodes can have types of state; of one leaf there is always one."""
+    """The first of some plans whose nodes can have types of state; one with a single leaf always can."""
     return next(typed for typed in (with_types(program, roots) for roots in plans) if typed is not None)
 
 
@@ -143,9 +143,9 @@ class Piece:
     Attributes
     ----------
     removed : list of ImplementationTag
-        What has to go.
+        The tags that have to be removed.
     parts : tuple of Piece
-        What is left then, two pieces or more; none if it cannot be taken apart.
+        What is left then, two pieces or more; none if it cannot be split.
     rate : float
         Of all its tags.
     """
@@ -166,9 +166,9 @@ class Piece:
 
 
 def taken_apart(graph: Dependence, tags: Iterable[ImplementationTag], rates: Rates) -> tuple[Piece, ...]:
-    """Take a graph apart until nothing falls apart any more: the rarest tag goes first (Appendix B).
+    """Split a graph until no piece can be split further: the rarest tag is removed first (Appendix B).
 
-    Of tags that are equally rare, the one goes first on which the most others depend.
+    Of equally rare tags, the one on which the most others depend is removed first.
     """
     return tuple(_piece(graph, component, rates) for component in graph.components(tags))
 
@@ -211,7 +211,7 @@ def _tree(pieces: Sequence[Piece], leaves: int) -> PlanNode:
 
 
 def _halves(pieces: Sequence[Piece], leaves: int) -> tuple[list[Piece], list[Piece]]:
-    """Share out pieces to two sides, the largest first, as it fits a number of leaves that may be odd."""
+    """Share pieces between two sides, the largest first, to fit a number of leaves that may be odd."""
     sides: tuple[list[Piece], list[Piece]] = ([], [])
     filled = [0.0, 0.0]
     room = (leaves - leaves // 2, leaves // 2)
@@ -233,7 +233,7 @@ def _share(left: Sequence[Piece], right: Sequence[Piece], leaves: int) -> int:
 
 
 def chain(graph: Dependence, roots: Sequence[PlanNode], leaves: int) -> tuple[PlanNode, ...]:
-    """Hang the leaves of a plan on a chain of inner nodes, one on each; what is above them goes down as far as it may.
+    """Hang the leaves of a plan on a chain of inner nodes, one on each; tags above them go down as far as they may.
 
     Leaves that are left over are empty.
     """
@@ -254,7 +254,7 @@ def chain(graph: Dependence, roots: Sequence[PlanNode], leaves: int) -> tuple[Pl
 
 
 def flat(graph: Dependence, roots: Sequence[PlanNode], leaves: int) -> tuple[PlanNode, ...]:
-    """Put all that is above the leaves into one root, and a balanced tree below it. Leaves left over are empty."""
+    """Put all tags above the leaves into one root, and a balanced tree below it. Leaves left over are empty."""
     leaf_tags, above = _leaves_and_above(roots, leaves)
     if leaves == 1:
         return (PlanNode(above + leaf_tags[0]),)

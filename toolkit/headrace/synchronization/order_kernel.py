@@ -1,9 +1,9 @@
-"""The order of results: by the time of their events, which lie close together, then by input and row, then as they came.
+"""Sorts results: by the time of their events, then by input and row, then as they came.
 
-A worker gives its results in order while it stays with one queue, so a release is a few runs that are in order already, and
-these are merged. Where they are many, as of many queues whose events come by turns, digits of the times are counted: times of
-one release differ by little, and that is a third of what a sort that compares costs. What is equal in time is moved to its
-place by hand then, and seldom is there much.
+A worker gives its results in order while it stays with one queue, so a release is a few sorted runs, which are merged.
+Where there are many runs, as with many queues whose events alternate, a radix sort by time is used: times of one release are
+close together, and it costs a third of a comparison sort. Results of equal time are then moved to their places one by one;
+there are seldom many.
 """
 
 from headrace.kernel import kernel
@@ -29,7 +29,7 @@ def is_before(primary, a, b, one, other):
 
 @kernel
 def runs_of(primary, a, b, places, starts):
-    """Where the runs begin that are in order already, behind the first; how many there are, or one more than `starts` holds."""
+    """Find where the sorted runs after the first begin. Returns how many runs there are, or one more than `starts` holds."""
     starts[0] = 0
     runs = 1
     before = places[0]
@@ -46,7 +46,7 @@ def runs_of(primary, a, b, places, starts):
 
 @kernel
 def merge(primary, a, b, places, merged, low, middle, high):
-    """Two runs that lie side by side, into one at the same place of another array."""
+    """Merge two adjacent runs into one at the same place of another array."""
     i, j, k = low, middle, low
     if middle < high:
         one, other = places[i], places[j]
@@ -95,7 +95,7 @@ def merge_all(primary, a, b, places, scratch, starts, runs):
 
 @kernel
 def put_in_order(primary, a, b, places, scratch, counts, starts):
-    """Put places of results into the order of these; what is equal keeps its order.
+    """Sort places of results into the order of the results; equal ones keep their order.
 
     Parameters
     ----------
@@ -110,7 +110,7 @@ def put_in_order(primary, a, b, places, scratch, counts, starts):
     Returns
     -------
     bool
-        False if there are many runs, and they are too far apart, or too many are equal in time: `places` has all of them, in
+        False if there are many runs, and times are too far apart or too many of them equal: `places` then has all of them, in
         any order.
     """
     runs = runs_of(primary, a, b, places, starts)

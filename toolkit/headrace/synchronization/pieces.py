@@ -1,10 +1,10 @@
-"""The text of the loop over events that a call of a program's kernels is given: pieces of rows of one input, in private words.
+"""The text of the loop over events in a call of a program's kernels: pieces of rows of one input, given in private words.
 
-Where inputs deal out their rows to many queues a piece is of an event or two, so what is the same for all of them is done once:
-the call, and in each chunk of the store to look up where its columns are.
+Where inputs deal out their rows to many queues, a piece has an event or two. So what is common to all pieces is done once:
+the call, and for each chunk of the store the look-up of its columns.
 
-Where a row is in its chunk is asked of `place_of`: of ``row - begin`` LLVM does not see that it is no index from the end, and
-asks that of each row (0.65 in place of 0.37 ns for a value that is added to a sum).
+`place_of` gives the place of a row in its chunk. LLVM cannot prove that ``row - begin`` is not negative, and would check
+each row for an index from the end (0.65 in place of 0.37 ns for a value that is added to a sum).
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def rows_text(columns: str, each: str, says_which: bool = True) -> str:
     each : str
         Statements for a row.
     says_which : bool
-        Whether private words say which row that is: for its results, and if it fails.
+        Whether private words note the current row: for its results, and for when it fails.
     """
     arrived, which = (_ARRIVED, _WHICH) if says_which else ("", "")
     return _ROWS.format(columns=columns, arrived=arrived, each=indent(which + each, 4).rstrip("\n"))

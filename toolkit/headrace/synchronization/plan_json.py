@@ -1,8 +1,8 @@
-"""Plans as JSON, to keep and to write by hand.
+"""Plans as JSON, to be stored or written by hand.
 
-A plan is an object with its roots; a node has tags, and no children or two. Tags are written in ranges, which say all
+A plan is an object with its roots; a node has tags, and no children or two. Tags are written in ranges, which stand for all
 pairs of their parts and streams; either is a number or a text of numbers and ranges, and 0 where it is left out. A node
-may say the type of its state, ``"state": "part"``, where a program has several::
+may name the type of its state, ``"state": "part"``, where a program has several::
 
     {"roots": [
         {"tags": [{"tag": "barrier"}],

@@ -1,13 +1,13 @@
-"""The loop of every worker: take a leaf that is free, process what may be processed there, and the next one.
+"""The loop of every worker: take a free leaf, process what may be processed there, go on to the next one.
 
 This file, with `mailbox_kernel` and `tree_kernel`, is included in one module that is compiled once for all
-programs; what a program's functions do it calls by address (`build`)::
+programs; it calls a program's own functions by address (`build`)::
 
     run_rows(me, c, o, x, s, l, n, tag, i, pieces)  the update function of a tag, on so many pieces of rows of input i, in `l`
     fork_node(me, c, s, l, n, left, right)           a node's state, to its children
     join_node(me, c, s, l, n, left, right)           and back
 
-Progress    No worker waits while there is a leaf that is free and has something to process: a worker that finds none
+Progress    No worker waits while a free leaf has something to process: a worker that finds none
             looks again after it said that it waits, and sleeps until an input publishes or leaves are set
             free (W1 to W3 and T2 to T4 of `tree_kernel`; F2, F3 of `mailbox_kernel`, where `add` signals with the last
             publication for those before it that did not, and never blocks before). A worker that passed over a leaf
@@ -21,8 +21,8 @@ Changes     A planned change comes once its row of the merged input is certain (
             some that need not be kept once PLANNED says that nothing is left. At the end of input nothing is left that a plan
             could process: the worker that finds the end puts what is planned into force, holding PROMISING, without which
             no thread replans.
-Promises    What results there may still be is promised for all workers at once, under PROMISING, in the
-            last ring, which has no records (M3, P1 to P4 of `mailbox_kernel`).
+Promises    The rank below which there will be no more results is promised for all workers at once, under PROMISING,
+            in the last ring, which has no records (M3, P1 to P4 of `mailbox_kernel`).
 Checked     tests/headrace/synchronization
 """
 
@@ -87,7 +87,7 @@ PAUSES = 20
 
 @kernel
 def change(c, x, over):
-    """Let the planned changes be in force whose row of the merged input has come, unless somebody else does; all, if `over`."""
+    """Put planned changes into force whose row of the merged input has come, unless another worker does; all, if `over`."""
     if load_relaxed(c.words, PLANNED) >= c.plan_at.size - 1 or exchange(c.words, PLANNING, 1) != 0:
         return
     rows = NEVER if over else merged_rows(c, x)
@@ -118,7 +118,7 @@ def come_into_force(c, due):
 
 @kernel
 def promise_results(c, o, x):
-    """Say up to which rank there will be no more results; the end, if all is done."""
+    """Promise up to which rank there will be no more results; the end, if all is done."""
     spins = 0
     while exchange(c.words, PROMISING, 1) != 0:
         spins += 1
@@ -143,7 +143,7 @@ def promise_results(c, o, x):
 
 @kernel
 def look_around(me, c, o, x, s, l):
-    """Take every leaf that is free, once. True if something was processed."""
+    """Take every free leaf once. True if something was processed."""
     moved = False
     leaves = c.shape[LEAVES]
     begin = l[NEXT_LEAF]

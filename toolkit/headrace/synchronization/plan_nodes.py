@@ -11,7 +11,7 @@ from headrace.synchronization.tags import ImplementationTag
 
 @dataclass(frozen=True)
 class PlanNode:
-    """A worker of a plan: what it processes, and between which children it forks its state.
+    """A node of a plan: which tags it processes, and between which children it forks its state.
 
     Parameters
     ----------

@@ -1,23 +1,23 @@
 """How many events per second a plan can take: the model by which optimizers compare plans.
 
 A leaf is busy with its own events. An event of a node above it stops all leaves below that node, until they have joined,
-one level after the other, and forked again. So, in nanoseconds of work for each second of stream::
+level by level, and forked again. So, in nanoseconds of work for each second of stream::
 
     busy(leaf) = rate x update
     busy(node) = max(busy(left), busy(right)) + rate x (update + height x (join + fork))
 
-with `height` the levels below the node: joins of one level run at the same time. What all nodes do together, each join
-and fork counted, has to fit into the threads there are. A plan is busy all the time at that many events per second::
+with `height` the levels below the node: joins of one level run at the same time. The work of all nodes together, with each
+join and fork, has to fit into the threads there are. A plan is saturated at this rate of events per second::
 
     sum of rates / max(busy(root), work / threads)
 
-The delay of an event that stops others is what it takes to bring everything below together, and its update; that of a
-leaf's event is its update. Both grow as a plan comes near to being busy all the time, as in a queue::
+The delay of an event that stops others is the time to join everything below, and its update; that of a
+leaf's event is its update. Both grow as a plan approaches saturation, as in a queue::
 
     delay(node) = (height x join + update) / (1 - busy(root))
 
-What the model leaves out: that leaves take turns in having much to do between two joins (it takes the mean), how long
-a thread needs to wake up, memory, and the order of the output.
+The model leaves out that different leaves are the busiest between different joins (it takes the mean), how long a thread
+needs to wake up, memory, and the order of the output.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ class Costs:
     Attributes
     ----------
     update : float, or mapping of str to float
-        Of all tags, or of each.
+        For all tags, or for each.
     fork, join : float
-        With what it takes to hand the state over.
+        Including the time to hand the state over.
 
     Notes
     -----
@@ -56,12 +56,12 @@ class Costs:
     join: float = 60.0
 
     def of(self, tag: ImplementationTag) -> float:
-        """What an update by an event of this tag takes."""
+        """The nanoseconds of an update by an event of this tag."""
         return self.update if isinstance(self.update, int | float) else self.update[tag.tag]
 
 
 def read_costs(program: Definition, given: Any) -> Costs:
-    """Read what a user says of costs: None, `Costs`, or a dict of some of its fields.
+    """Read costs as a user gives them: None, `Costs`, or a dict of some of its fields.
 
     Raises
     ------
@@ -95,12 +95,12 @@ def _nanoseconds(label: str, given: Any) -> float:
 
 
 class Load(NamedTuple):
-    """What a tree of workers has to do for one second of stream.
+    """The work of a tree of workers for one second of stream.
 
     Attributes
     ----------
     busy : float
-        Nanoseconds, with every node at work that can be.
+        Nanoseconds, with all nodes at work that can be at the same time.
     height : int
         Levels of joins.
     work : float
@@ -116,7 +116,7 @@ class Load(NamedTuple):
 
 
 class Model:
-    """What plans for one program and one set of rates have to do.
+    """The cost model of plans for one program and one set of rates.
 
     Parameters
     ----------
@@ -145,12 +145,12 @@ class Model:
         return sum(self._updates[tag] for tag in tags)
 
     def leaf(self, tags: Iterable[ImplementationTag]) -> Load:
-        """What a leaf has to do."""
+        """The load of a leaf."""
         busy = self.updates(tags)
         return Load(busy, 0, busy, 0)
 
     def above(self, tags: Sequence[ImplementationTag], left: Load, right: Load) -> Load:
-        """What a node and those below it have to do."""
+        """The load of a node and those below it."""
         own, joins = self.updates(tags), sum(self.rates[tag] for tag in tags) * self._round_trip
         height, forks = 1 + max(left.height, right.height), 1 + left.forks + right.forks
         return Load(
@@ -158,7 +158,7 @@ class Model:
         )
 
     def of(self, node: PlanNode) -> Load:
-        """What a tree has to do."""
+        """The load of a tree."""
         if not node.children:
             return self.leaf(node.tags)
         left, right = map(self.of, node.children)
@@ -169,13 +169,13 @@ class Model:
         return max(busy, work / self.threads)
 
     def events_per_second(self, roots: Sequence[PlanNode]) -> float | None:
-        """Return at which rate of all events a plan is busy all the time; None where nothing costs anything."""
+        """Return the rate of all events at which a plan is saturated; None where nothing costs anything."""
         loads = [self.of(root) for root in roots]
         spent = self.seconds(max(load.busy for load in loads), sum(load.work for load in loads))
         return sum(self.rates.values()) / spent * 1e9 if spent else None
 
     def delay_ns(self, roots: Sequence[PlanNode]) -> float:
-        """How long the events of the node wait that wait the longest, on average; infinite where a plan cannot keep up.
+        """The mean delay of events at the node where it is longest; infinite where a plan cannot keep up.
 
         Examples
         --------
@@ -189,7 +189,7 @@ class Model:
         return math.inf if busy >= 1 else max(map(self._longest, roots)) / (1 - busy)
 
     def _longest(self, node: PlanNode) -> float:
-        """Nanoseconds that an event of a node, or of one below it, takes if nothing is in its way."""
+        """The longest time, in nanoseconds, that an event of a node or of one below it takes if it need not wait."""
         own = max((self.costs.of(tag) for tag in node.tags if self.rates[tag]), default=-math.inf)
         below = [self._longest(child) for child in node.children]
         return max([own + self.of(node).height * self.costs.join, *below, 0.0])

@@ -1,4 +1,4 @@
-"""What a user writes of a program, read and checked: tags, updates, dependence, types of state, forks and joins."""
+"""Reads and checks the parts of a program: tags, updates, dependence, types of state, forks and joins."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ _COLUMN_KINDS = "int64, float64, bool, string, timestamp[us]"
 class TagPart(NamedTuple):
     """A tag as a `depends` function sees it.
 
-    It equals a string that is its name, and an `hr.tag` of that name, whatever its part: ``"barrier" in (a, b)`` is what people
-    write, and were it False, nothing would depend and sums would be wrong without a word. It equals another one of its name and
+    It equals a string that is its name, and an `hr.tag` of that name, whatever its part: people write ``"barrier" in (a, b)``,
+    and if that were False, nothing would depend and sums would be silently wrong. It equals another one of its name and
     part. So two parts of a tag equal one string and not each other; all hash as the name does, by which each is found in a set.
 
     Examples
@@ -62,7 +62,7 @@ class TagPart(NamedTuple):
 
 
 def check_by(fields: Mapping[str, Any], tags: Mapping[str, Tag]) -> None:
-    """Refuse a state of which only a part is by the key of tags."""
+    """Refuse a state of which only some fields are by the key of tags."""
     by = {name: field.kind.by for name, field in fields.items() if isinstance(field.kind, MapOf) and field.kind.by is not None}
     if not by:
         return
@@ -85,7 +85,7 @@ def check_by(fields: Mapping[str, Any], tags: Mapping[str, Tag]) -> None:
 
 
 def seen_kind(kind: str) -> str:
-    """What functions see of a kind of key."""
+    """The kind that functions see for a kind of key."""
     known = scalar(kind)
     return kind if known is None else known.in_functions
 
@@ -148,7 +148,7 @@ def read_update(given: Any, tags: Mapping[str, Tag]) -> dict[str, Callable]:
 def read_states(
     states: Any, processes: Any, fork: Any, join: Any, update: Any, tags: Mapping[str, Tag]
 ) -> dict[str, dict[Any, Any]]:
-    """Read what a program with several types of state has of its own, by the names of `Definition`."""
+    """Read what only a program with several types of state has, by the names of `Definition`."""
     if not isinstance(states, Mapping) or len(states) < 2:
         raise ParameterError(
             f'program(states={states!r}): give several types of state and their fields, as in {{"all": {{"sum": "int64"}},'
@@ -314,7 +314,7 @@ def _paired(given: Any, tags: Mapping[str, Tag]) -> dict[tuple[str, str], tuple[
 
 
 def _asked(function: Callable, a: Tag, b: Tag) -> tuple[bool, bool]:
-    """Ask a function of two tags, for parts that are equal and for parts that are not."""
+    """Ask a `depends` function about two tags, for equal parts and for different ones."""
 
     def ask(parts: Iterable[tuple[int, int]]) -> bool:
         found = {(x, y): _answer(function, (a, b), (x, y)) for x, y in parts}
@@ -337,7 +337,7 @@ def _asked(function: Callable, a: Tag, b: Tag) -> tuple[bool, bool]:
 
 
 def _answer(function: Callable, tags: tuple[Tag, Tag], parts: tuple[int, int]) -> bool:
-    """Ask a function once; what is no bool is refused, since a function that forgets to return would say that nothing depends."""
+    """Ask a function once; only a bool is accepted, since a function that forgets to return would say that nothing depends."""
     of = " and ".join(f"{one.name} (part {part})" if one.by else one.name for one, part in zip(tags, parts, strict=True))
     try:
         found = function(*(TagPart(one.name, part) for one, part in zip(tags, parts, strict=True)))

@@ -40,10 +40,10 @@ class Reconfiguration(AtOnce):
     planned : sequence of Planned
         Rows 1, 2, ...
     read_plan : callable
-        Returns the plan that is asked for, by itself, as JSON or by the way to make it; else raises `ParameterError`.
+        Returns the requested plan, given as a plan, as JSON or as the way to make it; else raises `ParameterError`.
     replan : callable
-        Lets a plan be in force, with what else is to be asked and done, as `Replanning.change`; False if it has to be
-        asked again.
+        Puts a plan into force, with what else is to be asked and done, as `Replanning.change`; False if it has to be
+        called again.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class Reconfiguration(AtOnce):
         write_configuration(self._arrays, row, configuration)
 
     def resolve(self, wish: Mapping[str, Any], newest: Configuration) -> Configuration:
-        """Complete a wish against the newest configuration known."""
+        """Complete a request from the newest configuration known."""
         plan, threads = wish.get("plan"), wish.get("threads")
         if plan is None and threads is None:
             raise ReconfigurationError("reconfigure(): give threads= or plan=")
@@ -93,14 +93,14 @@ class Reconfiguration(AtOnce):
 
     @property
     def current(self) -> Configuration:
-        """The configuration in force, the same object for as long as it is: planned ones say threads, under whatever plan."""
+        """The configuration in force, the same object as long as it is; planned ones give threads, under whatever plan."""
         found, seen = super().current, self._seen
         if seen.threads != found.threads or seen.plan is not self._plan:
             seen = self._seen = replace(found, plan=self._plan)
         return seen
 
     def place(self, target: Configuration) -> int | None:
-        """Let it be in force: another plan once everything is joined, threads at once."""
+        """Put a configuration into force: another plan once everything is joined, threads at once."""
         if target.plan != self._plan:
             if not self._replan(target.plan):
                 return None
@@ -108,7 +108,7 @@ class Reconfiguration(AtOnce):
         return super().place(target)
 
     def completed(self) -> Completion | None:
-        """The next change nobody has taken note of; a planned one of the plan that is due is made first."""
+        """The next change in force that was not yet reported; a planned change of the plan that is due is made first."""
         self._make_due()
         found = super().completed()
         if found is None:
@@ -125,7 +125,7 @@ class Reconfiguration(AtOnce):
         return found
 
     def _make_due(self) -> None:
-        """Make a planned change of the plan whose row has come, or stop asking for it."""
+        """Make a planned change of the plan whose row has come, or stop asking for rest."""
         due = read_cell(self._arrays.words, words.DUE)
         if not self._is_replanning and due <= read_cell(self._arrays.words, words.PLANNED):
             return
@@ -137,7 +137,7 @@ class Reconfiguration(AtOnce):
         self._is_replanning = not self._replan(plan, is_wanted, lambda: self._make(due - 1))
 
     def _make(self, index: int) -> None:
-        """Everything is at rest under another plan: let the planned change be in force."""
+        """Everything is at rest under another plan: count the planned change as in force."""
         arrays, row, one = self._arrays, index + 1, self._wishes[index]
         if not one.says_threads:
             configuration = replace(one.configuration, threads=self.current.threads)

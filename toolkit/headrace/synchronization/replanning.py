@@ -1,11 +1,11 @@
-"""Another plan while a program runs: everything is joined, events that wait change their mailboxes, the new plan forks.
+"""Changes the plan of a running program: everything is joined, waiting events change mailboxes, the new plan forks.
 
 Order       R1, R2 everything is at rest (`holding`); R3 the plan, mailboxes and places of states are written; R4, R5
                     between R1 and R5 no leaf is READY, so no worker reads what R3 writes
             The events processed so far need not be a prefix in time, since independent tags are not
-            ordered; they are closed under dependence, which is all that the rule asks.
-Progress    A mailbox has room for so many runs. Where the new plan would need more, the old one goes on, and it is
-            tried again.
+            ordered; they are closed under dependence, which is all that the rule requires.
+Progress    A mailbox has room for so many runs. Where the new plan would need more, the old one goes on, and the change
+            is tried again.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from headrace.synchronization.measuring import passed_by_input
 
 
 class Replanned(Protocol):
-    """What is asked of a program that runs; see `headrace.synchronization.section.ProgramSection`."""
+    """What `Replanning` needs of a running program; see `headrace.synchronization.section.ProgramSection`."""
 
     arrays: Any
     layout: Layout
@@ -42,7 +42,7 @@ class Replanned(Protocol):
 
 
 def waiting(c: arrays.PlanArrays, x: np.ndarray, number: int) -> np.ndarray:
-    """int64[n, RUN_WORDS]: runs of an input that are in mailboxes, of rows that no node has processed, rising. While everything
+    """int64[n, RUN_WORDS]: runs of an input in mailboxes, of rows that no node has processed, rising. Called while everything
     is at rest."""
     runs = np.empty((dealing_kernel.runs_waiting(c, number), words.RUN_WORDS), np.int64)
     dealing_kernel.copy_waiting(c, x, number, runs)
@@ -72,15 +72,15 @@ class Replanning:
     def change(
         self, plan: Any, is_wanted: Callable[[], bool] = lambda: True, then: Callable[[], None] = lambda: None
     ) -> bool:
-        """Let a valid plan be in force. False if not everything is at rest yet: ask again.
+        """Put a valid plan into force. False if not everything is at rest yet: call again.
 
         Parameters
         ----------
         plan : Plan
         is_wanted : callable
-            Asked before anything is written: of a planned change the end of the input may have come first.
+            Asked before anything is written: the end of the input may have come before a planned change.
         then : callable
-            What belongs to the change; while no worker can find that the input is over.
+            The rest of the change; called while no worker can find that the input is over.
         """
         section, holding = self._section, self._section.holding
         if holding.is_over:  # nothing is left that the plan could process

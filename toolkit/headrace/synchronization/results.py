@@ -1,4 +1,4 @@
-"""From result records to the rows of a program: in the order of the events that caused them, or as they come."""
+"""Turns result records into the rows of a program: in the order of the events that caused them, or as they come."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
-"""Rows of an input that are read again although they are processed: of a run that goes on from a checkpoint.
+"""Passes over rows that are read again although they are processed, when a run goes on from a checkpoint.
 
-An input is read from its beginning, so that rows have the numbers they had. A checkpoint knows of each input how many of
-its rows had been `read`, and which of these were not processed (`rest`): events that do not depend on each other are
-processed in any order, so there is no one row before which all are. What is processed is counted and passed over.
+An input is read from its beginning, so that rows have the same numbers as before. A checkpoint knows how many rows of each
+input had been `read`, and which of these were not processed (`rest`): independent events are processed in any order, so the
+processed rows need not be a prefix. Processed rows are counted and passed over.
 
-That the rows are those which were read before is known by their sum (`checkpoints.content_sum`), as soon as they have been
-read again; the run ends if they are not.
+Once the rows have been read again, their sum (`checkpoints.content_sum`) tells whether they are those read before; the run
+ends if they are not.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ class Frontier:
     Parameters
     ----------
     read : int
-        Rows 0 to read - 1, but for those of `rest`.
+        Rows 0 to read - 1 are processed, except those of `rest`.
     rest : int64[n, 2]
         First rows, and rows behind the last, rising.
     summed, total : int
-        What the first `summed` rows, which are `read` at least, add up to.
+        The first `summed` rows, at least `read` of them, add up to `total`.
     """
 
     read: int = 0
@@ -56,15 +56,15 @@ class Frontier:
 
 
 class Reread:
-    """Meets the rows of an input again.
+    """Reads the rows of an input again.
 
     Parameters
     ----------
     before : Frontier
-        Of the checkpoint; of none, nothing is processed.
+        That of the checkpoint; without a checkpoint, nothing is processed.
     texts : OrderedTexts or None
     columns : dict of str to str
-        Columns that say what an event is, and their kinds: not which stream it is of, which may be dealt out anew.
+        Columns that say what an event is, and their kinds. Its stream is left out: rows may be dealt out to streams anew.
     name : str
         Of the input, for messages.
     """
@@ -102,7 +102,7 @@ class Reread:
             )
 
     def _numbers(self, column: tuple[np.ndarray, np.ndarray | None]) -> tuple[np.ndarray, np.ndarray | None]:
-        """Numbers of strings that do not depend on the run, as their ids do."""
+        """Numbers for strings that do not depend on the run, unlike their ids."""
         ids, valid = column
         there = slice(None) if valid is None else valid != 0
         different, inverse = np.unique(ids[there], return_inverse=True)

@@ -145,7 +145,7 @@ class ProgramSection(CollectedSection):
         self._built: Looped | None = None
 
     def checkpointed(self) -> ProgramCuts | None:
-        """What says what its state is, and which rows are processed."""
+        """The object that gives the state, and which rows are processed."""
         return self._cuts
 
     def hold_back(self, columns: list[np.ndarray | None]) -> None:
@@ -159,7 +159,7 @@ class ProgramSection(CollectedSection):
             self.collector.hold_back(self._held_back)
 
     def _plan_of(self, given: Plan | str) -> Plan:
-        """A valid plan: that one, or one made for the inputs by a way; those by rates weigh what was measured lately."""
+        """A valid plan: the one given, or one made for the inputs in the given way; by rates, from what was measured lately."""
         program = self.bound.program
         if isinstance(given, Plan):
             return replace(given.check(program, self._streams), program=program)
@@ -179,12 +179,12 @@ class ProgramSection(CollectedSection):
         return self._plan_of(given_plan(given, WAYS))
 
     def _stored(self, given: Input) -> dict[str, np.dtype]:
-        """What the store of an input keeps."""
+        """The columns that the store of an input keeps."""
         found = {name: np.dtype(column.dtype) for name, column in given.columns(self.bound).items()}
         return found if given.is_single(self.bound.program) else found | {TAGS: np.dtype(np.int64)}
 
     def _write_plan(self) -> None:
-        """Let a plan be in force, all of whose state is at its root."""
+        """Put a plan into force, with all of its state at the root."""
         write_plan(
             self.arrays, self.layout, list(self.bound.program.tags), self.bound.by_entry, self.bound.may_stay_joined
         )
@@ -195,7 +195,7 @@ class ProgramSection(CollectedSection):
 
     @property
     def feeders(self) -> list[Any]:
-        """What gives events, by the number of the input: each `TickInput`, and then each `MailboxInlet` that the run feeds."""
+        """The sources of events, by the number of the input: each `TickInput`, then each `MailboxInlet` that the run feeds."""
         return [*self.ticks, *self.inlets]
 
     def _make_ticks(self, number: int, width: int, stored: dict[str, np.dtype]) -> TickInput:
@@ -225,11 +225,11 @@ class ProgramSection(CollectedSection):
 
     @property
     def result_columns(self) -> list[np.ndarray]:
-        """Columns of the results, a ring for each worker, and one that has none."""
+        """Columns of the results: a ring for each worker, and one that has no records."""
         return list(self.arrays.out[: len(self.bound.emits)])
 
     def arguments(self, worker: int) -> tuple:
-        """What the loop of this worker is called with."""
+        """The arguments of this worker's loop."""
         return worker, self.arrays, self.out, self.directories, self.states.bundle, self._private[worker]
 
     def compile_work(self) -> None:
@@ -260,7 +260,7 @@ class ProgramSection(CollectedSection):
         self._built.run(*arguments)
 
     def explain_exception(self, error: Exception, worker: int) -> BaseException | None:
-        """What a user function's exception in a worker means."""
+        """Explain an exception that a user function raised in a worker."""
         if isinstance(error, HeadraceError):
             return error
         if type(error) is LookupError and self.bound.by_entry:
@@ -278,7 +278,7 @@ class ProgramSection(CollectedSection):
         return self.states.explain_exception(error, self._private[worker], self.layout, stores)
 
     def explain_failure(self, reported: np.ndarray) -> HeadraceError:
-        """What a worker reported: nothing that users can cause."""
+        """Explain what a worker reported: nothing that users can cause."""
         return RunFailedError(f"a worker failed with code {int(reported[worker_kernel.FAILURE_CODE])}; please report this")
 
     def prepare(self, consumers: Sequence[Consumer], run: RunContext, is_last: bool) -> None:
@@ -291,7 +291,7 @@ class ProgramSection(CollectedSection):
         super().prepare(consumers, run, is_last)
 
     def release(self, watermark: int) -> None:
-        """Results are released: inputs may go on that were ahead of others. Rows are freed by the inlets."""
+        """Results are released: inputs that were ahead of others may go on. The inlets free rows."""
         c = self.arrays
         if self.options.is_ordered:
             mailbox_kernel.release_results(c, self.results)
@@ -333,7 +333,7 @@ class ProgramSection(CollectedSection):
         return sum(passed for queue, passed in zip(queues, passed_by_queue(self), strict=True) if queue.input >= self.tick_count)
 
     def faults_at_end(self, members: list[int], added: int) -> list[str]:
-        """What shows, at the end of the input, that something is missing."""
+        """Signs, at the end of the input, that something is missing."""
         waiting = sum(counted_by_queue(self)) - sum(passed_by_queue(self))
         return [f"{waiting:,} events are still in mailboxes"] if waiting else []
 

@@ -1,4 +1,4 @@
-"""From a case in which a law fails to a smaller one: whatever is left out of it, the law holds."""
+"""Reduces a case in which a law fails to a minimal one: whatever else is left out of it, the law holds."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def smallest(program: Definition, case: Case, fails: Callable[[Case], bool]) -> 
     case : Case
         One that fails.
     fails : function
-        Whether a case is one that can be, and fails in the same way.
+        Whether a case is possible, and fails in the same way.
     """
     trials = 0
     goes_on = True

@@ -1,7 +1,7 @@
 """Which type of state each node of a plan has: the second phase of Appendix B's optimizer, and validity V1 with types.
 
-A node's state may process the tags of the node and of all below it, and is forked into states of its children's types by
-a fork the program has. The type of a root is the first one.
+A node's state must be able to process the tags of the node and of all below it, and the program must have a fork from its
+type into those of its children. The type of a root is the first one.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from headrace.synchronization.tag_ranges import tags_text
 
 
 def matched(program: Definition, root: PlanNode) -> PlanNode | None:
-    """Say the type of every node of a tree, of a program with several; None if no types fit.
+    """Choose the type of every node of a tree, for a program with several types; None if no types fit.
 
-    Of several ways the one is taken whose forks were given first. What a node says of itself stays.
+    Of several ways, the one whose forks were given first is taken. A type that a node names itself stays.
     """
     names: dict[int, set[str]] = {}
 
@@ -50,7 +50,7 @@ def matched(program: Definition, root: PlanNode) -> PlanNode | None:
 
 
 def with_types(program: Definition, roots: Sequence[PlanNode]) -> tuple[PlanNode, ...] | None:
-    """Say the types of all nodes of several trees; None if no types fit. Trees of a program with one type stay as they are."""
+    """Choose the types of all nodes of several trees; None if no types fit. Trees of a program with one type are unchanged."""
     if len(program.types) == 1:
         return tuple(roots)
     if (tree := matched(program, one_tree(roots))) is None:

@@ -31,7 +31,7 @@ _LEFT = "the state that the failed call left, which it may have changed before"
 
 
 class States:
-    """What the workers of one program work on.
+    """The memory on which the workers of one program work.
 
     Parameters
     ----------
@@ -84,7 +84,7 @@ class States:
         self.bundle = named(**fields)
 
     def _columns_at(self, columns: Sequence[Sequence[str]], tags: Sequence[Sequence[str]]) -> np.ndarray:
-        """By input and column of all tags, where it is in the input's store."""
+        """By input and column of all tags: where the column is in the input's store."""
         found = np.zeros((len(columns), max(1, self.bound.columns_at(len(self.bound.tags)))), np.int64)
         for number, (own, of) in enumerate(zip(columns, tags, strict=True)):
             for index, one in enumerate(self.bound.tags):
@@ -98,7 +98,7 @@ class States:
         write_first_values(self.bound.program.state, self.bundle.arena, int(self.bundle.places[len(layout.places) - 1]))
 
     def move(self, before: int, after: int) -> None:
-        """Bring the state of one node to another one, which has none."""
+        """Move the state of one node to another one, which has none."""
         if before == after:
             return
         arena, count = self.bundle.arena, words_of(self._types[0])
@@ -107,7 +107,7 @@ class States:
         arena[here : here + count] = 0
 
     def write_plan(self, layout: Layout) -> None:
-        """Write down which tags there are from each node on down."""
+        """Write which tags each node and those below it have."""
         s, tags = self.bundle, list(self.bound.program.tags)
         s.tags_below[:], s.parts_below[:] = 0, 0
         for node, place in enumerate(layout.places):
@@ -135,8 +135,8 @@ class States:
     ) -> HeadraceError | None:
         """A user function raised: call it again in plain Python, on the event and the states as it left them.
 
-        What they were before the call is not kept: that would cost a copy for each event. So the second call may do
-        something else, and where it does the message says so.
+        The states before the call are not kept, which would cost a copy for each event. So the second call may do
+        something else; where it does, the message says so.
         """
         kind, number, program = int(private[words.KIND]), int(private[words.NUMBER]), self.bound.program
         function: Callable | None

@@ -70,9 +70,9 @@ def tags_text(tags: Iterable[ImplementationTag], among: Iterable[ImplementationT
     ----------
     tags : iterable of ImplementationTag
     among : iterable of ImplementationTag
-        All there are: a name that has all its parts, or streams, goes without saying them.
+        All there are: where a name has all its parts, or streams, they are not written.
     most : int
-        So many ranges at most; then how many there are beside them.
+        At most so many ranges; then how many more there are.
 
     Examples
     --------
@@ -90,7 +90,7 @@ def tags_text(tags: Iterable[ImplementationTag], among: Iterable[ImplementationT
 
 
 def _details(one: TagRange, whole: TagRange | None) -> str:
-    """Which parts and streams, in brackets; nothing where that goes without saying."""
+    """Which parts and streams, in brackets; nothing where it has all of them."""
     parts, streams = ((0,), None) if whole is None else (whole.parts, whole.streams)
     said = [
         f"{label}{'s' if len(numbers) > 1 else ''} {numbers_text(numbers, _MOST_RANGES)}"

@@ -1,4 +1,4 @@
-"""The text of a program's kernels: what its functions need beside the workers' loop.
+"""The source text of a program's kernels: what its functions need beside the workers' loop.
 
 Fields of the bundle ``s``::
 
@@ -8,7 +8,7 @@ Fields of the bundle ``s``::
     nodes                     how many nodes there may be
     places                    by node, the first word of its state
     types                     by node, the number of its state's type
-    tags_below, parts_below   by node, which tags, and which parts of them, the nodes from it on down have
+    tags_below, parts_below   by node, which tags, and which parts of them, the node and those below have
     column_at                 by input, where in its store the columns of all tags are
     temporaries               heads of containers that last for one call
     text_..., text_literals   as in custom operators, where there are strings
@@ -220,7 +220,7 @@ def update_rows(me, c, o, x, s, l, n, tag, i, pieces):
 
 
 def generate(bound: Bound) -> str:
-    """Write the program's part of the module: what `build` takes."""
+    """Write the program's part of the module, which `build` takes."""
     program = bound.program
     types = list(program.types.values())
     is_typed = len(types) > 1
@@ -259,7 +259,7 @@ def generate(bound: Bound) -> str:
 
 
 def _forks_text(bound: Bound) -> str:
-    """Fork and join of a node, whatever the types of its state and of its children's."""
+    """Write fork and join of a node, for all types of its state and of its children's."""
     if not bound.forks:
         return _NO_FORK
     types = list(bound.program.types.values())
@@ -275,7 +275,7 @@ def _forks_text(bound: Bound) -> str:
 def _run_text(
     name: str, one: BoundTag, of: int, state: Mapping[str, StateField], first_column: int, rings: str
 ) -> str:
-    """An update, and the loop over rows of its tag; where it may be, one in locals beside it."""
+    """Write an update, and the loop over rows of its tag; where possible, also one that keeps the state in locals."""
     update = one.updates[of]
     parts = {"number": name, "classes": CLASSES}
     call, columns = f"user_{name}({', '.join(update.parameters)})", columns_text(one, first_column)
@@ -294,15 +294,15 @@ def _run_text(
 def _rings_text(kinds: Iterable[str]) -> str:
     """The columns of results in a worker's ring, those that all have first.
 
-    Looked up once a call, and `give` copied to where it is called: LLVM looks up for each result what is not certain to be
-    needed, and finds `give` too large. A page view takes 14 ns so, in place of 23; 16 ns without the first.
+    They are looked up once a call, and `give` is inlined in the text: LLVM would look up for each result what is not certain
+    to be needed, and finds `give` too large to inline. A page view takes 14 ns so, in place of 23; 16 ns without the first.
     """
     columns = [f"c.out{'_f' if kind.startswith('float') else ''}[{at}, me]" for at, kind in enumerate(kinds)]
     return f"    out = ({', '.join(['o.primary[me]', 'o.a[me]', 'o.b[me]', 'o.at[me]', *columns])})\n"
 
 
 def _locals_text(state: Mapping[str, StateField], fields: Iterable[str], written: Collection[str]) -> dict[str, str]:
-    """The arrays in whose words numbers of a state are kept, and how these get there and back."""
+    """The arrays that hold the numbers of a state, and the statements that load them into locals and store them back."""
     at, kinds, count = offsets(state), word_kinds(state), words_of(state)
     found = {kinds[name] for name in fields}
     arrays = [
@@ -321,7 +321,7 @@ def _locals_text(state: Mapping[str, StateField], fields: Iterable[str], written
 
 
 def _bytes_text(fields: Mapping[str, StateField]) -> str:
-    """Bytes of a state, with what its containers hold."""
+    """The text for the bytes of a state, including its containers."""
     held = [
         f"{width_of(one.kind) + isinstance(one.kind, MapOf | SetOf)} * s.arena[k + {offsets(fields)[name]} + ENTRIES]"
         for name, one in fields.items()

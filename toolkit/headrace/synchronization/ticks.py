@@ -1,14 +1,14 @@
-"""Ticks: the events of periodic tags, which no input brings. A slice of event time that has had a row of any input ends with one.
+"""Ticks: events of periodic tags, generated at the end of each slice of event time in which some input had a row.
 
-Inputs of their own, before all others in the order of events, so that a tick comes before what has its ts; what gives the
-rows gives the ticks too, in between.
+They have inputs of their own, before all others in the order of events, so that a tick comes before other events of its ts.
+The threads that give the rows give the ticks too, in between.
 
 State       due       boundaries of slices that have had a row, and whose tick is not given
             held      ticks that are in the store, and from `at` on in no mailbox yet
             promised  no later tick is earlier: FRONTIER of the input
 Invariants  T1  a row's slice is due before the row is published
             T2  a tick is given when every input's FRONTIER is at it or beyond: no row of its slice will follow, and all
-                there were are published, so T1 has all of the slices before it
+                of its rows are published, so by T1 all slices up to it are due
             T3  the next tick is beyond that smallest FRONTIER, at the end of its slice at the earliest: promised
 Again       A run that goes on from a checkpoint reads its inputs from the beginning, so all slices are due again, and
             ticks have the numbers they had; those that are processed are passed over, as rows are (`resuming`).
@@ -46,7 +46,7 @@ class TickInput:
     width : int
         Of a slice, in the inputs' time unit.
     store : Store
-        With what ticks carry, if it is read.
+        With the columns of ticks, if they are read.
     heartbeat : int
         Ticks between two publications.
     stop_word : int64[...]
@@ -75,7 +75,7 @@ class TickInput:
         return np.array([self._first_row + self._at - passed_over], np.int64)
 
     def redirect(self, queues: np.ndarray) -> None:
-        """Another plan: ticks that come from now on go elsewhere. With the entrance closed."""
+        """Send later ticks where another plan has them. Called with the entrance closed."""
         self._queue = int(queues[0])
 
     def tags_of(self, rows: np.ndarray) -> np.ndarray:
@@ -145,7 +145,7 @@ class Ticker:
     numbers : sequence of int
         Of the inputs that bring rows.
     stop_word : int64[...]
-        Word 0 is not 0 once nobody shall wait any more.
+        Word 0 is not 0 once nobody may wait any more.
     """
 
     def __init__(self, arrays: PlanArrays, ticks: Sequence[TickInput], numbers: Sequence[int], stop_word: np.ndarray):
@@ -161,7 +161,7 @@ class Ticker:
                     one.note(ts)  # T1
 
     def advance(self, patient: bool) -> bool:
-        """Give what is due, after an input went on; False if there was no room for some: ask again."""
+        """Give the ticks that are due, after an input went on; False if there was no room for some: call again."""
         while True:
             if not any(one.is_waiting or one.promised <= self._reached() for one in self._ticks):
                 return True  # an input that goes on later asks again

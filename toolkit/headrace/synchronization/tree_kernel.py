@@ -1,28 +1,28 @@
 """Which thread runs a node: a leaf is run by any worker, an inner node by the one that brought its last child to rest.
 
 A node is *run* by one thread at a time, which processes what it may of the node's queues. A leaf that is
-not run may be taken by any worker (READY). A leaf comes to rest (AT_REST) when an event of a node
-above waits for it, and it has nothing that this event depends on any more (`wanted_above`). An inner
-node is run by the thread that brought the second of its children to rest: no thread is its own. It joins the
-states of all below when there is something to process, and then either rests the node too, if an
-event further up wants it, or forks the state and sets the leaves free.
+not being run may be taken by any worker (READY). A leaf comes to rest (AT_REST) when an event of a node
+above waits for it, and it has no more events that this event depends on (`wanted_above`). An inner
+node has no thread of its own: the thread that brought the second of its children to rest runs it. That thread joins
+the states of all below when there is something to process, and then either brings the node to rest too, if an
+event further up waits for it, or forks the state and sets the leaves free.
 
-Where little comes between two events of an inner node, a fork and a join cost more than it does: five or six cache lines that
-go from one core to another, and threads that wait for them. So the state stays joined, and the node's thread processes
-what is below it too, until that takes longer (`stays_joined`). A program that is consistent gives the same results; of one
-that is so but for rounding nothing stays joined (`binding.Bound.may_stay_joined`).
+Where few events come between two events of an inner node, a fork and a join cost more than those events do: five or six
+cache lines go from one core to another, and threads wait for them. So the state stays joined, and the node's thread also
+processes what is below it, until that takes longer (`stays_joined`). A consistent program gives the same results; for one
+that is consistent only up to rounding, nothing stays joined (`binding.Bound.may_stay_joined`).
 
-To come to rest is never wrong: what may be processed is decided by the rule of `mailbox_kernel` alone,
-by the thread that runs a node, and to set the leaves free again is always possible.
+Coming to rest is never wrong: only the rule of `mailbox_kernel`, applied by the thread that runs a node,
+decides what may be processed, and the leaves can always be set free again.
 
 Invariants  I1  a node's state, and HEAD and AT of its queues, belong to the thread that runs it; while
                 a node is run, those above are not
-            I2  what has JOINED, and is below nothing that has, has the whole state of what is below it, and nothing
-                below has any; what is below such a node and has JOINED gets its part back when that one forks
+            I2  a node that has JOINED, and is below no other that has, holds the whole state of what is below it, and nothing
+                below holds any; a node below it that has JOINED gets its part back when that one forks
             I3  RESTING of a node is the number of its children that are at rest
             I4  the thread that runs a node that has JOINED may process events of the nodes below on its state, by the
                 rule of `mailbox_kernel`: all below is at rest
-            I5  the thread that runs a node that has not JOINED may, in place of joining what is below, take entries out of
+            I5  the thread that runs a node that has not JOINED may, instead of joining what is below, take entries out of
                 the states there and put them back: all below is at rest, and its states are where I2 says
 Ordering    N1 state, HEAD, AT are written, N2 STATE of the leaf := AT_REST, N3 fetch_add RESTING + 1;
             the second thread, which sees 2, runs the node: N1 -> N3 -> N3 of the second
@@ -36,10 +36,10 @@ Ordering    N1 state, HEAD, AT are written, N2 STATE of the leaf := AT_REST, N3 
             store_release too
             W1 DATA_WAITING += 1 (`prepare`: a fence), W2 a look at all leaves, W3 sleep; T2, T3 fence,
             T4 DATA_WAITING is read (`signal`)
-                    of the two fences one is first: W2 finds the leaf, or T4 sees the sleeper
-Progress    Leaves may rest for an event that others are not ready for, and would again at once. A thread that finds
-            nothing to do with all of them at rest waits for input before it sets them free, if what is missing comes from
-            outside: a leaf may have got events since it came to rest, on which no event above depended then (`is_stuck`).
+                    one of the two fences comes first: W2 finds the leaf, or T4 sees the sleeper
+Progress    Leaves may rest for an event for which other leaves are not ready, and, if set free, would rest again at once. A
+            thread that finds nothing to do with all of them at rest waits for input before it sets them free, if what is missing
+            comes from outside: a leaf may have got events since it came to rest, which no event above waited for (`is_stuck`).
 Source      Flumina, section 3.4 (join requests and responses); the last arriver in place of a thread for each node
 Checked     tests/headrace/synchronization
 """
@@ -148,7 +148,7 @@ def node_cell(n, what):
 
 @kernel
 def is_within(c, m, n):
-    """Whether a node is another one, or below it."""
+    """Whether a node is the given one, or below it."""
     return c.tree[n, BELOW] <= m <= n
 
 
@@ -157,10 +157,10 @@ def is_within(c, m, n):
 
 @kernel
 def next_queue(c, n):
-    """The node's queue whose first event has the smallest rank of those that may be processed, and the rank below which its
-    events may be; -1: none.
+    """Of the node's queues with an event that may be processed, the one with the smallest rank, and the rank below which its
+    events may be processed; -1: none.
 
-    Events of queues that do not depend on each other may go in any order: the smallest one is just a choice.
+    Events of independent queues may go in any order: taking the smallest is only a choice.
     """
     found, found_ts, found_place = -1, 0, 0
     found_limit_ts, found_limit_place = 0, 0
@@ -180,8 +180,8 @@ def next_queue(c, n):
 def process(me, c, o, x, s, l, n, q, tag, limit_ts, limit_place):
     """Run the function of a queue's tag on its events below the limit, so many at a time; `tag` says on which state.
 
-    Runs may be of an event or two, where an input deals out its rows to many queues: what is looked at and said once, is
-    for all of them, and so is the call. How many events.
+    Runs may have only an event or two, where an input deals out its rows to many queues: so what can be looked up or
+    published once for all of them is, and there is one call. Returns how many events.
     """
     i = c.form[q, INPUT]
     number = c.form[q, TAG]
@@ -220,10 +220,10 @@ def process(me, c, o, x, s, l, n, q, tag, limit_ts, limit_place):
 
 @kernel
 def process_below(me, c, o, x, s, l, n):
-    """Process on a joined node's state what comes below it before its own first event, if all of that is there.
+    """Process on a joined node's state the events below it that precede its own first event, if all of them are there.
 
-    How many events, of each queue so many at a time at most; 0: the node has no event, or what comes before it may be still to
-    come.
+    Returns how many events, from each queue at most so many at a time; 0: the node has no event, or some that precede it may
+    still come.
     """
     first, first_ts, first_place = -1, 0, 0
     for k in range(c.tree[n, OWN_QUEUES], c.tree[n, END_OWN]):
@@ -250,10 +250,10 @@ def process_below(me, c, o, x, s, l, n):
 
 @kernel
 def stays_joined(me, c, o, x, s, l, n, turns, begun):
-    """Whether a joined node that has nothing to do goes on with what is below it, instead of a fork and a join: how many events.
+    """Go on with the events below a joined node that has nothing to do, instead of a fork and a join. Returns how many; 0: no.
 
-    0 is no. It is worth it while it takes no longer than these would: not where there is more between two events of the
-    node than takes that long, and then not looked at for a while.
+    It is worth it while it takes no longer than a fork and a join would. Where the events between two of the node's own take
+    longer, it is not done, nor considered again for a while.
     """
     if c.shape[STAYS] == 0 or c.node[node_cell(n, JOINED)] == 0 or load_acquire(c.words, RESTS) != 0:
         return 0
@@ -286,7 +286,7 @@ def join_below(me, c, s, l, n):
 
 @kernel
 def fork_below(me, c, s, l, n):
-    """Give the node's state to the leaves below, and set them free."""
+    """Fork the node's state down to the leaves, and set them free."""
     for m in range(n, c.tree[n, BELOW] - 1, -1):
         if c.tree[m, LEFT] >= 0:
             if c.node[node_cell(m, JOINED)] != 0:
@@ -307,9 +307,9 @@ def fork_below(me, c, s, l, n):
 
 @kernel
 def wanted_above(c, n):
-    """Whether an event of a node above waits for this one, which has nothing more that the event depends on.
+    """Whether an event of a node above waits for this node, which has no more events that it depends on.
 
-    What is beside the node is not looked at: others may run it.
+    Nodes beside this one are not looked at: others may be running them.
     """
     if load_acquire(c.words, RESTS) != 0:
         return True
@@ -326,7 +326,7 @@ def wanted_above(c, n):
 
 @kernel
 def is_ready_for(c, n, above, q, ts, place):
-    """Whether an event of a node above waits for nothing of this node, of those between, and of those above."""
+    """Whether an event of a node above need not wait for this node, for those between, nor for those above."""
     for k in range(c.form[q, FIRST_DEPENDENT], c.form[q, END_DEPENDENT]):
         other = c.dependents[k]
         m = c.form[other, NODE]
@@ -340,7 +340,7 @@ def is_ready_for(c, n, above, q, ts, place):
 
 @kernel
 def is_stuck(c, n):
-    """Whether a node and those below, which are all at rest, can do nothing with the events that are there."""
+    """Whether a node and those below, all at rest, can process none of the events that are there."""
     for m in range(c.tree[n, BELOW], n + 1):
         if next_queue(c, m)[0] >= 0:
             return False
@@ -349,7 +349,7 @@ def is_stuck(c, n):
 
 @kernel
 def run_node(me, c, o, x, s, l, n, begun):
-    """Process what may be processed of a node's queues, from the time `begun` on. How many events."""
+    """Process what may be processed of a node's queues, from the time `begun` on. Returns how many events."""
     total, turns = 0, 0
     while not stopped(c):
         q, limit_ts, limit_place = next_queue(c, n)
@@ -377,7 +377,7 @@ def run_node(me, c, o, x, s, l, n, begun):
 
 @kernel
 def hold(me, c, s, l, n):
-    """Everything is at rest: join it, and wait until the plan is another one. A run that stops leaves it joined, for
+    """Everything is at rest: join it, and wait until the plan has been changed. A run that stops leaves it joined, for
     threads that read it meanwhile."""
     join_below(me, c, s, l, n)
     store_release(c.words, HELD, 1)  # H2
@@ -389,7 +389,7 @@ def hold(me, c, s, l, n):
 
 @kernel
 def is_any_left(c):
-    """Whether some event may be processed. While everything is at rest."""
+    """Whether some event may be processed. Called while everything is at rest."""
     for n in range(c.shape[NODES]):
         if next_queue(c, n)[0] >= 0:
             return True
@@ -398,7 +398,7 @@ def is_any_left(c):
 
 @kernel
 def ask_to_hold(c):
-    """Have everything joined; for the thread that changes the plan. True once it is."""
+    """Ask for everything to be joined; for the thread that changes the plan. True once it is."""
     if load_relaxed(c.words, RESTS) == 0:
         store_release(c.words, RESTS, 1)
         signal(c.words, DATA_WAITING, c.signals, DATA_EVENT)
@@ -407,7 +407,7 @@ def ask_to_hold(c):
 
 @kernel
 def await_hold(c, nanoseconds):
-    """Ask, and wait so long at most. True once everything is joined."""
+    """Ask, and wait at most so long. True once everything is joined."""
     until = now_ns() + nanoseconds
     while not ask_to_hold(c):
         if now_ns() >= until or stopped(c) or load_acquire(c.words, OVER) != 0:
@@ -418,14 +418,14 @@ def await_hold(c, nanoseconds):
 
 @kernel
 def let_go(c):
-    """The plan may be another one: go on."""
+    """Go on, perhaps under another plan."""
     store_release(c.words, RESTS, 0)  # H3
     store_release(c.words, HELD, 0)  # H4
 
 
 @kernel
 def rest(me, c, o, x, s, l, leaf):
-    """Come to rest with a leaf, and run the nodes above whose last child this was. How many events were processed there."""
+    """Bring a leaf to rest, and run the nodes above whose last child this was. Returns how many events were processed there."""
     total = 0
     n = leaf
     store_release(c.node, node_cell(leaf, STATE), AT_REST)  # N2

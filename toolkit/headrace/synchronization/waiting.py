@@ -1,7 +1,7 @@
-"""Who waits for whom, just now, by what any thread may read: states of the leaves, and where mailboxes and inputs stand.
+"""Which node waits for which at the moment, from what any thread may read: states of leaves, mailboxes and inputs.
 
-A look while others work: each number was true a moment ago. What is told is what would hold if all of them were of one
-moment; a look in a thousand may name one that has just come.
+The look is taken while others work: each number was true a moment ago. The answer is what would hold if all numbers were of
+one moment; one look in a thousand may name something that has just come.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ A_THREAD = "a thread"
 
 
 def waits(arrays: Any, layout: Layout, stores: Sequence[Store]) -> list[str]:
-    """Tell, of each node, what it waits for.
+    """Say what each node waits for.
 
     Parameters
     ----------
@@ -35,8 +35,8 @@ def waits(arrays: Any, layout: Layout, stores: Sequence[Store]) -> list[str]:
     Returns
     -------
     list of str
-        Name of a node, that has to process something or to come to rest; or of an input, by its tags, which has to bring
-        something or to promise that it will not; or "a thread"; "" of a node that works, or has nothing to do.
+        The name of a node that has to process something or to come to rest; or of an input, by its tags, that has to bring
+        something or to promise that it will not; or "a thread"; "" for a node that works, or has nothing to do.
     """
     queues, cells = layout.queues, words.QUEUE_CELLS * CELL
     frontier = read_cells(arrays.input[words.FRONTIER :], words.INPUT_CELLS * CELL)
@@ -56,7 +56,7 @@ def waits(arrays: Any, layout: Layout, stores: Sequence[Store]) -> list[str]:
         return first[q], queues[q].input
 
     def holds_back(node: int) -> str | None:
-        """What has to come before the node's first event; None: nothing."""
+        """The name of the node or tags whose event has to come before the node's first one; None: nothing."""
         q = min(own[node], key=rank)
         other = min(layout.dependents[q], key=rank, default=None)
         if other is None or rank(other) >= rank(q):
@@ -94,7 +94,7 @@ def waits(arrays: Any, layout: Layout, stores: Sequence[Store]) -> list[str]:
 
 
 def _first_ts(arrays: Any, store: Store, q: int, head: int, at: int) -> int:
-    """Event time of a queue's first event: of the first run's, or of the one that is reached in it."""
+    """Event time of a queue's first event: the first of its first run, or the one that was reached in it."""
     run = (q * words.RUNS + (head & (words.RUNS - 1))) * words.RUN_WORDS
     if not at:
         return read_cell(arrays.runs, run + words.FIRST_TS)

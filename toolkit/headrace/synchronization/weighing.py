@@ -1,10 +1,10 @@
-"""Rates and costs of a program that runs, from its counters: what the optimizers by rates are given.
+"""Rates and costs of a running program, from its counters: the input of the optimizers by rates.
 
-Rates are those of the last seconds. What an event costs is the worker time of the leaves that own its tag over the events
-they processed; of several intervals the least, since a worker that looks for events in vain is counted too. An inner
-node's time is that of its joins, of its own events, and of those that it processes while its state stays joined, which are taken
-to cost what those of leaves do, and no more than half of it; a fork is taken to cost what a join does, and a turn in which the
-state stayed joined counts as one of each.
+Rates are those of the last seconds. The cost of an event is the worker time of the leaves that own its tag, divided by the
+events they processed; of several intervals the least is taken, since a worker that looks for events in vain is counted too.
+An inner node's time is that of its joins, of its own events, and of those that it processes while its state stays joined.
+The latter are taken to cost what those of leaves do, but no more than half of that time. A fork is taken to cost what a join
+does, and a turn in which the state stayed joined counts as one of each.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ LEAST_EVENTS, LEAST_JOINS = 500, 20
 
 
 class Weighing:
-    """What is known of rates and costs; fed with one snapshot after another.
+    """Estimates of rates and costs; fed with one snapshot after another.
 
     Parameters
     ----------
@@ -110,7 +110,7 @@ class Weighing:
 
     @property
     def costs(self) -> Costs:
-        """What functions take; the model's defaults where nothing was measured."""
+        """The measured costs of functions; the model's defaults where nothing was measured."""
         names = dict.fromkeys(tag.tag for tag in self.tags)
         join = Costs().join if self._join is None else self._join
         known = self._above | self._update

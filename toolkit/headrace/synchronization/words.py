@@ -1,4 +1,4 @@
-"""What the cells and columns that workers of a plan share mean: of `arrays.PlanArrays`, and of private words."""
+"""Names for the cells and columns of the workers' shared arrays (`arrays.PlanArrays`) and private words."""
 
 from headrace.memory.atomics import CELL, EVENT_CELL
 from headrace.workers.changes_kernel import CHANGE_WORDS

@@ -1,4 +1,4 @@
-"""What the leader of a punctuation does: it closes the batch, changes what is due or asked for, and accepts the next one.
+"""What the leader of a punctuation does: close the batch, make changes that are due or requested, accept the next one.
 
 Nothing here knows the program, so it is compiled once. The gate is the merged log, which has one reader here.
 
@@ -142,7 +142,7 @@ def close_batch(g, c, o, l):
 
 @kernel
 def accept(me, g, c, o, l):
-    """Take the next batch from the gate, if there is one: ACCEPTED, ASKED, ENDED or STOPPED."""
+    """Take the next batch from the gate, if there is one. Returns ACCEPTED, ASKED, ENDED or STOPPED."""
     seen = load_relaxed(c.words, SEEN)
     limit = min(c.rows[load_relaxed(c.words, CONFIG), PUNCTUATION], c.refs.size)
     limit = min(limit, c.plan_at[load_relaxed(c.words, PLANNED)] - seen)

@@ -47,7 +47,7 @@ class _Trial:
     pieces: list[_Piece] = field(default_factory=list)
 
     def add(self, observation: Observation, piece_s: float) -> None:
-        """Note what was done in the time in which the executors had input, in pieces of so many seconds."""
+        """Note the events done in the time in which the executors had input, in pieces of so many seconds."""
         if observation.processed <= 0:
             return
         if not self.pieces or self.pieces[-1].seconds >= piece_s:
@@ -56,7 +56,7 @@ class _Trial:
         self.pieces[-1].seconds += (1 - observation.idle) * observation.interval_s
 
     def is_over(self, piece_s: float) -> bool:
-        """Whether the two newest pieces agree, or there were enough of them: caches fill and other loops are learnt first."""
+        """Whether the two newest pieces agree, or there were enough of them: caches fill and loops are learnt first."""
         if len(self.pieces) < 2 or self.pieces[-1].seconds < piece_s:
             return False
         before, now = self.pieces[-2].speed, self.pieces[-1].speed
@@ -64,12 +64,12 @@ class _Trial:
 
     @property
     def seconds(self) -> float:
-        """All the time that it was measured."""
+        """For how long it was measured."""
         return sum(piece.seconds for piece in self.pieces)
 
     @property
     def events(self) -> float:
-        """What was done in this time."""
+        """How many events were executed in this time."""
         return sum(piece.events for piece in self.pieces)
 
     @property
@@ -99,7 +99,7 @@ class AdaptiveScheme(Policy):
     schemes : sequence of str
         Schemes to try, except ``none``. Those that the operator does not have are skipped.
     punctuations : bool
-        Try batches of a quarter and of four times the length, too, as long as that is better.
+        Also try batches of a quarter and of four times the length, as long as that is better.
     sharings : bool
         If chains are fastest, try the other ways in which threads may share them, too; "socket" with four threads or more.
     trial_s : float
@@ -169,7 +169,7 @@ class AdaptiveScheme(Policy):
         return request
 
     def _is_due(self, observation: Observation) -> bool:
-        """Whether to try all again; meanwhile what is in force is measured."""
+        """Whether to try all again; the configuration in force is measured meanwhile."""
         kept = self._kept
         if kept is None or observation.threads != self._threads or observation.at_s >= self._until_s:
             return True
@@ -189,7 +189,7 @@ class AdaptiveScheme(Policy):
         return self._seen
 
     def _tried(self) -> Iterator[Request | None]:
-        """Try all, and ask for the best: each step is given a later observation."""
+        """Try all, then request the best: each step receives a later observation."""
         before = dict(self._observed().configuration)
         first = {"scheme": before["scheme"], "punctuation": before["punctuation"]}
         others = [{**first, "scheme": scheme} for scheme in self.schemes if scheme != first["scheme"]]
@@ -245,7 +245,7 @@ class AdaptiveScheme(Policy):
         return (_best([newer[-1], *newer[1:-1]], self.gain) if is_complete else best), newer[1:]
 
     def _measured(self, trial: _Trial, trials: list[_Trial] | None) -> Iterator[Request | None]:
-        """Ask for what is to be tried, wait until it is in force, and measure it; append it to the trials."""
+        """Request a configuration to try, wait until it is in force, and measure it; append it to the trials."""
         if trials is not None:
             if not _is_in_force(trial, self._observed()):
                 said = f"a trial, after {trials[-1]} events/s"

@@ -1,13 +1,13 @@
-"""Which operations do nothing but add to their row what the event alone says, so that many of a batch are done as one.
+"""Finds operations that only add to their row a number taken from the event, so that many of a batch are done as one.
 
-Of such operations on one row, where no other one comes between, the last is done, with the sum of all (`combining_kernel`):
-for hot rows that many events of a batch count in. An operation is one if each of its statements adds to an int64 column, or
-takes from it, a whole number that is worked out without the row. That is done where operations are named, each executor for
-its slice: so what it costs is shared by all executors, even if there is one row.
+Of several such operations on one row, with no other between them, only the last is done, with the sum of all
+(`combining_kernel`). This is for hot rows that many events of a batch count in. An operation qualifies if each of its
+statements adds to an int64 column, or subtracts from it, a whole number that is computed without the row. The number is
+computed where operations are named, by each executor for its slice: so all executors share the cost, even for a single row.
 
-It is exact: whole numbers, and only those of 32 bits, so that no sum of a batch is too large (`MOST_ADDED`). Whether one of
-the values that the row has meanwhile would leave int64 is asked for where it may, and then the run ends at that event. What
-cannot be worked out is left to the chain, which ends the run in the order of events.
+It is exact: only whole numbers of 32 bits are added up, so that no sum of a batch is too large (`MOST_ADDED`). Where one of
+the row's intermediate values might leave int64, that is checked, and if it does the run ends at that event. An operation
+whose number cannot be computed is left to the chain, which ends the run in the order of events.
 
 Source      ours, as `overwriting`.
 """
@@ -52,7 +52,7 @@ def added_columns(site: Site, event: str) -> list[str] | None:
 
 
 def addends(site: Site, columns: Sequence[str]) -> list[ast.stmt]:
-    """Of an operation that adds, what works out what it adds: `KEPT.added@0` and so on, by the place of the column."""
+    """Statements that compute what an operation adds: `KEPT.added@0` and so on, by the place of the column."""
     made: list[ast.stmt] = []
     for node in site.body:
         if isinstance(node, ast.Return):

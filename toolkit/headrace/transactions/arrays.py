@@ -1,7 +1,7 @@
-"""What the executors of one transactional operator share.
+"""The memory that the executors of one transactional operator share.
 
-Memory whose size depends on what a batch brings is reserved, not allocated: what
-is never touched costs nothing.
+Memory whose size depends on what a batch brings is reserved, not allocated:
+pages that are never touched cost nothing.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Adding up what tables are to conserve, while the run goes on.
+"""Adds up columns whose sums tables are to conserve, during the run.
 
-Sums can be taken only between two batches, so the executors pause for it. A separate thread asks for that, so a reader of
-the metrics finds the newest sums and never waits for a batch. It pauses them for a hundredth of the time at most.
+Sums can be taken only between two batches, so the executors pause for them. A separate thread asks for the pause, so a
+reader of the metrics finds the newest sums and never waits for a batch. Pauses take at most a hundredth of the time.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ class Audit:
     ----------
     memory : TableMemory
     rest : callable
-        A context in which the executors rest between two batches; gives how many events were executed, None if the run is
-        over.
+        A context in which the executors rest between two batches; it gives the number of events executed, or None if the run
+        is over.
     """
 
     def __init__(self, memory: Any, rest: Callable[[], AbstractContextManager[int | None]]):

@@ -1,8 +1,8 @@
 """What the functions of a transaction read and write, as the kernels have it, and their rewritten text.
 
-Each function is written as itself (``user_0``) and as what only names its keys (``keys_0``); where all can be taken
-apart, also as operations: ``name_0`` notes them, ``unit_3`` does what one of site 3 does, ``post_0`` the rest; of an operation
-that adds, ``addends_3`` works out what.
+Each function is written as itself (``user_0``) and as one that only names its keys (``keys_0``). Where all functions can be
+split, also as operations: ``name_0`` notes them, ``unit_3`` performs one of site 3, ``post_0`` does the rest; for an
+operation that adds, ``addends_3`` computes what it adds.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class Taken:
     adding : dict of int to list of str
         By site, the columns of those that add, as of `adding.added_columns`.
     addends : dict of int to GeneratedFunction
-        By site, what works out what they add.
+        By site, the function that computes what they add.
     """
 
     names: list[GeneratedFunction]
@@ -204,7 +204,7 @@ def mask_field(number: int) -> str:
 
 
 def event_field(column: str) -> str:
-    """The array of what was emitted for a column, by event."""
+    """The array of values emitted for a column, by event."""
     return f"emitted_{column}"
 
 
@@ -237,7 +237,7 @@ class _Writing:
     # -- whole
 
     def run(self, number: int, lowered: Lowered, columns: tuple[str, ...], speculates: bool = False) -> GeneratedFunction:
-        """The function itself: 0 if it is done, 1 if it was rejected. One that speculates finds versions of rows, and may end."""
+        """The function itself: 0 if it is done, 1 if it was rejected. If speculative, it finds versions of rows, and may end."""
         bindings: dict[str, Any] = {"e": self._fields, "state emitted": self._emitted(number)}
         rows: dict[str, Opened] = {}
         for row in lowered.rows.values():
@@ -260,7 +260,7 @@ class _Writing:
         return self._specialised(f"user_{number}", lowered.captured, given, bindings, rows, named, "any", poll)
 
     def keys(self, number: int, lowered: Lowered, columns: tuple[str, ...]) -> GeneratedFunction:
-        """What only names the function's keys."""
+        """The function that only names the function's keys."""
         rows = {
             row.name: Opened(
                 f"state {row.number} {row.table.name}",
@@ -311,7 +311,7 @@ class _Writing:
         return Taken(names, posts, units, sites, overwriting, adding, worked_out)
 
     def _addends(self, site: int, one: Site, of: Split, columns: tuple[str, ...]) -> GeneratedFunction:
-        """What an operation adds, worked out before it is run."""
+        """The function that computes what an operation adds, before the operation is run."""
         assert of.lowered is not None
         added = added_columns(one, of.lowered.captured.parameters[0])
         assert added is not None

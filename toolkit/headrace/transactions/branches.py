@@ -1,7 +1,7 @@
-"""Rows that either branch of a condition finds for itself are two, so that reading one does not count as writing it.
+"""Splits a row that both branches of a condition find into two, so that reading it in one does not count as writing it.
 
-In lowered text a row is called by what was written, as ``accounts[key]``. An event that takes the branch that only reads
-it must not wait like one that writes: a row is read or written as a whole, so each branch gets a row of its own.
+In lowered text a row is named as it was written, ``accounts[key]``. A row is read or written as a whole. So that an event
+that takes a branch which only reads it need not wait like one that writes, each branch gets a row of its own.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ OTHER = "\u200c"
 
 
 def part_rows(body: list[ast.stmt], names: Collection[str]) -> dict[str, str]:
-    """Give rows other names in second branches, where no name goes from one branch to the other or leaves the condition.
+    """Rename rows in second branches, where a row is found in both branches of a condition and used nowhere outside it.
 
     Parameters
     ----------

@@ -1,9 +1,9 @@
 """Operation chains: the operations on a record in the order of events, one executor for each record.
 
 For transactions whose operations do not depend on each other's reads. Nothing is
-sorted and nothing locked: slices of the batch are contiguous in time, so a part of
-the records gets its operations in the order of events by going through that part of
-slice 0, then of slice 1, and so on.
+sorted and nothing locked. The records are divided into parts. Slices of the batch are contiguous
+in time, so an executor meets a part's operations in the order of events when it goes
+through that part of slice 0, then of slice 1, and so on.
 
     slice 0 (executor 0 noted it)     | part 0: a1 c2 | part 1: b1 d2 |
     slice 1 (executor 1)              | part 0: a5    | part 1: d4 b5 |      part 1 runs b1 d2 d4 b5
@@ -11,14 +11,14 @@ slice 0, then of slice 1, and so on.
 State       entries, part_at   of each slice, its operations by part (private, then
                         read by all): `bounds_of`
             link[o]     its event, and what else the program says of it in a word; LEFT_OUT: it is in no chain
-            CURSOR, CURSOR_2   the parts that somebody runs already, where they are shared
+            CURSOR, CURSOR_2   where parts are shared: the parts that an executor has already taken
 Invariants  I1  a record is in one part, and a part is run by one executor
             I2  an executor runs a part's operations in the order of events
-Ordering    of the barrier before (W1 to R2) and of the one behind: what operations
+Ordering    of the barrier before (W1 to R2) and of the one after: what operations
             leave for post-processing is read after it. The next batch, in which
             another executor may have the part, is two barriers away
 Progress    Nobody waits before the barrier.
-Source      TStream, section IV-C. Differs: no list for each record, since to keep
+Source      TStream, section IV-C. Differs: no list for each record, since keeping
             them costs more than most operations; parts are the unit of stealing.
 Checked     tests/headrace/transactions/test_interleave_operations.py, test_interleave_parts.py, test_executors.py
 """
@@ -64,7 +64,7 @@ def part_of(c, config, record, parts):
 
 @kernel
 def sort_by_part(me, c, config):
-    """Arrange the operations of one's slice by the part of their records; the order of events stays."""
+    """Sort the operations of the executor's slice by the part of their records; the order of events stays."""
     if c.rows[config, SHARING] == SHARED_NOTHING:
         deal_to_owners(me, c, config, True)
         return
@@ -92,7 +92,7 @@ def sort_by_part(me, c, config):
 
 @kernel
 def bounds_of(c, config, slice_of, p):
-    """Where in `entries` the operations of a slice on part `p` begin, and where they end."""
+    """Where in `entries` a slice's operations on part `p` begin, and where they end."""
     if c.rows[config, SHARING] == SHARED_NOTHING or c.rows[config, THREADS] == 1:
         return first_dealt(c, slice_of, p), c.part_at[slice_of, p]
     return c.part_at[slice_of, p], c.part_at[slice_of, p + 1]
@@ -100,7 +100,7 @@ def bounds_of(c, config, slice_of, p):
 
 @kernel
 def take_part(me, c, l, config):
-    """The next part to run, or -1: one's own, or one of those that executors share, all of them or half of them each."""
+    """Take the next part to run, or -1: the executor's own, or one that all executors share, or half of them."""
     threads, sharing = c.rows[config, THREADS], c.rows[config, SHARING]
     if sharing == SHARED_NOTHING:
         if l[PART] == me:

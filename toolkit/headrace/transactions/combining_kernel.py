@@ -1,19 +1,19 @@
-"""Hot rows: of operations that overwrite a row, where no other one comes between, the last one is done and no other; of those
-that add to it, too, and it adds what all of them do.
+"""Hot rows: of successive operations that overwrite a row, or add to it, only the last is done; adding, it adds their sum.
 
-An executor looks through the operations of its slice of the batch as it notes them,
-and keeps by record which was the last one. What a later one overwrites is left out:
-it gets no place in the chain of its row, which is shorter by so much.
+Successive means that no other operation on the row comes between.
+An executor looks at the operations of its slice of the batch as it notes them,
+and keeps the last one of each record. One that a later one overwrites is left out:
+it gets no place in the chain of its row, which is the shorter for it.
 
     row r    W1 W2 R3 W4 W5 W6      is run as      W2 R3 W6
     row q    +1 +1 R3 +2 +5 -1      is run as      +2 R3 +6
 
-Where too few operations are left out the looking costs more than it spares: then the
-executor does without for some batches, and tries again.
+Where too few operations are left out, looking costs more than it saves: then the
+executor does without it for some batches, and tries again.
 
 State       known[me]   KNOWN_STAMP and KNOWN_OPERATION by record: the last one of the slice
             sets[o]     its record, and in bit 0 whether it overwrites it, or what it adds is in `added`
-            link[o]     LEFT_OUT, where operation o is
+            link[o]     LEFT_OUT, where operation o is left out
             link_2[o]   the operation that it has left out, or -1
             added[o]    of an operation that adds (`adding`): what it adds, and all that it has left out; by site and column
             filling[me] COMBINING: the stamp of the slice, 0 if it is not looked through; COMBINED: operations left out so
@@ -68,7 +68,7 @@ def begin_combining(c, me, is_worth_it):
 
 @kernel
 def combine(c, me, o):
-    """Operation `o` of a complete event is looked at. The one that it makes needless, which is left out; none: -1."""
+    """Look at operation `o` of a complete event. Returns the operation that it makes needless, which is left out, or -1."""
     stamp = c.filling[me, COMBINING]
     mask = c.known.shape[1] // KNOWN_WORDS - 1
     record = c.sets[o] >> 1
@@ -105,13 +105,13 @@ def is_roomy(value):
 
 @kernel
 def leaves_int64(value, added):
-    """Whether a sum is none of int64."""
+    """Whether a sum is outside int64."""
     return value > MOST - added if added > 0 else value < -MOST - 1 - added
 
 
 @kernel
 def event_before(c, i, o):
-    """The event that operation `o` is of, which comes before event `i` of its slice, or is that one (I4)."""
+    """The event of operation `o`: event `i`, or one before it in its slice (I4)."""
     while c.set_at[i] > o:
         i -= 1
     return i
@@ -119,7 +119,7 @@ def event_before(c, i, o):
 
 @kernel
 def end_combining(c, me):
-    """The slice is complete: whether the next ones are looked through."""
+    """End a complete slice: decide whether the next ones are looked through."""
     if c.filling[me, COMBINING] != 0:
         noted = c.filling[me, SET_AT] - c.filling[me, FIRST_OPERATION]
         if PAYS * (c.filling[me, COMBINED] - c.filling[me, LEFT_BEFORE]) < noted:

@@ -1,8 +1,8 @@
-"""What is in force at a transactional operator, and the tables in which its executors find that.
+"""The configuration of a transactional operator, and the tables in which its executors read it.
 
 A configuration is a row of tables: how many executors, which scheme, how chains
 are shared, how many events a batch has, the owner of each bucket of records. Row 0
-is in force at the start, then come the planned ones, then spare rows for
+is in force at the start; the planned ones follow, then spare rows for
 requests. Executors 0 to threads - 1 are active; the others are parked.
 """
 
@@ -46,7 +46,7 @@ _FAMILY_NUMBERS = dict(zip(FAMILIES, (WHOLE, OPERATIONS, SPECULATION), strict=Tr
 
 @dataclass(frozen=True)
 class Configuration:
-    """All that is in force at an operator.
+    """One configuration of an operator.
 
     Parameters
     ----------
@@ -55,7 +55,7 @@ class Configuration:
     scheme : str
         One of `SCHEMES`.
     sharing : str
-        One of `SHARINGS`: what executors take each other's work from, where a scheme has such work.
+        One of `SHARINGS`: among which executors work is taken from each other, where the scheme allows it.
     punctuation : int
         Events of a batch.
     mapping : Mapping
@@ -89,7 +89,7 @@ def family_of(scheme: str, can_split: bool) -> str:
 
 
 def order_of(scheme: str, has_versions: bool) -> str:
-    """Which scheme keeps transactions in order where this one is asked for.
+    """Which scheme keeps transactions in order where this one is requested.
 
     Parameters
     ----------
@@ -104,8 +104,8 @@ def order_of(scheme: str, has_versions: bool) -> str:
 
     Notes
     -----
-    "none" too: two threads that make room in one set at the same time do not only give wrong results, they break the memory
-    of the whole process.
+    This holds for "none" too: two threads that make room in one set at the same time would not only give wrong results, but
+    corrupt the memory of the whole process.
     """
     return "lock" if scheme in ("mvlk", "none") and not has_versions else scheme
 

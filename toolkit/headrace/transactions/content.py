@@ -75,7 +75,7 @@ class HeldTable:
         return made if order is None else made.take(pa.array(order))
 
     def _keys(self) -> tuple[pa.Array, np.ndarray | None]:
-        """The keys by slot, and what sorts them; None if they are sorted."""
+        """The keys by slot, and the permutation that sorts them; None if they are sorted."""
         keys, count = self._held.keys, len(self._held.rows)
         if isinstance(keys, int):
             return as_arrow(np.arange(count, dtype=np.int64) + keys, pa.int64()), None

@@ -1,8 +1,8 @@
 """Which rows an event will touch, found from its function's text before anything is read: the determined sets.
 
 TStream's second requirement (F2): the keys of a transaction are functions of the event alone. From the lowered function
-a second one is taken that does nothing but name them: what is read from a row falls away, and with it everything that
-depends on it. A condition on the event stays a condition; of one on what was read both branches count.
+a second one is made that only names the keys: whatever is read from a row is left out, with everything that
+depends on it. A condition on the event stays a condition; for one on what was read, both branches count.
 
 =====================  =====================================================================
 in the function        in what names its keys
@@ -52,7 +52,7 @@ def name_keys(lowered: Lowered, with_status: bool = False) -> CapturedFunction:
 
 
 class Reads:
-    """Which names depend on what was read, in a whole function: the order of its statements is not looked at."""
+    """Which names depend on what was read, in a whole function, whatever the order of its statements."""
 
     def __init__(self, lowered: Lowered):
         self._rows = lowered.rows
@@ -66,7 +66,7 @@ class Reads:
             self._block(lowered.captured.node.body, None)
 
     def of(self, node: ast.AST | None) -> ast.AST | None:
-        """What an expression has from a row; None if it depends on the event alone."""
+        """What an expression takes from a row; None if it depends on the event alone."""
         for each in ast.walk(node) if node is not None else ():
             if isinstance(each, ast.Attribute) and isinstance(each.value, ast.Name):
                 if each.value.id in self._rows or each.value.id == EMITTED:
@@ -76,7 +76,7 @@ class Reads:
         return None
 
     def leaves_early(self, node: ast.For | ast.While) -> ast.AST | None:
-        """What was read that decides how often a loop turns, or which of its turns end early."""
+        """The value read that decides how often a loop turns, or which of its turns end early; None if none does."""
         test = self.of(node.test if isinstance(node, ast.While) else node.iter)
         if test is None and isinstance(node, ast.While) and isinstance(node.test, ast.Constant):
             # Where nothing but `return` ends the loop, the event alone cannot.
@@ -85,7 +85,7 @@ class Reads:
         return test or self._leaves_under(node.body, None, (ast.Break, ast.Continue))
 
     def skips(self, node: ast.For | ast.While) -> ast.AST | None:
-        """What was read that decides whether a turn ends by `continue`."""
+        """The value read that decides whether a turn ends by `continue`; None if none does."""
         return self._leaves_under(node.body, None, (ast.Continue,))
 
     def _leaves_under(
@@ -142,16 +142,16 @@ class Reads:
 
 
 class _Slice:
-    """Takes from a function's statements what names keys."""
+    """Keeps of a function's statements what names keys."""
 
     def __init__(self, lowered: Lowered, reads: Reads, with_status: bool):
         self._captured, self._rows, self._reads = lowered.captured, lowered.rows, reads
         self._with_status = with_status
 
     def block(self, statements: list[ast.stmt], leaving: frozenset[type[ast.stmt]]) -> list[ast.stmt]:
-        """`leaving`: of `return`, `break` and `continue` those that stay where they are, as the event alone decides on them.
+        """`leaving`: those of `return`, `break` and `continue` that stay, since the event alone decides on them.
 
-        To leave one out is safe: more keys are named. To keep one is not, if the transaction may go on where the event
+        Leaving one out is safe: more keys are named. Keeping one is not, if the transaction may go on where the event
         alone would have ended it.
         """
         result: list[ast.stmt] = []
@@ -241,7 +241,7 @@ def _stored(node: ast.Assign | ast.AugAssign | ast.Expr) -> set[str]:
 
 
 def _stored_in(target: ast.expr) -> set[str]:
-    """Of a target: its names, and those of which it is an element."""
+    """The names of a target, and those of which it is an element."""
     if isinstance(target, ast.Tuple | ast.List):
         return set().union(*map(_stored_in, target.elts))
     while isinstance(target, ast.Subscript | ast.Starred):
@@ -250,7 +250,7 @@ def _stored_in(target: ast.expr) -> set[str]:
 
 
 def _settled(statements: list[ast.stmt]) -> set[str]:
-    """Names that are read only where they have just got their value, by one assignment or by the loop around.
+    """Names that are read only where they have just got their value, by a single assignment or by the loop around.
 
     Elsewhere a value may be one of an earlier turn or of another branch. (That a name has one at all is checked by
     `headrace.codegen.assigned`.)

@@ -1,4 +1,4 @@
-"""What the event of a transaction has: which columns functions read, and what kernels have in their place."""
+"""The event of a transaction: which of its columns functions may read, and what kernels have in their place."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Readable:
 
 
 def event_fields(schema: pa.Schema, event_time: str) -> tuple[dict[str, Readable], dict[str, Binding]]:
-    """What ``e`` has: columns that may be read, and the binding of every name."""
+    """The fields of ``e``: columns that may be read, and the binding of every name."""
     readable: dict[str, Readable] = {}
     fields: dict[str, Binding] = {}
     for name, column in attributes(schema.names).items():

@@ -11,7 +11,7 @@ supplies
 
     FAMILY_HERE
     has_sets(c, config)                      whether the phases of preparing are needed
-    prepare_batch(me, c, x, s, l, config)    key sets of a slice; the first event that did not fit
+    prepare_batch(me, c, x, s, l, config)    writes the key sets of a slice; the first event that did not fit
     arrange_batch(me, c, l, config)          what is made of all key sets together; False when the run stops
     execute_batch(me, c, x, s, l, config)    run transactions until there is nothing left to take; False as before
     finish_slice(me, c, x, s, l, first, last)
@@ -36,7 +36,7 @@ Invariants  I1  the gate has one reader, number 0: the leader. Its cursor is the
 Ordering    of `phases_kernel` (W1 to R2). The ring's own (`egress.rings`)
 Progress    All wait for the leader, which waits for input (`accept_kernel`).
 Source      TStream, section IV-B: dual-mode scheduling. Differs: the compute mode
-            is after the barrier in which the last executor accepts for all; an
+            begins after the barrier in which the last executor accepts for all; an
             event's timestamp is its position in the input, not drawn at arrival.
 Checked     tests/headrace/transactions
 """
@@ -97,7 +97,7 @@ from headrace.workers.worker_kernel import (
 
 @kernel
 def give_slice(me, c, o, x, s, l, first, last):
-    """The rows of a slice of the batch. False when the run stops."""
+    """Give the rows of a slice of the batch. False when the run stops."""
     seen = load_relaxed(c.words, SEEN)
     finish_slice(me, c, x, s, l, first, last)
     for i in range(first, last):
@@ -115,7 +115,7 @@ def give_slice(me, c, o, x, s, l, first, last):
 
 @kernel
 def run_batch(me, c, o, x, s, l, config):
-    """The phases of a batch. False when the run stops."""
+    """Go through the phases of a batch. False when the run stops."""
     count = load_relaxed(c.words, COUNT)
     threads = c.rows[config, THREADS]
     if has_sets(c, config):

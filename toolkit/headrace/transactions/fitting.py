@@ -53,5 +53,5 @@ def fitting(bound: Bound) -> tuple[str, ...]:
 
 
 def _again(error: FunctionError) -> FunctionError:
-    """The same, to be raised anew: an exception that was raised holds on to where that was."""
+    """A copy of an exception, to be raised anew: one that was raised keeps its traceback."""
     return FunctionError(error.args[0], error.function, error.file, error.line)

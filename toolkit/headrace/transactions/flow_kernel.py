@@ -1,8 +1,8 @@
-"""Whole transactions by dependencies: each runs when all that it must come after are over, wherever that was.
+"""Whole transactions by dependencies: each runs when all that it depends on are over, whichever executors ran them.
 
-Two events depend on each other where both mention a record, one of them to write
-it. Each has a counter of what it waits for. The executor of an event counts down
-those behind it, and keeps those that came to 0 on a stack of its own, unless another executor has
+Two events depend on each other where both mention a record and one of them writes
+it. Each event has a counter of the events that it waits for. The executor of an event counts down
+those behind it, and keeps those that reach 0 on a stack of its own, unless another executor has
 nothing to do (`stealing_kernel`).
 
     record r   W0 <- {R1 R2 R3} <- W4 <- W5         reads of a group do not wait for each other
@@ -21,7 +21,7 @@ Invariants  I1  each event is executed once. One that waits for nobody has `pend
                 0 for the whole phase and belongs to the executor that scans it: an
                 event is in one slice, or in one block of the cursor. Any other has
                 EDGEs and is never 0 again; it belongs to the executor that counts
-                WAITING down to zero: one fetch_add does. So none has to claim events
+                WAITING down to zero: exactly one fetch_add does. So none has to claim events
             I2  links go from earlier events to later ones, so there is no cycle,
                 and the earliest event that is left waits for nothing
             I3  link and link_2 do not change while events are executed
@@ -32,7 +32,7 @@ Ordering    E1 what an event writes, E2 fetch_add pending of each behind it
             behind `link_owned`; S1 `pending` is scanned after it. What S1 finds to
             be 0 nobody changes, so S1 needs no ordering
 Progress    No executor waits: one that finds no event that may run goes to the barrier.
-            What is behind an event that still runs is done by its executor, or by the one that takes it from there.
+            Events behind one that still runs are run by its executor, or by the one that takes them from it.
 Source      ours, after TStream, section IV-C; its chain rounds stop at cycles.
 Checked     tests/headrace/transactions/test_interleave.py, test_interleave_parts.py, test_executors.py
 """
@@ -78,7 +78,7 @@ LAST_BATCH, LAST_WRITE, FIRST_OF_GROUP, LAST_OF_GROUP = range(4)
 
 @kernel
 def first_dealt(c, slice_of, owner):
-    """Where in `entries` the operations of a slice begin that are dealt to an owner; they end at its `part_at`."""
+    """Where in `entries` a slice's operations for an owner begin; they end at its `part_at`."""
     return owner * c.sets.size + c.filling[slice_of, FIRST_OPERATION]
 
 
@@ -86,7 +86,7 @@ def first_dealt(c, slice_of, owner):
 def deal_to_owners(me, c, config, leaves_out):
     """Deal the operations of the executor's slice to the owners of their records; the order of events stays.
 
-    Each owner's have a stretch of `entries` of their own, which would hold all of the slice: no count is needed first.
+    Each owner has a stretch of `entries` that could hold the whole slice, so nothing has to be counted first.
     """
     start, stop = c.filling[me, FIRST_OPERATION], c.filling[me, SET_AT]
     for r in range(c.rows[config, THREADS]):
@@ -102,7 +102,7 @@ def deal_to_owners(me, c, config, leaves_out):
 
 @kernel
 def link_owned(me, c, config):
-    """Link the operations on the records that one owns, slice after slice: that is the order of events."""
+    """Link the operations on the executor's own records, slice after slice: that is the order of events."""
     executed = load_relaxed(c.words, FIT)
     batch = load_relaxed(c.words, SEEN) + 1
     for part in range(c.rows[config, THREADS]):
@@ -118,7 +118,7 @@ def link_owned(me, c, config):
 
 @kernel
 def class_of(n):
-    """In which class of `lengths` a record with n operations counts: the bits of n."""
+    """The class of `lengths` in which a record with n operations counts: the number of bits of n."""
     k = 0
     while n >> k != 0:
         k += 1
@@ -127,7 +127,7 @@ def class_of(n):
 
 @kernel
 def note_length(me, c, n):
-    """A record has n operations in this batch: move it to the next class where that is due."""
+    """A record has n operations in this batch: move it to the next class where it has outgrown its own."""
     if n & (n - 1) == 0:
         k = class_of(n)
         c.lengths[me, k] += 1
@@ -180,7 +180,7 @@ def link_operation(me, c, o, batch):
 
 @kernel
 def take_ready(me, c, l, config, executed):
-    """An event that waits for nothing any more, the caller's (I1); -1 if there is none to be found."""
+    """Take an event of the caller's that no longer waits for anything (I1); -1 if it finds none."""
     if l[DEPTH] > 0:
         l[DEPTH] -= 1
         return c.stack[me, l[DEPTH]]
@@ -196,7 +196,7 @@ def take_ready(me, c, l, config, executed):
 
 @kernel
 def take_block(me, c, l, config, executed):
-    """The next events of those that executors share: all of them, or half of them and of the executors."""
+    """Take the next block of events shared by all executors, or of the half shared by half of them."""
     sharing = c.rows[config, SHARING]
     if sharing == SHARED_NOTHING:
         return False
@@ -218,7 +218,7 @@ def take_block(me, c, l, config, executed):
 
 @kernel
 def count_down(me, c, l, i):
-    """E2: event `i` has one thing less to wait for; the executor that finds it was the last one runs it (I1)."""
+    """E2: event `i` waits for one thing less; the executor that removes the last one runs it (I1)."""
     if fetch_add(c.pending, i, -WAITING) & EDGE - 1 == WAITING:  # E2
         c.stack[me, l[DEPTH]] = i
         l[DEPTH] += 1
@@ -226,7 +226,7 @@ def count_down(me, c, l, i):
 
 @kernel
 def release_followers(me, c, l, i):
-    """Event `i` is over."""
+    """Event `i` is over: count down those behind it."""
     for o in range(c.set_at[i], c.set_at[i] + c.set_size[i]):
         behind = c.link[o]
         if behind >= 0:

@@ -1,10 +1,10 @@
-"""Where the row of a key is.
+"""Finds the row of a key: a hash table that several threads read and extend at once.
 
-The rows of a table have *slots*, 0 up to their number. Where the keys are a range of
-whole numbers, a key's slot is its distance from the least one (`find_direct`). Else
+The rows of a table have *slots*, numbered from 0. Where the keys are a range of
+whole numbers, a key's slot is its distance from the least one (`find_direct`). Otherwise
 there is a hash table with linear probing, at most half full, whose hash has a random
-seed: nobody can choose keys that collide. A key is an int64; a string is known by
-its id. What was put in stays; several threads may put in and look up at once.
+seed, so that nobody can choose keys that collide. A key is an int64; a string is known by
+its id. Keys are never removed; several threads may insert and look up at once.
 
 Which slot a new key gets depends on which thread is first. Nothing but the place of
 its row may depend on that.
@@ -61,7 +61,7 @@ ABSENT, FULL = -1, -2
 
 
 def allocate_index(room: int) -> np.ndarray:
-    """Allocate INDEX for so many slots."""
+    """Allocate INDEX for a number of slots."""
     places = 2
     while places < 2 * room:
         places *= 2
@@ -72,7 +72,7 @@ def allocate_index(room: int) -> np.ndarray:
 
 
 def used_slots(index: np.ndarray) -> int:
-    """Return how many slots have a key; of a moment when nobody puts keys in."""
+    """Return how many slots have a key, while no thread inserts."""
     return min(int(index[USED]), int(index[ROOM]))
 
 
@@ -86,7 +86,7 @@ def find_direct(key, least, last):
 
 @kernel(borrows=True)
 def home_of(index, key):
-    """The number of the place where to look for a key first."""
+    """The number of the place where the search for a key begins."""
     return np.int64(seeded(np.uint64(np.int64(key)), seed_at(index, SEED)) & np.uint64(index[MASK]))
 
 
@@ -106,7 +106,7 @@ def find_hashed(index, key):
 
 @kernel(borrows=True)
 def insert_hashed(index, keys, key):
-    """The slot of a key, which is put in if it is not there; FULL if there is none left for it."""
+    """The slot of a key, which is inserted if it is absent; FULL if no slot is left for it."""
     number = home_of(index, key)
     while True:
         place = PLACES + PLACE_WORDS * number
@@ -131,7 +131,7 @@ def insert_hashed(index, keys, key):
 
 @kernel(borrows=True)
 def insert_text(index, keys, held, key):
-    """As `insert_hashed`, of a string's id: its string stays known as long as the run (`OrderedTexts.held`)."""
+    """As `insert_hashed`, for the id of a string, which stays known as long as the run (`OrderedTexts.held`)."""
     slot = insert_hashed(index, keys, key)
     if slot >= 0 and load_relaxed(held, key) != UNTOUCHED:
         store_relaxed(held, key, UNTOUCHED)
@@ -140,6 +140,6 @@ def insert_text(index, keys, held, key):
 
 @kernel
 def insert_all(index, keys, given):
-    """Put all of `given` in, by one thread; in an empty index key i has slot i."""
+    """Insert all of `given`, by one thread; in an empty index key i gets slot i."""
     for i in range(given.size):
         insert_hashed(index, keys, given[i])

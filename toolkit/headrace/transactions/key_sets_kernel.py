@@ -1,6 +1,6 @@
 """Which records each event's transactions touch, written down before any of them runs.
 
-An executor writes the key sets of its slice of the batch one behind the other into
+An executor writes the key sets of its slice of the batch one after another into
 its region of `sets`. A region's share of the array is the slice's share of the
 batch, so a batch of one event has all of it.
 
@@ -47,7 +47,7 @@ def begin_set(c, me, i):
 
 @kernel
 def find_noted(c, me, record, at):
-    """The operation of the set at work that is about `record`, or -1; from now on it is operation `at`, if none is."""
+    """The operation on `record` in the current set, or -1; if there is none, `at` is it from now on."""
     begin = c.filling[me, SET_BEGIN]
     if at - begin <= SEARCHED:
         for o in range(begin, at):
@@ -109,10 +109,10 @@ def end_set(c, me, i):
 
 @kernel
 def note_operation(c, me, at, end, record, word, overwrites):
-    """An operation on a record; `word` says which one of which event, for the executor; `combining_kernel` the rest.
+    """Note an operation on a record; `word` tells the executor which one of which event; the rest: `combining_kernel`.
 
-    It becomes operation `at`, which is SET_AT; what is returned is the next one. So SET_AT is written for each, and read
-    for none.
+    It becomes operation `at`, which is SET_AT; the number of the next one is returned. So SET_AT is written for each
+    operation, and read for none.
     """
     if at >= end:
         c.filling[me, SET_FULL] = 1
@@ -137,7 +137,7 @@ def end_operations(c, me, i):
 
 @kernel
 def index_set(c, me, i):
-    """Executor `me` will look for operations of event `i`, whose key set somebody wrote: have it hashed."""
+    """Hash the key set of event `i`, whichever executor wrote it, so that executor `me` can look up its operations."""
     c.filling[me, SET_STAMP] += 1
     for o in range(c.set_at[i], c.set_at[i] + c.set_size[i]):
         _find_hashed(c, me, c.sets[o] >> 1, o)
@@ -145,7 +145,7 @@ def index_set(c, me, i):
 
 @kernel
 def find_in_index(c, me, record):
-    """The operation about `record` of the event that `index_set` was called for last; it must have one."""
+    """The operation on `record` of the event for which `index_set` was last called; it must have one."""
     return _find_hashed(c, me, record, -1)
 
 

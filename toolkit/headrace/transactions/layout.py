@@ -1,4 +1,4 @@
-"""Where the values of a table's rows lie in a run's memory (`memory`), as kernels write it: texts of expressions of ``s``."""
+"""Where the values of a table's rows lie in a run's memory (`memory`): texts of expressions of ``s``, for kernels."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ OWN = f"me * {CLASSES}"
 
 
 def is_range(table: Table) -> bool:
-    """Whether its keys are a range of numbers for ever, so that a slot is a distance."""
+    """Whether its keys always are a range of numbers, so that a slot is a distance."""
     if table.unknown == "insert" or table.is_text:
         return False
     keys = table.rows.keys
@@ -27,7 +27,7 @@ def stride(table: Table) -> int:
 
 
 def has_versions(tables: Iterable[Table]) -> bool:
-    """Whether there may be several versions of a row: of lists, sets, maps and arrays there is one."""
+    """Whether there may be several versions of a row: lists, sets, maps and arrays have only one."""
     return not any(table.containers for table in tables)
 
 
@@ -54,7 +54,7 @@ def container(table: Table, number: int, column: str, slot: str) -> ContainerBin
 
 
 def find(table: Table, number: int, key: str) -> str:
-    """What gives the slot of a key, an int64 or the id of a string: negative if there is none."""
+    """The expression for the slot of a key, an int64 or the id of a string: negative if there is none."""
     if is_range(table):
         return f"find_direct({key}, s.table_least[{number}], s.table_last[{number}])"
     index, keys = f"s.table_index_{number}", f"s.table_keys_{number}"

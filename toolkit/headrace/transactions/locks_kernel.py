@@ -21,7 +21,7 @@ Progress    A waiting executor yields its core before long: a holder of TURN tha
             descheduled holds all others up, so they let it run.
 Source      TStream, section II-C ("LOCK"): lockAhead in the order of timestamps.
             Differs: blocks of `BLOCK` events draw their places in one go, which
-            hands the counter's cache line over so many times less.
+            moves the counter's cache line between cores so many times less.
 Checked     tests/headrace/transactions/test_interleave.py, test_interleave_parts.py, test_executors.py
 """
 
@@ -38,7 +38,7 @@ WRITES, READS, WRITES_OVER, READS_OVER = range(4)
 
 @kernel
 def take_locked(me, c, l, executed):
-    """The next event, once it has all its locks; -1 if there is none left, -2 when the run stops."""
+    """Take the next event, once it has all its locks; -1 if there is none left, -2 when the run stops."""
     if l[NEXT] >= l[LAST]:
         begun = begin_block(me, c, l, executed)  # L0
         if begun < 0:
@@ -55,7 +55,7 @@ def take_locked(me, c, l, executed):
 
 @kernel
 def begin_block(me, c, l, executed):
-    """The next block of events, NEXT to LAST - 1, once it has the turn; -1 if there is none left, -2 when the run stops."""
+    """Take the next block of events, NEXT to LAST - 1, when it is its turn; -1 if none is left, -2 when the run stops."""
     first = fetch_add(c.words, CURSOR, BLOCK)
     if first >= executed:
         return -1
@@ -68,7 +68,7 @@ def begin_block(me, c, l, executed):
 
 @kernel
 def draw_places(c, i):
-    """L1: a place in the queue of each record of event `i`."""
+    """L1: draw a place in the queue of each record of event `i`."""
     for o in range(c.set_at[i], c.set_at[i] + c.set_size[i]):
         t = (c.sets[o] >> 1) * RECORD_WORDS
         c.link[o] = c.locks[t + WRITES]

@@ -1,4 +1,4 @@
-"""From the executors' counters to a snapshot; `runtime.worker_measures` has what is counted alike for others."""
+"""Turns the executors' counters into a snapshot; `runtime.worker_measures` has what all engines count alike."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from headrace.workers import worker_kernel
 
 
 class Measured(worker_measures.Measured, Protocol):
-    """What is asked of an operator; see `headrace.transactions.section.TransactionSection`."""
+    """What `measure` needs of an operator; see `headrace.transactions.section.TransactionSection`."""
 
     program: Any
     audit: Audit | None
@@ -34,8 +34,8 @@ LENGTHS = 16
 def chains_by_length(section: Measured) -> dict[int, int]:
     """Count chains by the least length of their class, powers of two.
 
-    A chain that grows leaves one class for the next, so a count may fall by a few while a batch is linked; a counter may
-    not, and stays at the most that was seen.
+    A chain that grows moves from one class to the next, so a count may fall by a few while a batch is linked. A counter
+    must not fall, so it stays at the most that was seen.
     """
     lengths = section.arrays.lengths.sum(axis=0)
     counts = lengths[1 : LENGTHS + 1]

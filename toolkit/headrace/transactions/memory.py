@@ -1,4 +1,4 @@
-"""What a run's tables lie in, for kernels and for readers in Python.
+"""The memory of a run's tables, for kernels and for readers in Python.
 
 All single values of all tables are in one int64 array, `table_rows`, of reserved
 memory; `table_reals` is the same memory as float64 (`layout` writes the texts that kernels find things by)::
@@ -7,21 +7,21 @@ memory; `table_reals` is the same memory as float64 (`layout` writes the texts t
          present                        0 or 1; only where unknown keys are inserted
          a word for each column         an integer as it is, a bool as 0 or 1; a float of either width in `table_reals`
 
-Behind the tables there is room for versions of rows, a stamp and a row each, and before
-them a stamp that is there always (`versions_kernel`).
+Behind the tables there is room for versions of rows, a stamp and a row each; before the
+versions lies a stamp that always exists (`versions_kernel`).
 
 A list, set, map or array has a head (`memory.arena`), or its words, in an array of
 its column. Which slot a key has: `index_kernel`. Each row of a run has a number
-among all of them, its *record*: ``first[T] + slot``.
+among all rows, its *record*: ``first[T] + slot``.
 
 Blocks of containers belong to the executor that works on a row, not to the row's
-bucket: but for chains with one owner a bucket, two executors may be in rows of one
-bucket at the same time, and free lists are for one at a time.
+bucket: except for chains with one owner for each bucket, two executors may work on rows of one
+bucket at the same time, and a free list serves one executor at a time.
 
 State       table_rows, heads   words of a row: the executor that has the record at the time; of a version: `versions_kernel`
             table_index_T, table_keys_T     see `index_kernel`
             table_arena_free    the lists of executor `me` begin at me * CLASSES
-Invariants  I1  a row that never was present is zero
+Invariants  I1  a row that was never present is zero
             I2  Python reads while executors rest: at a punctuation, or when the run is over
             I3  ids of strings that are keys are never recycled. Where columns hold strings (`has_texts`), the run
                 recycles none
@@ -58,7 +58,7 @@ COPY_WORDS = 1 << 21
 
 @dataclass(frozen=True)
 class Total:
-    """The sum of a column that is to be conserved."""
+    """A column whose sum is to be conserved."""
 
     column: str
     first: int
@@ -78,8 +78,8 @@ class TableMemory:
     max_state : int
         Bytes that containers may take.
     versions : int
-        Versions of rows that there is room for. Of containers there is one version, so where there are any, of no row
-        there may be more.
+        How many versions of rows there is room for. A container has one version only, so where there are containers, so
+        has every row.
 
     Attributes
     ----------
@@ -178,7 +178,7 @@ class TableMemory:
             self.free, self.arena = allocate_arena(executors, max(1, max_state // 8))
 
     def _fill(self, number: int) -> None:
-        """Write the rows that a table has at first; what is zero is not touched."""
+        """Write the initial rows of a table; what is zero is not touched."""
         table, count = self.tables[number], self.tables[number].rows.count
         rows = self._rows_of(number, count)
         if table.unknown == "insert":
@@ -232,7 +232,7 @@ class TableMemory:
     # -- for Python, while executors rest
 
     def used(self, number: int) -> int:
-        """Return how many slots of a table were given to keys."""
+        """Return how many slots of a table have keys."""
         index = self.index[number]
         return self.tables[number].rows.count if index is None else index_kernel.used_slots(index)
 
@@ -300,7 +300,7 @@ class TableMemory:
         return used_bytes(self.free, self.arena) if self.has_arena else 0
 
     def key_of(self, record: int) -> tuple[Table, Any]:
-        """Return whose record it is: the table, and the key.
+        """Return the table and the key of a record.
 
         Examples
         --------
@@ -323,7 +323,7 @@ class TableMemory:
         return strings[0].as_py()
 
     def slot_of(self, number: int, key: Any, seen: Mapping[int, int] | None = None) -> int | None:
-        """Return the slot of a row that is there, or was where `row` would read it; None if there is none with this key."""
+        """Return the slot of a row that exists, or existed in the version that `row` would read; None if this key has none."""
         table, index = self.tables[number], self.index[number]
         if table.is_text:
             if not isinstance(key, str):
@@ -381,7 +381,7 @@ class TableMemory:
 
 
 class RowsRead(dict):
-    """Rows by key, each read from the memory when it is asked for first."""
+    """Rows by key, each read from the memory when it is first asked for."""
 
     def __init__(self, memory: TableMemory, number: int, seen: Mapping[int, int] | None = None):
         super().__init__()

@@ -1,7 +1,7 @@
-"""SPECULATIVE's memory: each write of a batch makes a version of its row, which those behind it in the order of events read.
+"""SPECULATIVE's memory: each write of a batch makes a version of its row, which later events read.
 
 Nothing is written in the tables while a batch is executed. An execution copies each row that it may write at its first
-touch, and works on the copy; what of it has changed when it ends is published as the event's version. Of several
+touch, and works on the copy; copies that have changed when it ends are published as the event's versions. Of several
 versions, event i reads that of the last event before it, or the table's row if there is none. What was read is noted, so
 that it can be looked up again: the execution is *valid* while that gives the same.
 
@@ -23,7 +23,7 @@ Invariants  I1  a list has one node for an event; events fall along it, and no n
 Ordering    P1 a copy is written, P2 store_release VERSION, or compare_exchange of what leads to the node
             R1 load_acquire VERSION, R2 the row is read                      P2 -> R1, so R2 sees P1
             S1 accesses are written, S2 store_release set_at, V1 load_acquire set_at, V2 they are read
-Progress    An insertion is tried again only if another one succeeded beside it. Where there is no room left, the
+Progress    Insertion is lock-free: it is tried again only if a concurrent one succeeded. Where there is no room left, the
             execution ends, and so does the batch's concurrent part.
 Source      Block-STM (Gelashvili et al., PPoPP 2023), algorithms 2 and 3. Differs: lists by record and copies of rows in
             place of a concurrent map of values; what was written but is as it was is not published.
@@ -70,7 +70,7 @@ NOTHING_NEW, WROTE_NEW = 5, 6
 
 @kernel
 def latest_from(c, node, i):
-    """From `node` on, the node of the last version before event `i`, and its VERSION; none: the table's row."""
+    """Search from `node` for the last version before event `i`: its node and its VERSION; none: the table's row."""
     while node >= 0:
         if c.nodes[node * NODE_WORDS + EVENT] < i:
             version = load_acquire(c.nodes, node * NODE_WORDS + VERSION)  # R1
@@ -91,7 +91,7 @@ def latest(c, tag, record, i):
 
 @kernel
 def begin_execution(me, c, i):
-    """Event `i` is executed once more."""
+    """Begin an execution of event `i`."""
     begin_set(c, me, i)
     c.filling[me, BLOCKED] = GOES_ON
 
@@ -144,14 +144,14 @@ def touch_row(me, c, rows, i, record, home, size, is_copied):
 
 @kernel
 def raised(me, c):
-    """The execution ends by an exception, which counts if what it has read holds in the end."""
+    """The execution ends by an exception, which counts if what it has read is still valid in the end."""
     if c.filling[me, BLOCKED] == GOES_ON:
         c.filling[me, BLOCKED] = RAISED
 
 
 @kernel
 def is_doomed(me, c, i):
-    """Whether a function should leave its loops: the run stops, or what it has read holds no longer, so they may be endless.
+    """Whether a function should leave its loops: the run stops, or what it has read is no longer valid, so they may be endless.
 
     Asked in each turn, so it is short and becomes part of the loop.
     """
@@ -174,7 +174,7 @@ def should_leave(me, c, i):
 
 @kernel
 def is_changed(c, rows, o):
-    """Whether a copy has become another than what was read."""
+    """Whether a copy differs from what was read."""
     size = c.event_of[o] & ((1 << HOME_BITS) - 1)
     copy = c.link_2[o]
     seen = c.link[o] >> STATE_BITS if c.link[o] != 0 else c.event_of[o] >> HOME_BITS
@@ -186,7 +186,7 @@ def is_changed(c, rows, o):
 
 @kernel
 def publish_version(me, c, record, i, version):
-    """P2: make event `i`'s version of a record. Its node, and what it was before: 0 if there was none; no node: no room."""
+    """P2: make event `i`'s version of a record. Returns its node, none without room; and what it was before, 0: nothing."""
     tag = c.filling[me, TAG]
     while True:
         head = load_acquire(c.heads, record)
@@ -216,7 +216,7 @@ def publish_version(me, c, record, i, version):
 
 @kernel
 def end_execution(me, c, rows, i):
-    """Publish what event `i` has written and what it has read. What became of it, as named above."""
+    """Publish what event `i` has written and what it has read. Returns what became of it, as named above."""
     outcome = c.filling[me, BLOCKED]
     if outcome != GOES_ON and outcome != RAISED:
         c.filling[me, SET_AT] = c.filling[me, SET_BEGIN]
@@ -263,7 +263,7 @@ def still_holds(c, tag, i, begin, end):
 
 @kernel
 def is_valid(c, tag, i):
-    """Whether the last complete execution of event `i` read what is there now."""
+    """Whether the last complete execution of event `i` read what it would read now."""
     accesses = load_acquire(c.set_at, i)  # V1
     begin = accesses >> SIZE_BITS
     return still_holds(c, tag, i, begin, begin + (accesses & ((1 << SIZE_BITS) - 1)))
@@ -271,7 +271,7 @@ def is_valid(c, tag, i):
 
 @kernel
 def find_estimate(c, tag, i):
-    """Whose estimate event `i` would read if it read again what it has read; NOBODY's: -1."""
+    """The event whose estimate event `i` would read if it repeated its reads; -1 if there is none."""
     accesses = c.set_at[i]
     begin = accesses >> SIZE_BITS
     for o in range(begin, begin + (accesses & ((1 << SIZE_BITS) - 1))):
@@ -295,7 +295,7 @@ def make_estimates(c, i):
 
 @kernel
 def write_back(me, c, rows, stop):
-    """Put into the tables what the caller's executions wrote last, of events before `stop`: it has the copies in its cache."""
+    """Write into the tables the last versions that the caller's executions of events before `stop` made: its cache has them."""
     tag = c.filling[me, TAG]
     for i in range(stop):
         if c.set_size[i] >> 1 != me:

@@ -1,8 +1,8 @@
-"""Nulls in a transaction's function: what rejects the event where Python would find a row by None, or loop over one.
+"""Nulls in a transaction's function: rejects the event where Python would find a row by None, or loop over one.
 
-A kernel's variable cannot be null; a column of the event can. So a name that is but another name of a column is
-replaced by it, and asked where a row is found. Of a list a kernel knows how many elements are null, not which: a loop
-over one that has any rejects where it begins.
+A kernel's variable cannot be null; a column of the event can. So a name that is only another name of a column is
+replaced by the column, which is checked where a row is found. A kernel knows how many elements of a list are null, but
+not which: a loop over a list that has any rejects where it begins.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ def nulls_of(column: str) -> str:
 
 
 def with_columns_named(statements: list[ast.stmt], event: str, constants: Collection[str]) -> list[ast.stmt]:
-    """Have columns that were given a name called by their own: ``k = e.source`` may be a null, which no variable can be.
+    """Replace names of columns by the columns: ``k = e.source`` may be null, which no variable can be.
 
-    Done where that is the name's only value, and all that use it come behind in the same block; so it is for one of two
-    columns, under a condition on others.
+    This is done where that is the name's only value, and all uses follow in the same block; likewise where the value is one
+    of two columns, under a condition on others.
     """
     statements = copy.deepcopy(statements)
     nodes = [node for statement in statements for node in ast.walk(statement)]
@@ -62,7 +62,7 @@ def is_column(node: ast.AST, event: str) -> bool:
 
 
 def lists_asked(test: ast.expr) -> set[str]:
-    """The lists that have no null where a condition does not hold."""
+    """The lists that have no nulls where a condition does not hold."""
     if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.Or):
         return set().union(*map(lists_asked, test.values))
     is_asked = isinstance(test, ast.Compare) and isinstance(test.left, ast.Attribute) and isinstance(test.ops[0], ast.NotEq)

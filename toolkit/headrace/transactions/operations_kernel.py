@@ -77,7 +77,7 @@ def arrange_batch(me, c, l, config):
 
 @kernel
 def run_chains(me, c, x, s, l, p, threads, executed):
-    """Run the chains of a part, one after another: their operations are lined up in one's piece of `entries`."""
+    """Run the chains of a part, one after another: their operations are lined up in the executor's piece of `entries`."""
     piece = c.sets.size + me * PIECE
     filled = 0
     for slice_of in range(threads):

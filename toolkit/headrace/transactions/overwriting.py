@@ -1,9 +1,9 @@
-"""Which operations do nothing but give their row new values, so that the last one of several is all that counts.
+"""Finds operations that only give their row new values, so that only the last of several counts.
 
-Of such operations on one row, where no other one comes between, only the last is done (`combining_kernel`): for hot
-rows that many events of a batch write. An operation is one if each of its statements gives a column a constant, a
-column of the event or an element of a list that is looped over, of the column's own kind: it cannot fail, overflow or
-reject, and nobody asks for what the row was. A sum is none: `adding`.
+Of several such operations on one row, with no other between them, only the last is done (`combining_kernel`). This is
+for hot rows that many events of a batch write. An operation qualifies if each of its statements gives a column a constant,
+a column of the event or an element of a list that is looped over, of the column's own kind: it cannot fail, overflow or
+reject, and nothing reads what the row was. A sum does not qualify: see `adding`.
 
 Source      ours: one hot row bounds what chains can do, however they are built.
 """
@@ -21,7 +21,7 @@ _ELEMENTS = {"list": "", "texts": "string"}
 
 
 def overwrites(site: Site, event: str, readable: Mapping[str, Readable]) -> list[str] | None:
-    """Columns of the event that may be null, where that would make it fail: it overwrites its row if none is.
+    """Columns of the event whose nulls would make the operation fail: it overwrites its row if none of them is null.
 
     Parameters
     ----------
@@ -63,7 +63,7 @@ def overwrites(site: Site, event: str, readable: Mapping[str, Readable]) -> list
 
 
 def _kind(value: ast.expr, event: str, readable: Mapping[str, Readable]) -> str | None:
-    """The kind of a value that is simply there; None if it is worked out."""
+    """The kind of a value that needs no computation; None for any other."""
     if isinstance(value, ast.Constant):
         return _CONSTANTS.get(type(value.value))
     if isinstance(value, ast.Subscript) and isinstance(value.slice, ast.Name) and value.slice.id == TURN:

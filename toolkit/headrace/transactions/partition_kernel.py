@@ -1,9 +1,9 @@
-"""PAT: the records of an executor are one partition, and a transaction passes through its partitions in order of events.
+"""PAT: the records of an executor are one partition, and transactions enter each partition in the order of events.
 
-An event's number in a partition is how many events before it, in the batch, touch
-that partition. It may run when so many have left each of its partitions. An
+An event's number in a partition is the number of events before it in the batch that touch
+that partition. It may run when so many have left, in each of its partitions. An
 executor runs the events whose first record it owns, in their order: a transaction
-with records of one partition only never waits.
+whose records are in one partition never waits.
 
 State       link[o]     the event's number in the partition of this record, among
                         its slice; -1 where an earlier record of the event is in
@@ -11,7 +11,7 @@ State       link[o]     the event's number in the partition of this record, amon
             base[me]    per slice and partition: how many events of the slices
                         before touch it. Each executor has the table to itself
             part_at[me, p]      of its slice, how many events touch p (then read by
-                        all); order: the events of the slice by whose they are
+                        all); order: the events of the slice by the executor that runs them
             served[p]   events that have left partition p in this batch
 Invariants  I1  numbers of a partition are 0, 1, 2, ... in the order of events: a
                 sum over slices, nobody walks through all events
@@ -36,7 +36,7 @@ from headrace.transactions.words import LAST, NEXT, PART, THREADS
 
 @kernel
 def number_slice(me, c, config, first, fit):
-    """Number the events of one's slice in each partition that they touch, and arrange them by whose they are."""
+    """Number the events of a slice in each partition that they touch, and arrange them by the executor that runs them."""
     threads = c.rows[config, THREADS]
     for p in range(2 * threads + 1):
         c.part_at[me, p] = 0
@@ -70,7 +70,7 @@ def number_slice(me, c, config, first, fit):
 
 @kernel
 def start_slices(me, c, config):
-    """How many events of the slices before each one touch each partition."""
+    """Count, for each slice, how many events of the slices before it touch each partition."""
     threads = c.rows[config, THREADS]
     for p in range(threads):
         before = 0
@@ -81,7 +81,7 @@ def start_slices(me, c, config):
 
 @kernel
 def take_in_partition(me, c, l, config, executed):
-    """One's next event, once it is its turn in all its partitions; -1 if there is none left, -2 when the run stops."""
+    """Take the executor's next event, when it is its turn in all partitions; -1 if none is left, -2 when the run stops."""
     threads = c.rows[config, THREADS]
     while True:
         while l[NEXT] >= l[LAST]:

@@ -1,4 +1,4 @@
-"""The barrier between the phases of a batch, and what executors know of each other there.
+"""The barrier between the phases of a batch, and what executors learn of each other there.
 
 All executors of the configuration in force meet between two phases. The last
 one to arrive is the leader: it alone works (`punctuate`, in the executors'
@@ -22,11 +22,11 @@ Ordering    W1 what a phase writes, W2 fetch_add ARRIVED (acq_rel), W3 the leade
             `sleep` (see `event_count`): nobody sleeps through a release
             A leader's store of READING comes before W4, a joiner looks at PHASE
             after READING: it does not go on before W4
-            Of the leader SEEN, then SNAPSHOT_AT is looked at; the thread that copies the tables looks at both and stores
+            The leader stores SEEN, then looks at SNAPSHOT_AT. The thread that copies the tables looks at both and stores
             the next SNAPSHOT_AT when it has the copy: from when a snapshot is due until then no executor runs an event
 Progress    All wait for the slowest one. The wait is `SPIN` pauses, then the core is
-            yielded a number of times, then sleep: an executor that is woken comes
-            late to the next barrier, so there the others sleep, and so on. All waits
+            yielded a number of times, and only then sleep: an executor that is woken comes
+            late to the next barrier, so the others sleep there, and so on. All waits
             end on STOP.
 Checked     tests/headrace/transactions/test_interleave.py, test_interleave_parts.py, test_executors.py
 """
@@ -157,7 +157,7 @@ def meet(me, c, l):
 
 @kernel
 def await_punctuation(me, c, l):
-    """The wait of those that do not lead: what the leader spent on waiting for input is not booked as synchronization."""
+    """The wait of those that do not lead: the time in which the leader waited for input does not count as synchronization."""
     turn(c.meter, me, BARRIER_NS)
     l[AT_PHASE] += 1
     going_on = await_phase(c, l[AT_PHASE])
@@ -173,14 +173,14 @@ def await_punctuation(me, c, l):
 
 @kernel
 def await_value(me, c, words, index, value):
-    """Wait until a cell that only grows has come to `value`. False when the run stops first."""
+    """Wait until a cell that only grows has reached `value`. False when the run stops first."""
     # Of its own, so that it becomes part of its callers: a call for each operation costs more than the look.
     return load_acquire(words, index) >= value or await_long(me, c, words, index, value)
 
 
 @kernel
 def await_long(me, c, words, index, value):
-    """The wait for a cell that had not come to `value`."""
+    """The wait for a cell that had not reached `value`."""
     begun = now_ns()
     rounds = 0
     spins = max(LEAST_SPINS, load_relaxed(c.words, SPIN))
@@ -261,7 +261,7 @@ def is_asked(c):
 
 @kernel
 def is_snapshot_due(c):
-    """Whether so many events were executed that the tables are to be copied; between two batches, this is a pause."""
+    """Whether enough events were executed for the tables to be copied, in a pause between two batches."""
     at = load_acquire(c.words, SNAPSHOT_AT)
     return at != 0 and at <= load_acquire(c.words, SEEN)
 
@@ -301,13 +301,13 @@ def watch(c, change, timeout_ns):
 
 @kernel
 def ask_for(c, config):
-    """Have the next leader install configuration `config`, whose row is written; wake readers of the gate afterwards."""
+    """Ask the next leader to install configuration `config`, whose row is written; wake readers of the gate afterwards."""
     store_release(c.words, REQUEST, config + 1)
 
 
 @kernel
 def ask_pause(c):
-    """Ask the executors to pause. The ticket for `end_pause`, or 0 if somebody else makes them pause."""
+    """Ask the executors to pause. Returns the ticket for `end_pause`, or 0 if somebody else makes them pause."""
     before = load_acquire(c.words, PAUSE)
     if before & 1 == 0 and compare_exchange(c.words, PAUSE, before, before + 1):
         return before + 1
@@ -343,6 +343,6 @@ def watch_snapshot(c, timeout_ns):
 
 @kernel
 def end_snapshot(c, following):
-    """The tables are copied: the executors go on, and rest again when `following` events are executed."""
+    """The tables are copied: the executors go on, until `following` events are executed."""
     store_release(c.words, SNAPSHOT_AT, following)
     signal(c.words, BARRIER_WAITING, c.event, BARRIER_EVENT)

@@ -1,8 +1,8 @@
-"""Reconfiguring transactions: a configuration is written down and asked for; the executors take it at the next punctuation.
+"""Reconfiguring transactions: a configuration is written down and requested; the next punctuation puts it into force.
 
-One request at a time is before the executors (`runtime.changes` sees to that). The
+The executors have one request at a time (`runtime.changes` sees to that). The
 leader of the next punctuation installs it; where input is idle, that executor sleeps
-beside the gate, and is woken.
+at the gate, and is woken.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class Reconfiguration(ConfigurationRows):
     planned : sequence of (event count, Configuration)
         Rows 1, 2, ...
     schemes : sequence of str
-        Which ones may be asked for.
+        Which ones may be requested.
     can_split : bool
         As of `family_of`.
     """
@@ -100,7 +100,7 @@ class Reconfiguration(ConfigurationRows):
         self._gate, self._can_split = gate, can_split
 
     def resolve(self, wish: Mapping[str, Any], newest: Configuration) -> Configuration:
-        """Complete a wish against the newest configuration known; see `resolve`."""
+        """Complete a request from the newest configuration known; see `resolve`."""
         if wish.get("scheme") == "none" and "none" not in self.capabilities["scheme"].choices:
             raise not_safe("give start")
         for name in ("scheme", "sharing", "punctuation"):
@@ -130,7 +130,7 @@ class Reconfiguration(ConfigurationRows):
         }
 
     def place(self, target: Configuration) -> int | None:
-        """Ask the executors for a configuration. Returns its row; None: they have yet to take the one before."""
+        """Request a configuration from the executors. Returns its row; None: they have yet to take the one before."""
         arrays = self._arrays
         if read_cell(arrays.words, words.REQUEST) != 0:
             return None
@@ -159,7 +159,7 @@ class Reconfiguration(ConfigurationRows):
 
 @functools.lru_cache(256)
 def in_turn(threads: int) -> Buckets:
-    """Give executors buckets in turn: records that stand side by side, as hot ones often do, have different owners.
+    """Give executors buckets in turn: neighbouring records, as hot ones often are, have different owners.
 
     Examples
     --------
@@ -170,9 +170,9 @@ def in_turn(threads: int) -> Buckets:
 
 
 def resolve(wish: Mapping[str, Any], newest: Configuration, max_threads: int) -> Configuration:
-    """Complete a request against the newest configuration known.
+    """Complete a request from the newest configuration known.
 
-    Another number of threads shares the buckets out in turn, unless a mapping is given.
+    If the number of threads changes, they share the buckets in turn, unless a mapping is given.
 
     Raises
     ------
@@ -225,7 +225,7 @@ def at_punctuation(arrays: ExecutorArrays, gate: Any) -> Iterator[int | None]:
     Yields
     ------
     int or None
-        Events executed so far: the tables hold what these made of them. A run that is over gives at once. None: it
+        Events executed so far, whose writes the tables hold. A run that is over yields at once. None: it
         was stopped, or failed, in the middle of a batch.
     """
     while (ticket := ask_pause(arrays)) == 0:  # somebody else's pause

@@ -22,7 +22,7 @@ RING_MASK = "row_mask"
 
 
 def ring_field(name: str) -> str:
-    """Field of the state that is a column of the results."""
+    """The field of the bundle that is a column of the results."""
     return f"ring_{name}"
 
 

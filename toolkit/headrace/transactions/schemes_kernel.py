@@ -1,7 +1,7 @@
-"""Schemes for whole transactions: which event an executor may run next, and what its end lets go on.
+"""Schemes for whole transactions: which event an executor may run next, and what may go on when it ends.
 
-One loop serves all of them (`whole_kernel`); they differ in what is made of the key
-sets, in `take` and in `let_go`, chosen by data. `flow_kernel`, `locks_kernel`,
+One loop serves all schemes (`whole_kernel`). They differ in what they make of the key
+sets, in `take` and in `let_go`; which one runs is chosen by data. `flow_kernel`, `locks_kernel`,
 `versions_kernel` and `partition_kernel` say why their schemes are right; `serial` is one
 executor that runs all events, `none` runs each slice as if there were no other.
 """
@@ -59,7 +59,7 @@ def has_sets(c, config):
 
 @kernel
 def arrange_slice(me, c, l, config, fit):
-    """What an executor makes of the key sets of its slice, of which those before event `fit` are there."""
+    """Arrange the key sets of an executor's slice, of which those before event `fit` exist."""
     scheme = c.rows[config, SCHEME]
     if scheme == CHAINS:
         deal_to_owners(me, c, config, False)
@@ -69,7 +69,7 @@ def arrange_slice(me, c, l, config, fit):
 
 @kernel
 def arrange_batch(me, c, l, config):
-    """What is made of all key sets together. False when the run stops."""
+    """Arrange all key sets together. False when the run stops."""
     scheme = c.rows[config, SCHEME]
     if scheme == CHAINS:
         begun = now_ns()
@@ -83,7 +83,7 @@ def arrange_batch(me, c, l, config):
 
 @kernel
 def begin_taking(me, c, l, config):
-    """What may be taken without asking: of `serial` all by one executor, else a slice, or nothing yet."""
+    """Set what may be taken without asking: with `serial` all events by one executor, else a slice, or nothing yet."""
     scheme, threads = c.rows[config, SCHEME], c.rows[config, THREADS]
     executed = load_relaxed(c.words, FIT)
     l[DEPTH] = 0
@@ -102,7 +102,7 @@ def begin_taking(me, c, l, config):
 
 @kernel
 def take(me, c, l, config, executed):
-    """An event that may run now, waiting for it if need be; OUT_OF_EVENTS, or STOP_SEEN."""
+    """Take an event that may run now, waiting for one if need be; OUT_OF_EVENTS, or STOP_SEEN."""
     scheme = c.rows[config, SCHEME]
     if l[VERSIONED] != 0:
         return take_versioned(me, c, l, executed)

@@ -109,7 +109,7 @@ class TransactionSection(GatedSection):
 
     @property
     def _schemes(self) -> tuple[str, ...]:
-        """Those that may be asked for while it runs."""
+        """The schemes that may be requested during the run."""
         return tuple(scheme for scheme in fitting(self.program.bound) if scheme != "none" or self.options.unsafe)
 
     def _compile_for(self, configuration: Configuration) -> None:
@@ -141,7 +141,7 @@ class TransactionSection(GatedSection):
         return self._modules[family]
 
     def arguments(self, worker: int) -> tuple:
-        """What `run_executor` of this worker is called with."""
+        """The arguments of `run_executor` for this worker."""
         return worker, self.gate, self.arrays, self.out, self.directories, self.state, self._private[worker]
 
     def compile_work(self) -> None:
@@ -167,7 +167,7 @@ class TransactionSection(GatedSection):
             goes_on = self._module(family_in_force(self.arrays)).run(*arguments)
 
     def explain_exception(self, error: Exception, worker: int) -> BaseException:
-        """What a user function's exception in an executor means."""
+        """Explain an exception that a user function raised in an executor."""
         if isinstance(error, HeadraceError):
             return error
         private = self._private[worker]
@@ -178,7 +178,7 @@ class TransactionSection(GatedSection):
         return self.program.explain_exception(error, private, ref, self.state, worker, self.stores, seen)
 
     def _too_little_memory(self, said: str) -> OverflowInputError:
-        """What a kernel's MemoryError means, by what it says."""
+        """Explain a kernel's MemoryError, by its text."""
         if said.startswith(ROWS_KEPT):
             return OverflowInputError(f"{self.name}: one transaction changes more rows than can be put back: split it")
         if said.startswith(MAX_ROWS):
@@ -193,7 +193,7 @@ class TransactionSection(GatedSection):
         )
 
     def explain_failure(self, reported: np.ndarray) -> HeadraceError:
-        """What an executor reported."""
+        """Explain what an executor reported."""
         code = int(reported[worker_kernel.FAILURE_CODE])
         if code == words.TOO_MANY_OPERATIONS:
             return OverflowInputError(
@@ -209,7 +209,7 @@ class TransactionSection(GatedSection):
             self.snapshots.stop()
 
     def let_go(self) -> None:
-        """Cut what refers back to it."""
+        """Remove the references back to the section."""
         super().let_go()
         for part in (self.reconfiguration, self.audit, self.snapshots):
             if part is not None:
@@ -238,7 +238,7 @@ class TransactionSection(GatedSection):
         Raises
         ------
         RunStoppedError
-            The run failed or was stopped: what is in its tables is of no moment.
+            The run failed or was stopped: its tables are not as of any one punctuation.
         """
         if self._final is not None:
             return self._final
@@ -275,13 +275,13 @@ class TransactionSection(GatedSection):
         return executed, executed, executed
 
     def faults_at_end(self, members: list[int], added: int) -> list[str]:
-        """What shows, at the end of the input, that something is missing."""
+        """Signs, at the end of the input, that something is missing."""
         executed = read_cell(self.arrays.words, words.SEEN)
         return [] if executed == added else [f"{executed:,} events were executed of {added:,}"]
 
     @property
     def rejected(self) -> int:
-        """Events among the results of which a transaction was rejected."""
+        """How many events of the results had a transaction rejected."""
         return self.finisher.rejected
 
     def metrics(self, operator: str, moment: Moment) -> OperatorMetrics:
@@ -290,7 +290,7 @@ class TransactionSection(GatedSection):
 
 
 class _Compiled(Reconfiguration):
-    """Compiles what a configuration needs before the executors are asked for it."""
+    """Compiles what a configuration needs before it is requested from the executors."""
 
     def __init__(self, *arguments: Any, compile_for: Callable[[Configuration], None]):
         super().__init__(*arguments)

@@ -1,6 +1,6 @@
-"""Operation chains as the paper has them: a concurrent skip list for each record, that all executors insert into.
+"""Operation chains as in the paper: a concurrent skip list for each record, into which all executors insert.
 
-Beside `chains_kernel`, for comparison: there is no sorting by part, but each operation has to find its place.
+An alternative to `chains_kernel`, for comparison: nothing is sorted by part, but each operation has to find its place.
 
     record r    HEAD ------------> o8 ------> NIL        level 1: every fourth, 2: every sixteenth, 3: every 64th
                 HEAD -> o2 -> o5 -> o8 -> o9 -> NIL      level 0: all, in the order of events
@@ -64,7 +64,7 @@ def last_before(c, record, at, level, o):
 
 @kernel
 def find_place(me, c, record, o, height, stamp):
-    """Set the fingers of the levels that operation `o` will be on."""
+    """Set the executor's fingers on the levels that operation `o` will be on."""
     finger = record * FINGER_WORDS
     is_known = c.fingers[me, finger + STAMP] == stamp
     at = 0
@@ -103,7 +103,7 @@ def insert(me, c, record, o, stamp):
 
 @kernel
 def insert_slice(me, c, l, config):
-    """Insert the operations of one's slice, and note which chains these begin, by part."""
+    """Insert the operations of the executor's slice, and note which chains these begin, by part."""
     parts = parts_of(c, config)
     for p in range(parts):
         c.part_at[me, p] = 0
@@ -124,7 +124,7 @@ def clear_head(c, record):
 
 @kernel
 def forget_slice(me, c, config):
-    """Clear the chains that this executor has begun: nobody will run them."""
+    """Clear the chains that this executor has begun, since nobody will run them."""
     for p in range(parts_of(c, config)):
         begun = c.part_at[me, p]
         while begun != 0:

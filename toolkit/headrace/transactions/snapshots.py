@@ -71,8 +71,8 @@ class Snapshots:
     at : callable
         Copies all tables, as of a position.
     rest : callable
-        A context in which the executors rest between two batches; gives how many events were executed, None if the run is
-        over.
+        A context in which the executors rest between two batches; it gives the number of events executed, or None if the run
+        is over.
 
     Attributes
     ----------

@@ -1,26 +1,26 @@
-"""SPECULATIVE: events are executed before it is known what those before them write, validated, and executed again.
+"""SPECULATIVE: events are executed before the writes of earlier ones are known, validated, and executed again.
 
 Executors take blocks of events from two counters, in rising order: to execute them, and to validate those that were
 executed. An executor that finds an execution invalid makes its writes estimates, and executes the event again; an event that
-reads an estimate waits behind the one that made it, while its executor does something else. Whatever may have become wrong
-lowers a counter.
+reads an estimate waits behind the event that made it, while its executor does something else. Whenever an event has to be
+executed or validated again, a counter is lowered.
 
 State       pending[i]  the event's status: which execution, by which executor, READY, EXECUTING, EXECUTED or ABORTING
             order[i]    the first event that waits for i, + 1; behind[i] the next one, + 1
             EXECUTE_AT, VALIDATE_AT     the next event to execute, to validate; LOWERED, how often one was lowered
-            TASKS       executors that hold a block, or are at what one led to
+            TASKS       executors that hold a block, or do what a block led to
             SETTLED     tag of the batch, once all is done: it has been executed, and is valid
-            CURTAILED   tag of the batch, if it is not: there was no room, an execution raised an exception, or too many
-                        were not valid (ABORTED)
+            CURTAILED   tag of the batch, if that is given up: there was no room, an execution raised an exception, or too
+                        many were not valid (ABORTED)
 Invariants  I1  READY -> EXECUTING by compare_exchange: one executor executes an event at a time. EXECUTING -> EXECUTED
                 or ABORTING by that one; EXECUTED -> ABORTING by compare_exchange; ABORTING -> READY, with the next
                 number, by the executor that made it so, or by the one that took it from `order`
             I2  an event that waits is in one list, and leaves it once: with `exchange` of its head
-            I3  an event that is READY has EXECUTE_AT at or below it, or the executor that made it READY lowers that before
-                its TASKS falls. So has VALIDATE_AT an event that is EXECUTED, and was not validated since a version changed
-                before it
-            I4  hence: nobody has a task, both counters are at the end, and LOWERED is as it was before they were
-                looked at: all events are executed and valid
+            I3  EXECUTE_AT is at or below an event that is READY, or the executor that made it READY lowers it before
+                its TASKS falls. The same holds of VALIDATE_AT and an event that is EXECUTED, and was not validated since
+                a version before it changed
+            I4  hence: if nobody has a task, both counters are at the end, and LOWERED is as it was before they were
+                looked at, then all events are executed and valid
 Ordering    D1 an event goes into a list, D2 fence, D3 load_acquire pending of the one it waits for;
             D4 exchange pending = EXECUTED (seq_cst), D5 load_acquire order
                     either D3 sees EXECUTED, or D5 sees the list: nobody stays in it
@@ -100,7 +100,7 @@ NO_TASK, EXECUTE, VALIDATE = range(3)
 
 @kernel
 def prepare_speculation(me, c, first, last, tag, threads):
-    """An executor's room for a batch, and the status of its slice."""
+    """Set up an executor's room for a batch, and the status of its slice."""
     c.filling[me, TAG] = tag
     c.filling[me, SET_AT] = c.sets.size * me // threads
     c.filling[me, SET_END] = c.sets.size * (me + 1) // threads
@@ -121,7 +121,7 @@ def prepare_speculation(me, c, first, last, tag, threads):
 
 @kernel
 def lower_counter(c, counter, i):
-    """There is something to do at event `i`."""
+    """Lower a counter to event `i`, where there is something to do."""
     fence()  # L2
     lower(c.words, counter, i)
     fetch_add(c.words, LOWERED, 1)
@@ -146,7 +146,7 @@ def begin_if_ready(me, c, i):
 
 @kernel
 def wake_dependents(c, i):
-    """Those that wait for event `i` may be executed."""
+    """Make the events that wait for event `i` ready."""
     if load_acquire(c.order, i) == 0:  # D5
         return
     waiting = exchange(c.order, i, 0)
@@ -162,7 +162,7 @@ def wake_dependents(c, i):
 
 @kernel
 def wait_behind(c, i, blocker):
-    """Event `i` is to be executed again once `blocker` was."""
+    """Have event `i` executed again after `blocker`."""
     status = load_acquire(c.pending, i)
     store_release(c.pending, i, status | ABORTING)
     while True:
@@ -196,10 +196,10 @@ def finish_execution(me, c, i, is_new):
 
 @kernel
 def is_contended(c):
-    """One more execution was not valid: whether so many are not that one executor alone would be as fast.
+    """Count an execution that was not valid. Whether there are so many that one executor alone would be as fast.
 
-    With a aborts for each event that is settled, each is executed 1 + a times: n executors gain nothing from a = n - 1 on.
-    Half of that, since executors of the same rows also wait for each other's caches.
+    With a aborts for each settled event, each is executed 1 + a times: n executors gain nothing from a = n - 1 on.
+    Half of that is taken as the limit, since executors that work on the same rows also wait for each other's caches.
     """
     aborted = fetch_add(c.words, ABORTED, 1) + 1
     if aborted < LEAST_ABORTS:
@@ -217,7 +217,7 @@ def curtail(me, c):
 
 @kernel
 def validate(me, c, i):
-    """Validate event `i`. Whether it is to be executed again, by the caller."""
+    """Validate event `i`. Whether the caller has to execute it again."""
     status = load_acquire(c.pending, i)  # V3
     if status & 3 != EXECUTED:
         return False
@@ -285,7 +285,7 @@ def take_to_execute(me, c, l, executed):
 
 @kernel
 def next_task(me, c, l, executed):
-    """A block to validate or to execute, in `l`; NO_TASK if there is none just now."""
+    """Take a block to validate or to execute, in `l`; NO_TASK if there is none at the moment."""
     execute_at = load_acquire(c.words, EXECUTE_AT)
     if take_to_validate(me, c, l, executed, execute_at):
         return VALIDATE
@@ -299,7 +299,7 @@ def next_task(me, c, l, executed):
 
 @kernel
 def find_prefix(me, c, executed):
-    """PREFIX: how many events are settled. Of a batch that was curtailed, by one executor."""
+    """Find PREFIX, how many events of a curtailed batch are settled; called by one executor."""
     tag = c.filling[me, TAG]
     i = 0
     while i < executed and c.pending[i] & 3 == EXECUTED and c.set_size[i] & 1 == 0 and is_valid(c, tag, i):
@@ -310,7 +310,7 @@ def find_prefix(me, c, executed):
 
 @kernel
 def idle(c, rounds):
-    """Nothing is to be done just now."""
+    """Pass the time when there is nothing to do."""
     if rounds <= max(LEAST_SPINS, load_relaxed(c.words, SPIN)):
         pause()
     else:

@@ -1,4 +1,4 @@
-"""Transactions that run before their reads are known to be final, in the order of events all the same.
+"""Speculative transactions: they run before their reads are known to be final, with the outcome of the order of events.
 
 This file is included in each generated module of the family "speculative", behind
 `executor_kernel`. The program's kernels supply
@@ -8,8 +8,8 @@ This file is included in each generated module of the family "speculative", behi
     write_versions(me, c, s, l, stop)       what one's executions of events before `stop` wrote last, into the tables
 
 `speculation_kernel` decides which executor does what. One executor alone runs events in their order, in place. So does executor 0
-with what a batch has left if it was curtailed: events behind one that raised an exception, which raises it once more,
-and for good; those for which there was no room; or where too many executions were not valid.
+with the rest of a batch that was curtailed: from an event that raised an exception, which it now raises for good; events
+for which there was no room; or all that were left when too many executions were not valid.
 """
 
 from headrace.kernel import kernel

@@ -1,15 +1,15 @@
-"""A transaction taken apart into operations on single rows, where none depends on what another one reads.
+"""Splits a transaction into operations on single rows, where none depends on what another one reads.
 
-Such operations are run in chains: each row's in the order of events, rows side by side (TStream, section IV-C). A
-lowered function becomes
+Such operations are run in chains: those of one row in the order of events, different rows concurrently (TStream, section
+IV-C). A lowered function becomes
 
     name     says which operations an event has: as `determined`, with a number for each place that finds a row
-    unit     what one operation does: statements that write the row, by the event and by the row itself; and what of
-             the row is read elsewhere, saved as it is at that moment
-    post     the rest, after all operations: reads are the saved values, writes are gone
+    unit     what one operation does: statements that write the row, from the event and from the row itself; and it saves
+             values of the row that are read elsewhere, as they are at that moment
+    post     the rest, after all operations: reads are of the saved values, writes are left out
 
-A statement belongs to a unit if it writes rows and to `post` if it reads them. What cannot be taken apart so, and is
-the only operation of its event, is run whole, in the chain of its row. Anything else is no case for chains of
+A statement belongs to a unit if it writes rows and to `post` if it reads them. What cannot be split in this way, but is
+the only operation of its event, is run whole, in the chain of its row. Anything else cannot use chains of
 operations: transactions then run whole, by their dependencies, and `Split.reason` says why.
 
 Source      TStream, sections IV-B (the EventBlotter) and IV-C (operations of a transaction, and which are independent).
@@ -62,9 +62,9 @@ class Site:
     loops : list of ast.For
         Around it.
     is_unit : bool
-        Its statements make a unit; else it is run whole if it is alone.
+        Its statements make a unit; otherwise it is run whole, if it is alone.
     why : str
-        Why it makes none.
+        Why it makes no unit.
     body : list of ast.stmt
         Of the unit.
     saved : list of (column, number)
@@ -81,7 +81,7 @@ class Site:
 
 @dataclass
 class Split:
-    """A function taken apart; `reason` says why it is not, and then nothing else is there."""
+    """A function split into operations; or `reason`, why it is not, and nothing else."""
 
     reason: str = ""
     sites: list[Site] = field(default_factory=list)
@@ -95,7 +95,7 @@ class _CannotSplit(Exception):
 
 
 def split(lowered: Lowered) -> Split:
-    """Take a function apart."""
+    """Split a function."""
     try:
         return _Splitting(lowered).split()
     except _CannotSplit as why:
@@ -109,7 +109,7 @@ def _line(node: ast.AST) -> str:
 
 
 class _Splitting:
-    """Takes one function apart."""
+    """Splits one function."""
 
     def __init__(self, lowered: Lowered):
         self._captured = lowered.captured
@@ -194,7 +194,7 @@ class _Splitting:
     # -- control
 
     def _check_control(self, statements: list[ast.stmt], around: ast.For | None) -> None:
-        """What finds rows must be decided by the event alone; what rejects, too."""
+        """Check that the event alone decides which rows are found, and whether it is rejected."""
         for node in statements:
             if isinstance(node, ast.If):
                 read = self._reads.of(node.test)
@@ -228,7 +228,7 @@ class _Splitting:
         return finds and len(node.orelse) == 1 and isinstance(node.orelse[0], ast.Return)
 
     def _check_turns(self) -> None:
-        """Of rows that may be one, the first must be done with before the second is used."""
+        """Check that of two rows that may be the same, the first is done with before the second is used."""
         found = used_in_turns(self._body, {name: site.row for name, site in self._sites.items()})
         if found is not None:
             first, second, node = found
@@ -237,7 +237,7 @@ class _Splitting:
     # -- units
 
     def _unit(self, name: str, site: Site) -> list[ast.stmt]:
-        """What the operation does."""
+        """Find the statements of the operation."""
         if (node := self._rejects_by_reading(name)) is not None:
             raise _CannotSplit(f"it may be rejected by what it reads ({_line(node)})")
         _, begin = self._path_to(self._body, name)
@@ -283,7 +283,7 @@ class _Splitting:
         return False, []
 
     def _rejects_by_reading(self, name: str) -> ast.If | None:
-        """The condition on what was read that decides, on some way by this site, whether the function goes on."""
+        """The condition on what was read that decides, on some path through this site, whether the function goes on."""
         ways = [{each for each, _ in path} for path in self._paths(self._body)]
         for node in [each for statement in self._body for each in ast.walk(statement)]:
             is_check = isinstance(node, ast.If) and ast.unparse(node.test).startswith(EMITTED)
@@ -296,7 +296,7 @@ class _Splitting:
         return None
 
     def _work(self, statements: list[ast.stmt], name: str, site: Site, is_looped: bool) -> list[ast.stmt]:
-        """Of the statements behind where a row is found, those that write it, and what saves what others read."""
+        """Of the statements after the one that finds a row, those that write it, and those that save values read elsewhere."""
         result: list[ast.stmt] = []
         for node in statements:
             if isinstance(node, ast.Return):
@@ -329,7 +329,7 @@ class _Splitting:
         return result
 
     def _ends(self, node: ast.stmt) -> list[ast.stmt]:
-        """Where a statement ends the function, not as rejected: what comes behind is not done."""
+        """The statements that end the function, without rejecting, where a given one does: what follows is not executed."""
         if isinstance(node, ast.Return):
             is_rejected = isinstance(node.value, ast.Constant) and node.value.value == REJECTED
             return [] if is_rejected else [ast.copy_location(ast.Return(None), node)]
@@ -383,7 +383,7 @@ class _Splitting:
         return saved
 
     def _prelude(self, before: list[ast.stmt], work: list[ast.stmt], name: str) -> list[ast.stmt]:
-        """Of what comes before, the values that the work needs."""
+        """The assignments before it whose values the work needs."""
         wanted = {each for node in work for each in _loaded(node)}
         result: list[ast.stmt] = []
         for node in reversed(before):
@@ -404,14 +404,14 @@ class _Splitting:
     # -- paths
 
     def _check_paths(self) -> None:
-        """An operation that is run whole has to be the only one."""
+        """Check that an operation that is run whole is the only one."""
         for path in self._paths(self._body):
             whole = [site for name, _ in path if not (site := self._sites[name]).is_unit]
             if whole and (len(path) > 1 or any(is_many for _, is_many in path)):
                 raise _CannotSplit(whole[0].why)
 
     def _paths(self, statements: list[ast.stmt]) -> list[frozenset[tuple[str, bool]]]:
-        """The sites that one event may come by, and whether in a loop."""
+        """The sites that one event may pass, and whether in a loop."""
         done, open_ = self._ways(statements)
         return [*done, *open_]
 
@@ -505,7 +505,7 @@ def _leaves(statements: list[ast.stmt]) -> bool:
 
 
 def _loaded(node: ast.AST) -> set[str]:
-    """Names whose value a statement uses: those it reads, and those it changes."""
+    """Names whose values a statement uses: those it reads, and those it changes."""
     changed = {n.target.id for n in ast.walk(node) if isinstance(n, ast.AugAssign) and isinstance(n.target, ast.Name)}
     return loaded(node) | changed
 

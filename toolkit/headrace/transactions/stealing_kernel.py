@@ -1,9 +1,9 @@
-"""Ready events for executors that have none: taken from the stacks of others, in the scheme of `flow_kernel`.
+"""Work stealing in the scheme of `flow_kernel`: idle executors take ready events from the stacks of others.
 
-An executor runs the events that it has counted down one after another. While another one
-is hungry it offers an event that it would run later, in a cell of its own; the executor
-that takes it out runs it. With sharing "everything" that is among all executors, with
-"socket" within each group; with "nothing" none takes another one's events.
+An executor runs the events that it has counted down to 0 one after another. While another one
+is hungry, it offers an event that it would run later, in a cell of its own; the executor
+that takes it out runs it. With sharing "everything" this is done among all executors, with
+"socket" within each group; with "nothing" no executor takes another one's events.
 
 State       offers[e]   0, or the event that executor e offers, + 1 (a cell each)
             HUNGRY      executors that have found nothing to do since the batch began, and
@@ -21,7 +21,7 @@ Ordering    O1 store_release the offer, O2 compare_exchange it to 0 (acquire): w
             so by the one that takes it
             HUNGRY is a hint: an executor that is wrong about it offers in vain, or not
 Progress    No executor waits: one that finds no offer in `LOOKS` looks goes to the barrier,
-            as do all once all are hungry. What is ready then is done by the executor that has it.
+            as do all once all are hungry. Events that are ready then are run by the executor that has them.
 Source      ours; work stealing after TStream, section IV-E (of chains).
 Checked     tests/headrace/transactions/test_interleave.py, test_interleave_parts.py
 """
@@ -45,7 +45,7 @@ LOOKS = 64
 
 @kernel
 def offer_one(me, c, l, config):
-    """Offer the event that would be run next but one, if somebody wants one."""
+    """Offer the event that would be run next but one, if an executor is hungry."""
     if l[DEPTH] < 2 or c.rows[config, SHARING] == SHARED_NOTHING or load_relaxed(c.words, HUNGRY) == 0:
         return
     if load_relaxed(c.offers, me * CELL) == 0:
@@ -58,7 +58,7 @@ def offer_one(me, c, l, config):
 
 @kernel
 def take_offer(c, e):
-    """The event that an executor offers, taken out; -1 if there is none any more."""
+    """Take the event that an executor offers; -1 if it is gone."""
     offered = load_acquire(c.offers, e * CELL)
     if offered != 0 and compare_exchange(c.offers, e * CELL, offered, 0):  # O2
         return offered - 1
@@ -67,7 +67,7 @@ def take_offer(c, e):
 
 @kernel
 def steal(me, c, config):
-    """An event that another executor offers, or one's own that nobody took; -1 if there is nothing to be found."""
+    """Take an event that another executor offers, or the caller's own offer that nobody took; -1 if it finds none."""
     threads, sharing = c.rows[config, THREADS], c.rows[config, SHARING]
     if sharing == SHARED_NOTHING:
         return -1

@@ -215,7 +215,7 @@ def _kind_of(where: str, column: str, kind: pa.DataType) -> str:
 
 
 def _keys(where: str, name: str, array: pa.Array) -> tuple[np.ndarray | pa.Array | None, np.ndarray | None]:
-    """The keys in order, None if they are 0, 1, 2 and so on; and what sorts the rows, None if they are sorted."""
+    """The keys in order, None if they are 0, 1, 2 and so on; and the permutation that sorts the rows, None if sorted."""
     kind = plain_type(array.type)
     is_string = is_text(kind)
     if not is_string and not pa.types.is_integer(kind):
@@ -271,7 +271,7 @@ def _strings(where: str, name: str, array: pa.Array) -> pa.Array:
 
 
 def _words(where: str, name: str, kind: str, array: pa.Array) -> np.ndarray:
-    """A column of the data as words of a kind; `SchemaError` if a value is null or would be another one."""
+    """A column of the data as words of a kind; `SchemaError` if a value is null or would be changed."""
     array = plain(array)
     if not columns.is_number(array.type) or pa.types.is_temporal(array.type):
         raise UnsupportedTypeError(f"{where}: column {name!r} has type {array.type}, not {kind}: {columns.cast_hint(array.type)}")

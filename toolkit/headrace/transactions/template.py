@@ -1,4 +1,4 @@
-"""The text of a transactional operator's kernels: what one set of functions needs beside the executors' loop.
+"""The source text of a transactional operator's kernels: what one set of functions needs beside the executors' loop.
 
 Supplies what `executor_kernel`, `whole_kernel` and `operations_kernel` name at their heads. Fields of the bundle ``s``::
 
@@ -337,7 +337,7 @@ if ({{emitted}}) > 1:
 
 
 def generate(bound: Bound, emits: Sequence[str], value_columns: Sequence[str], family: str) -> str:
-    """Write the program's part of the module: what `build.Built` takes.
+    """Write the program's part of the module, which `build.Built` takes.
 
     Parameters
     ----------
@@ -375,7 +375,7 @@ def _pasted(functions: Sequence[GeneratedFunction]) -> str:
 
 
 def _whole_text(bound: Bound, value_columns: Sequence[str], check: str) -> str:
-    """Transactions that run whole, and what names their keys."""
+    """The text of transactions that run whole, and of the functions that name their keys."""
     keys = bound.keys
     naming = _WHOLE.format(
         key_columns=_columns(bound, keys, value_columns, 1),
@@ -385,7 +385,7 @@ def _whole_text(bound: Bound, value_columns: Sequence[str], check: str) -> str:
 
 
 def _speculative_text(bound: Bound, value_columns: Sequence[str], check: str) -> str:
-    """Transactions that run whole, on versions of rows."""
+    """The text of transactions that run whole, on versions of rows."""
     return _pasted(bound.speculative) + _run_text(bound, value_columns, check) + _SPECULATIVE
 
 
@@ -398,7 +398,7 @@ def _run_text(bound: Bound, value_columns: Sequence[str], check: str) -> str:
 
 
 def _operations_text(bound: Bound, value_columns: Sequence[str], check: str) -> str:
-    """Operations of transactions, and what comes before and after them."""
+    """The text of operations, and of what comes before and after them."""
     taken = bound.operations
     assert taken is not None
     whole = [bound.functions[number] for number in sorted(taken.whole)]
@@ -436,7 +436,7 @@ def _operations_text(bound: Bound, value_columns: Sequence[str], check: str) -> 
 
 
 def _combine_text(bound: Bound) -> str:
-    """What leaves operations out, of an event that is complete."""
+    """The text that leaves out operations of a complete event."""
     taken = bound.operations
     assert taken is not None
     if not taken.adding and all(each is None for each in taken.overwriting):
@@ -452,7 +452,7 @@ def _combine_text(bound: Bound) -> str:
 
 
 def _adding_text(bound: Bound, value_columns: Sequence[str]) -> str:
-    """What works out what operations add, and adds it."""
+    """The text that computes what operations add, and adds it."""
     taken = bound.operations
     assert taken is not None
     if not taken.adding:
@@ -479,7 +479,7 @@ def _adding_text(bound: Bound, value_columns: Sequence[str]) -> str:
 
 
 def _around(bound: Bound, number: int, only_mask: bool = False) -> tuple[str, str]:
-    """What comes before a function, and what is undone if it is rejected."""
+    """The text before a function, and the text that undoes it if it is rejected."""
     lowered = bound.lowered[number]
     begin, undo = [], []
     if lowered.must_undo and not only_mask:

@@ -1,8 +1,8 @@
-"""Rows that one event uses in turns, which must not be taken apart: they may be one and the same row.
+"""Finds rows that one event uses in turns, and whose operations must not be split: they may be one and the same row.
 
 Operations of one event are done one after the other, in the order in which the function finds their rows (`splitting`):
-all that is done to the first row comes before all that is done to the second. If the keys are equal, that is what the
-function says only if it is done with the first row before it goes on to the second.
+all that is done to the first row comes before all that is done to the second. If the keys are equal, that agrees with the
+function only if it is done with the first row before it goes on to the second.
 
     A[e.k].b -= 1
     A[e.j].b *= 3
@@ -70,7 +70,7 @@ class _Turns:
 
 
 def _head(node: ast.AST) -> list[ast.AST]:
-    """What a statement with blocks looks at itself."""
+    """The expressions of a statement with blocks, outside of these."""
     return [each for name in ("test", "iter", "target") if (each := getattr(node, name, None)) is not None]
 
 

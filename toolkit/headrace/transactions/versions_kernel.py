@@ -1,11 +1,11 @@
-"""MVLK: each write of a record makes a version of its row; a later event takes the version that it must see.
+"""MVLK: each write of a record makes a version of its row; a later event reads the version that it must see.
 
-Events draw, in their order, the last write before them of each record that they touch. They wait for that version
-and for nothing else: a write waits for no reads, and what is read stays as it is while others write on.
+In their order, events look up the last write before them of each record that they touch: they draw. They wait for that
+version and for nothing else: a write waits for no reads, and a version stays as it is while others write later ones.
 
     record r    row in its table <- W1 <- W4 <- W5        R2 and R3 read W1's version, also when W5's is there
 
-A version begins as a copy of the one before, so a transaction that is rejected, or does not come to write, publishes
+A version begins as a copy of the one before, so a transaction that is rejected, or does not write after all, publishes
 what it found. It works on its versions as on the table's rows (`place_of`). When the batch is over, the last version
 of each record becomes the row, and the others are garbage, which the next batch overwrites.
 
@@ -28,7 +28,7 @@ Ordering    L1 links drawn, L2 store_release TURN; L0 load_acquire TURN
             W1 copy and write the version, W2 store_release its stamp; R1 load_acquire the stamp, R2 read the version
             G1 the last version becomes the row: behind the barrier at which all events of the batch are over, so the
             row has no reader left; before the barrier at which the next batch begins (W1 to R2 of `phases_kernel`)
-Progress    As of `locks_kernel`. All events of a batch write their versions: memory is what key sets are cut by.
+Progress    As in `locks_kernel`. All events of a batch have versions of their own: memory limits the size of key sets.
 Source      TStream, section II-C ("MVLK"), after Wang et al.: a counter lwm of each record says how far its versions
             are; sections IV-C and IV-D: versions are garbage when the batch is over. Differs: a waiting event knows its
             version beforehand, so a read waits for the write before it instead of all that are not later; the draw is
@@ -60,7 +60,7 @@ from headrace.transactions.words import (
 
 @kernel
 def take_versioned(me, c, l, executed):
-    """The next event, once all versions that it must see are there; -1 if there is none left, -2 when the run stops."""
+    """Take the next event, once all versions that it must see exist; -1 if none is left, -2 when the run stops."""
     if l[NEXT] >= l[LAST]:
         begun = begin_block(me, c, l, executed)  # L0
         if begun < 0:
@@ -77,13 +77,13 @@ def take_versioned(me, c, l, executed):
 
 @kernel
 def first_number(c):
-    """The number of the batch's first operation among all that there might have been in the run."""
+    """A number for the batch's first operation, above all numbers of earlier batches."""
     return (load_relaxed(c.words, SEEN) + 1) * c.sets.size
 
 
 @kernel
 def draw_links(c, i):
-    """L1: which write comes before each operation of event `i`."""
+    """L1: draw which write comes before each operation of event `i`."""
     first = first_number(c)
     for o in range(c.set_at[i], c.set_at[i] + c.set_size[i]):
         t = (c.sets[o] >> 1) * RECORD_WORDS + LAST_WRITE
@@ -153,7 +153,7 @@ def await_versions(me, c, l, i):
 
 @kernel
 def place_of(me, c, l, record):
-    """The word where the row begins that the event at work sees of a record: its own version, or one before."""
+    """The word where the row of a record begins as the current event sees it: its own version, or an earlier one."""
     o = l[EXPECTED]  # rows are opened mostly in the order in which they were named
     if o == l[EXPECTED_END] or c.sets[o] >> 1 != record:
         o = c.set_at[l[CAUSE]]

@@ -1,4 +1,4 @@
-"""What the cells and columns that executors share mean: of `arrays.ExecutorArrays`, and of an executor's private words."""
+"""Names for the cells and columns of the executors' shared arrays (`arrays.ExecutorArrays`) and private words."""
 
 from headrace.memory.atomics import CELL
 from headrace.workers.worker_kernel import FIRST_COUNTER, PROGRAM_ENTRIES, THREADS, WORKER_WORDS

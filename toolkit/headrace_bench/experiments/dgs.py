@@ -1,10 +1,10 @@
 """Stream Processing with Dependency-Guided Synchronization, section 4 and appendices A and D: Figures 4, 6, 8 and 10.
 
 The event window beside loops (`headrace_bench.dgs`), page views and frauds beside loops and threads that synchronize by hand
-(`dgs_apps`), the same at a pace (`dgs_rates`), latency and plans (`dgs_latency`), the two case studies (`dgs_studies`), and what
-a program owes to its plans (`dgs_effort`). All results are compared with the reference, on some rows, and with one another, on
-all, before anything is timed. Figures 4 and 8 of the paper are of other systems and of its own one: ours stand in one plot, and
-Flink beside ours is in `headrace bench peers`. Beyond this machine's cores stands a prediction.
+(`dgs_apps`), the same at given rates (`dgs_rates`), latency and plans (`dgs_latency`), the two case studies (`dgs_studies`), and
+what plans cost a program's author (`dgs_effort`). Before anything is timed, all results are compared: with the reference on some
+rows, and with one another on all. The paper's Figures 4 and 8 show other systems and its own: ours are in one plot, and
+Flink beside ours is in `headrace bench peers`. Figures beyond this machine's cores are predictions.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ PAPER = Paper(
 )
 ASSUMPTIONS = (
     "There are as many cores as leaves, each as fast as one of this machine alone, and memory keeps up.",
-    "An event costs on each leaf what it costs on the only one, a join and a fork together what they cost on two leaves where "
-    "there is a barrier for 100 values; for plan against plan, what eight leaves take longer than one, on one thread.",
-    "One thread puts results into order and makes rows of them, and keeps up: page views, each of which has a result, ask the "
-    "most of it, and their prediction is too high from where it does not.",
-    "One input for each leaf, each with a thread that brings its events.",
+    "An event costs on each leaf what it costs on a single one. A join and a fork together cost what they cost on two leaves "
+    "with a barrier for each 100 values; for plan against plan, the extra time of eight leaves over one, on one thread.",
+    "One thread puts results in order and builds rows of them, and keeps up. Page views, each of which has a result, demand the "
+    "most of it, and their prediction is too high from the point where it does not.",
+    "Each leaf has an input of its own, with a thread that brings its events.",
 )
 LATENCY = "From an event's way into its mailbox to its result at the collector."
 IN_TABLE = "What came through, and the 10th percentile, is in the table."
@@ -63,10 +63,10 @@ def measure(full: bool, tiny: bool = False) -> Experiment:
     ]  # fmt: skip
     return Experiment(
         "dgs",
-        "Events that depend on each other, and most that do not: what does a plan bring, and what does it cost?",
-        "Programs of the paper by synchronization plans of one leaf and of two, each with a thread, beside one loop over events "
-        "that are in order already, and threads that synchronize by hand. A value, a view, a transaction is trivial, or takes "
-        "the time that is said. Results come in the order of events but where it says otherwise, and are those of the loop.",
+        "Few events depend on each other: what does a synchronization plan bring, and what does it cost?",
+        "Programs of the paper on synchronization plans of one and two leaves, each with a thread, beside one loop over events "
+        "that are already in order, and beside threads that synchronize by hand. A value, a view or a transaction is trivial, or "
+        "takes the time given. Results come in the order of events unless stated otherwise, and equal those of the loop.",
         PAPER, rows, figures_of(rows), list(ASSUMPTIONS),
     )  # fmt: skip
 

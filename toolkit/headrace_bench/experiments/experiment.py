@@ -1,4 +1,4 @@
-"""What an experiment gives: rows for the table, figures for the report, the paper's own as context."""
+"""The result of an experiment: rows for the table, figures for the report, and the paper's own as context."""
 
 from __future__ import annotations
 
@@ -49,9 +49,9 @@ class Experiment:
         Two to a line of the report.
     paper : Paper
     assumptions : list of str
-        What a prediction in it rests on.
+        What its predictions rest on.
     markdown : str
-        Its figures as a table to be pasted elsewhere, if it has one.
+        Its figures as a table in Markdown, to be pasted elsewhere, if it has one.
     """
 
     name: str

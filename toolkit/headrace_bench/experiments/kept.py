@@ -1,6 +1,6 @@
 """Figures of an earlier run, kept beside the source, with its date, size and machine.
 
-So a notebook can show what an experiment gives without taking its minutes. `python -m headrace_bench.experiments SIZE`
+So a notebook can show an experiment's figures without running it for minutes. `python -m headrace_bench.experiments SIZE`
 measures them anew.
 """
 
@@ -29,7 +29,7 @@ _DIGITS = 5
 
 @dataclass(frozen=True)
 class Kept:
-    """A finished experiment, and where its figures are from.
+    """A finished experiment, and the run from which its figures are.
 
     Parameters
     ----------
@@ -40,9 +40,9 @@ class Kept:
     machine : str
         Processor, system, cores, versions.
     load : float
-        What else the machine had to do before it began: how many threads wanted a core.
+        What else the machine had to do before it began: how many other threads wanted a core.
     two_threads, line_ns : tuple of float
-        As of `headrace_bench.machine.Machine`, before it began; empty where nobody looked.
+        As in `headrace_bench.machine.Machine`, before it began; empty where this was not measured.
     """
 
     experiment: Experiment
@@ -85,9 +85,9 @@ def keep(
 
 
 def other_work(looks: int = 40, every_s: float = 0.05) -> float:
-    """Look for two seconds how many threads but this one want a core, and return the mean.
+    """Sample for two seconds how many threads other than this one want a core, and return the mean.
 
-    Where the system does not tell, its load over the last minute, to which what this process did belongs too.
+    Where the system does not tell, return its load over the last minute, which includes this process.
     """
     wanting = []
     for _ in range(looks):

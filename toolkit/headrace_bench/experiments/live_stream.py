@@ -1,8 +1,8 @@
-"""A stream as it would come live, for the experiments with controllers: event time goes with the clock.
+"""Plays a stream as if it came live, for the experiments with controllers: event time follows the clock.
 
-A rate that changes is written into the event times; the tuples are then played at these (`rates.recorded`), so a
+A changing rate is written into the event times; the tuples are then played at these (`rates.recorded`), so a
 window holds what came within the last WS of the clock, as in the paper. Latency is counted from the moment at
-which the later tuple of a match was due, so what waits outside a full gate counts too.
+which the later tuple of a match was due, so waiting outside a full gate counts too.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ def sustainable_comparisons(size_s: float, threads: int, guess: float) -> float:
         WS.
     threads : int
     guess : float
-        Comparisons a second: windows hold what would come at the rate that this sustains.
+        Comparisons a second as expected: windows hold what would come at the rate that these sustain.
     """
     rate = rate_for(guess, size_s)
     left, right = band_sides([(size_s + _MEASURED_S, rate)])
@@ -137,14 +137,14 @@ def sustainable_comparisons(size_s: float, threads: int, guess: float) -> float:
 
 
 def capacity_of(size_s: float, threads: int, guess: float, known: float | None) -> float:
-    """What so many threads sustain as measured, or as known, whatever is measured.
+    """Comparisons a second that so many threads sustain: as measured, or as known, whatever is measured.
 
     Parameters
     ----------
     guess : float
         Comparisons a second of one thread, as expected.
     known : float, optional
-        The same, to be gone by.
+        The same as known: it is used instead.
     """
     measured = sustainable_comparisons(size_s, threads, guess * threads)
     return measured if known is None else known * threads
@@ -188,7 +188,7 @@ def latencies_over(
 
 @dataclass
 class Played:
-    """What a run made of a live stream. Seconds are since its first tuple.
+    """The outcome of a run over a live stream. Seconds are since its first tuple.
 
     Parameters
     ----------
@@ -197,9 +197,9 @@ class Played:
     due_s, latency_ms : float64[results]
         When the later tuple of a match was due, and how long after that the match was out.
     threads_s, threads : list of float, list of int
-        From when on there were how many.
+        The moments from which on there were so many threads.
     change_ms : list of float
-        What the reconfigurations took.
+        How long the reconfigurations took.
     quality : Quality
         Of the control.
     decisions : DecisionLog
@@ -259,7 +259,7 @@ def play(
     every_s: float = 0.1,
     begin_us: int = 0,
 ) -> Played:
-    """Play a stream at its event times while a controller, or nobody (None), steers.
+    """Play a stream at its event times while a controller steers, or none (None).
 
     Parameters
     ----------
@@ -268,7 +268,7 @@ def play(
     band : (float, float)
         Bounds of the load that the controller keeps to; its quality is judged by them.
     every_s : float
-        Between two samples of the history, and two looks of the controller.
+        Time between two samples of the history, and between two looks of the controller.
     begin_us : int
         Event time of the first tuple, in microseconds.
     """

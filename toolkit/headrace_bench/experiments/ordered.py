@@ -1,14 +1,14 @@
 """Scaling Ordered Stream Processing on Shared-Memory Multicores, section 7, Figures 8 to 14.
 
-Before the figures stands what the engine costs beside a loop written by hand, and a decision (`headrace_bench.ordered`).
+The figures are preceded by the engine's cost beside a loop written by hand, and that of a decision (`headrace_bench.ordered`).
 Throughput is that of the workers alone, latency that of whole runs, both from the 20th to the 80th percentile of the rows
-and the median of three runs; but for the applications the operators are the parametric ones of section 7. All results are
-compared with the reference, on some rows, and with one another, on all, before anything is timed.
+and the median of three runs. Except for the applications, the operators are the parametric ones of section 7. Before anything
+is timed, all results are compared: with the reference on some rows, and with one another on all.
 
 The paper's keys lie around the middle of their range, where two ranges of them are balanced whatever the skew; ours lie off
-it. Its light operators take tens of microseconds, as its tuples do; ours from a tenth of one on. Beyond this machine's cores
-stands a prediction: what a tuple costs on one and on two threads, split into a part that is divided among the threads and
-one that is not (`scaling.predict`), of which the serial stages are the least.
+it. Its light operators take tens of microseconds, as its tuples do; ours from a tenth of one on. Figures beyond this machine's
+cores are predictions: the cost of a tuple on one and on two threads, split into a part that is divided among the threads and
+one that is not (`scaling.predict`) and that has at least the serial stages.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ PAPER = Paper(
 )
 ASSUMPTIONS = (
     "There are as many cores as threads, each as fast as one of this machine, and memory keeps up.",
-    "What a thread does not share on two threads it does not share on more: the serial stages, the reorder buffer, the queues.",
-    "Partitioned and hybrid queues over the skew: a stage is as slow as the worker with most to do, by the shares of the ranges.",
+    "Work that is not divided between two threads is not divided among more: serial stages, the reorder buffer, the queues.",
+    "Partitioned and hybrid queues over the skew: a stage is as slow as its busiest worker, by the shares of the ranges.",
 )
 FAR = (2, 4, 8, 12, 16)
 PREDICTION = "a prediction: see the assumptions"
@@ -120,7 +120,7 @@ class _Experiment:
 
 
 def measure(full: bool, tiny: bool = False) -> Experiment:
-    """Figures 8 to 14, and what they stand on."""
+    """Measure Figures 8 to 14, and what they rest on."""
     of = _Experiment(full, tiny)
     of.rows += ordered.measure(full, tiny)
     _decisions(of)
@@ -132,11 +132,11 @@ def measure(full: bool, tiny: bool = False) -> Experiment:
     sizes(of)
     return Experiment(
         "ordered",
-        "Many workers, one order: what does it cost, and who should do what?",
-        "A chain of stages keeps the order of its input, whatever worker takes whatever stage. Schedules, partitioning and "
-        "reorder schemes of the paper on the six applications, and on parametric operators: matrix work of a given cost, a "
-        f"given selectivity, tuples and states of a given size. Threads up to {of.most_threads} were measured, on "
-        f"{os.cpu_count()} cores; 2 threads unless said.",
+        "Many workers, one order: what does order cost, and which worker should take which stage?",
+        "A chain of stages keeps the order of its input, whichever worker takes which stage. Measured are the paper's schedules, "
+        "partitioning and reorder schemes on the six applications, and on parametric operators: matrix work of a given cost, a "
+        f"given selectivity, tuples and states of a given size. Up to {of.most_threads} threads were measured, on "
+        f"{os.cpu_count()} cores; 2 threads unless stated otherwise.",
         PAPER, of.rows, of.figures, list(ASSUMPTIONS),
     )  # fmt: skip
 
@@ -363,7 +363,7 @@ def light_operators(of: _Experiment) -> None:
 
 
 def reordering(of: _Experiment) -> None:
-    """What the scheme makes of cost, length of the pipeline, selectivity and micro-batches."""
+    """The effect of the reorder scheme over cost, length of the pipeline, selectivity and micro-batches."""
 
     def sweep(title: str, x_label: str, values: Sequence[float], case_of: Callable[[Any], Case], log_x: bool = True) -> None:
         lines: dict[str, list[float]] = {}
@@ -388,7 +388,7 @@ def reordering(of: _Experiment) -> None:
 
 
 def sizes(of: _Experiment) -> None:
-    """What the parametric operators make of the size of a tuple and of a state, at one cost of the matrix work."""
+    """The effect of the sizes of a tuple and a state on the parametric operators, at one cost of the matrix work."""
     for title, x_label, shapes in (
         ("Size of a tuple", "numbers of a tuple", {n: Shape(("partitioned",), size=n) for n in of.some(SIZES)}),
         ("Size of a state", "numbers of a key's state", {n: Shape(("partitioned",), state=n) for n in of.some(STATES)}),

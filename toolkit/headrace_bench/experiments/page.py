@@ -1,4 +1,4 @@
-"""An experiment as one HTML file that needs no network."""
+"""Writes an experiment as one HTML file that needs no network."""
 
 from __future__ import annotations
 

@@ -2,11 +2,11 @@
 
 A tweet of n words has n keys, or as many as it has pairs of near words. Under virtual shared-nothing (VSN) every
 thread reads the one tuple and updates the keys it owns. Shared-nothing (SN) needs Corollary 1's Map before it, which
-makes a tuple of each key: duplication. Our SN gets that Map's output as its input, so that it does not pay for the
-Map itself; what it pays for is that many more tuples, routed to private queues. What the Map takes by itself, on one thread,
-is reported, and SN's rate as it would be with it. Results are many: a pair of words
-is rare, so that nearly each makes a row in each of its two windows. Those rows, which both sides order and build alike,
-are the larger part of the work, and the ratio does not grow with duplication as the paper's does; rows for each key are
+makes a tuple of each key: duplication. Our SN has that Map's output as its input, so it does not pay for the
+Map itself, only for the larger number of tuples, routed to private queues. The time of the Map alone, on one thread,
+is reported, and what SN's rate would be with it. Results are many: a pair of words
+is rare, so that nearly every pair makes a row in each of its two windows. Those rows, which both sides order and build
+alike, are the larger part of the work, so the ratio does not grow with duplication as the paper's does; rows for each key are
 reported. A word count of few words has hardly any rows, and shows what sharing saves.
 
 The keys are encoded and stored before the clock starts, on both sides. Result rows are counted and compared with
@@ -201,16 +201,16 @@ def _experiment(threads, keys, rows_a_key, mapped, rates, delays) -> Experiment:
     finished = Experiment(
         "q1",
         "Many keys in a tuple: sharing it, or a copy for each key?",
-        "Tweets of 11 words at the mean; windows of 120 s that advance by 60 s; keys: "
+        "Tweets of 11 words on average; windows of 120 s that advance by 60 s; keys: "
         + ", ".join(f"{level} {count:.1f}" for level, count in keys.items())
-        + " for each tweet. VSN reads tweets and updates all their keys; SN reads a tuple for each key, made beforehand: the "
-        "Map that makes them is not in its time. 'SN with its Map' is its rate with what the Map takes by itself, on one "
-        "thread, added and divided among the threads: computed, not run. Result rows: "
+        + " for each tweet. VSN reads tweets and updates all their keys; SN reads a tuple for each key, made beforehand: its "
+        "time does not include the Map that makes them. 'SN with its Map' is its rate when the time of the Map alone, on one "
+        "thread, is divided among the threads and added: computed, not run. Result rows: "
         + ", ".join(f"{level} {count:.2f}" for level, count in rows_a_key.items())
-        + " for each key. Both sides order and build them at the same price, so where there is a row or more for each key, "
-        f"as of pairs of a large vocabulary, that price hides what sharing saves; tweets of {FEW_WORDS} different words have "
-        "hardly any. "
-        "Latency is taken at half of each one's own highest rate, from the arrival of the tuple that completes a "
+        + " for each key. Both sides order and build them at the same cost, so where there is a row or more for each key, "
+        f"as with pairs of a large vocabulary, that cost hides what sharing saves; tweets of {FEW_WORDS} different words have "
+        "hardly any rows. "
+        "Latency is taken at half of each side's own highest rate, from the arrival of the tuple that completes a "
         "window to its result; a window ends with a burst of all its keys, whose last result is the latest.",
         PAPER,
         assumptions=list(ASSUMPTIONS),

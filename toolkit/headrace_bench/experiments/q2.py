@@ -1,14 +1,14 @@
-"""Q2, section 8.2 of STRETCH: an operator with two inputs that only forwards, so that sharing and sorting are all.
+"""Q2, section 8.2 of STRETCH: an operator with two inputs that only forwards, to measure sharing and sorting alone.
 
 Operator 15 for two sorted sources: each thread reads the merged order and forwards the positions it owns; the output
 is one ordered stream again. VSN against our SN, where a router for each source hands positions to private queues. Both
-read a tuple's columns where they lie, once, in one process: so SN has here what the paper's Flink has not, and what is
-compared is sharing and sorting alone. Against a system that hands tuples over, `headrace bench peers` compares.
+read a tuple's columns in place, once, in one process: so SN has an advantage here that the paper's Flink has not, and what is
+compared is sharing and sorting alone. `headrace bench peers` compares with a system that hands tuples over.
 Results are compared with the merged order: the count, and a hash over positions and times.
 
-Throughput is that of random times with many ties. Latency is taken with sources whose times go side by side: tuples are
-fed by position, at a steady rate, so of two sources with random times one would be ahead in time by hundreds of tuples, and
-its tuples would wait for the other's as long as these take to come, whatever the operator does.
+Throughput is that of random times with many ties. Latency is taken with sources whose times advance together. Tuples are
+fed by position, at a steady rate, so with random times one of the sources would be ahead in time by hundreds of tuples, and
+its tuples would wait until the other's have come, whatever the operator does.
 """
 
 from __future__ import annotations
@@ -115,10 +115,10 @@ def _experiment(threads, rates, half, calm) -> Experiment:
         "q2",
         "Forwarding two merged streams: the cost of sharing and sorting alone",
         "Two sorted sources with many equal times, merged, forwarded by position, and put in order again. Rates count "
-        "tuples of both sources. SN hands over positions, not tuples, in one process: it copies no payload, as the paper's Flink "
-        "does, so their table is not this one. Latency, from a tuple's arrival to its place in the ordered result, is taken at "
-        f"half of each one's own highest rate and at {LEAST_RATE:,} tuples/s, with sources whose times go side by side, so that "
-        "a tuple waits for the next one of the other source at most.",
+        "tuples of both sources. SN hands over positions, not tuples, in one process: it copies no payload. The paper's Flink "
+        "does, so its figures are not comparable. Latency, from a tuple's arrival to its place in the ordered result, is taken "
+        f"at half of each side's own highest rate and at {LEAST_RATE:,} tuples/s, with sources whose times advance together, so "
+        "that a tuple waits at most for the next one of the other source.",
         PAPER,
     )
     for k in threads:

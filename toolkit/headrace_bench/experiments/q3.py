@@ -1,21 +1,21 @@
 """Q3, section 8.3 of STRETCH: the band join against a single-thread loop, with and without an index.
 
-Five ways to the same pairs: 1T, the paper's optimized program on one thread: a compiled loop over plain arrays that
-compares as the engine does (`bench.join_kernel`: the widest vectors that pay, four tuples in a pass); J+ that compares
-all pairs, with the built-in band and with a user's function; and J+ with the index. The last skips nearly all
+Five ways to find the same pairs. 1T is the paper's optimized program on one thread: a compiled loop over plain arrays that
+compares as the engine does (`bench.join_kernel`: the widest vectors that pay, four tuples in a pass). J+ compares
+all pairs, with the built-in band and with a user's function. J+ with the index skips nearly all
 comparisons, so its rate is given in virtual ones, those that a join without an index makes for the same result, and in
-those it made. And ScaleJoin written for this join alone (`bench.scalejoin`), which has the engine's gate, sources and
-1T's comparisons, and nothing else: J+ beside it is what generality costs, less what J+ compares faster than 1T.
+those it made. ScaleJoin written for this join alone (`bench.scalejoin`) has the engine's gate, sources and
+1T's comparisons, and nothing else: J+ beside it shows the cost of generality, less what J+ compares faster than 1T.
 
-Windows are given in tuples a side. Of a window of time, 5 minutes in the paper, what fits depends on the rate;
-the rate that a way sustains is where both meet: a rate r a side fills it with 300 r tuples, and with C
+Windows are given in tuples a side. How many tuples fit into a window of time, 5 minutes in the paper, depends on the rate.
+The sustained rate is where both agree: a rate r a side fills the window with 300 r tuples, and with C
 comparisons a second 2 r (300 r) = C, so r = sqrt(C / 600).
 
-The rate that so many threads sustain is drawn over the threads, with the deviation of its repetitions, as in Figure 8;
-and beside latencies that of 1T, to which tuples come at half of its own rate.
+The sustained rate is drawn over the number of threads, with the deviation of its repetitions, as in Figure 8.
+Beside latencies stands that of 1T, to which tuples come at half of its own rate.
 
-Last what longer batches bring a join of all pairs, and at what price: what an instance reads of the window it
-reads once for a batch of tuples, whose results wait for the end of the batch.
+Last, what longer batches bring a join of all pairs, and at what cost: an instance reads the window
+once for a batch of tuples, whose results wait for the end of the batch.
 
 Each window's whole result, warm-up included, is compared by count and by hash with a sort-merge count of the
 pairs. Clocks run in the steady state, when windows are full.
@@ -243,12 +243,12 @@ def _experiment(windows, middle, threads, plain, rates, made, delays, batched, s
         "Tuples that arrive at either side are compared with the other side's window: |x - a| <= 10 and |y - b| <= 10, uniform "
         "in [1, 10000], one result in 250,000 pairs. 1T is a compiled loop on one thread over plain arrays, with vectors as "
         "wide and as many tuples in a pass as the engine's; the ratio to it is what the engine costs. 'All pairs' makes the "
-        "same comparisons in the engine, with the built-in band or a user's function; 'index' finds the same pairs by cells "
-        "of the bands and is given in virtual comparisons, those it did not have to make included. ScaleJoin written ad hoc "
+        "same comparisons in the engine, with the built-in band or a user's function. 'Index' finds the same pairs by cells "
+        "of the bands; it is given in virtual comparisons, which include those that it need not make. ScaleJoin written ad hoc "
         "has the engine's gate and 1T's comparisons, for this one join and a fixed number of threads: a ratio to it below 1 is "
-        "the price of being general, one above 1 says that the engine's kernel compares faster than 1T's. Its latency ends "
-        "where a pair has been compared, as 1T's does, the engine's where the result was taken. Longer batches are those of "
-        "start(bound_ns=, batch_ns=); their latency is that at half of the rate which batches as they are sustain.",
+        "the cost of generality, one above 1 means that the engine's kernel compares faster than 1T's. Latency of ScaleJoin and "
+        "1T ends when a pair has been compared, that of the engine when the result was taken. Longer batches are those of "
+        "start(bound_ns=, batch_ns=); their latency is taken at half of the rate that default batches sustain.",
         PAPER,
         assumptions=list(ASSUMPTIONS),
     )

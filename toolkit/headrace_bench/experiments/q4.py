@@ -2,17 +2,17 @@
 
 The join is that of section 8.3, every pair compared (`index=False`).
 
-Figure 9    windows are full and the input lies encoded in the store. While the stream runs the threads go from
-            each number to the one the controller's rule gives, and back: provisioning while the load is more than
-            the threads sustain, decommissioning at 30 % of it. Times are from the call to the last thread that runs
-            (or has left) in the new epoch. The imbalance is that of the comparisons of the threads since the change
-            before. Every run's matches must be those of a plain loop.
+Figure 9    windows are full and the input lies encoded in the store. While the stream runs, the number of threads goes from
+            each value to the one that the controller's rule gives, and back: provisioning under overload,
+            decommissioning at 30 % of what the threads sustain. Times are from the call to the last thread that runs
+            (or has left) in the new epoch. The imbalance is that of the comparisons of the threads since the previous
+            change. Every run's matches must be those of a plain loop.
 Figure 10   a live stream of which the controller decides: 70 % of what the threads sustain until the windows are
             full, then 120 % (of one thread) or 30 % (of all cores' threads); beside each a run whose threads stay, and
             ScaleJoin written for this join alone (`bench.scalejoin`), on as many.
 
-Both again with an operator whose work is time (`time_work`), so that 32 threads have something to do on few cores:
-throughput over threads, moves from each number of them, and a load that changes where 8 or 32 threads run.
+Both again with an operator whose work is sleeping (`time_work`), so that 32 threads have something to do on few cores:
+throughput over threads, moves from each number of threads, and a change of load with 8 or 32 threads.
 
 Load is work: comparisons a second over what the threads can do. With full windows it grows with the square of the rate.
 """
@@ -289,19 +289,19 @@ def measure(full: bool, tiny: bool = False) -> Experiment:
         f"{time_work.MARK}, ",
     )  # fmt: skip
     text = (
-        f"How long does it take until the threads of a running join are others? {MAX_THREADS} pooled threads, "
-        f"{cores} cores, {window:,} tuples a window, all pairs compared; {count} reconfigurations of each kind, each in "
-        "a stream that runs on. Provisioning while more comes than is sustained, decommissioning at 30 %. Numbers of "
+        f"How long does it take to change the number of threads of a running join? {MAX_THREADS} pooled threads, "
+        f"{cores} cores, {window:,} tuples a window, all pairs compared; {count} reconfigurations of each kind, each while "
+        "the stream goes on. Provisioning under overload, decommissioning at a load of 30 %. Numbers of "
         "threads follow the rule of the paper's text: the fewest that keep the load at the target of 70 % or below. "
         f"Above {cores} threads this measures the barrier with threads that take turns on the cores: the last one has "
-        "to get its turn before the epoch can begin, so the scheduler's time slices are in it, and a thread more is no "
-        "more work done. Imbalance is the coefficient of variation of the threads' comparisons since the change before. "
+        "to get its turn before the epoch can begin, so the scheduler's time slices are included, and another thread does "
+        "not add work done. Imbalance is the coefficient of variation of the threads' comparisons since the previous change. "
         f"Then the load of a live stream changes (WS {size_s:g} s): to 120 % of what 1 thread sustains, or to 30 % of "
         f"what {cores} sustain, and the controller decides. Load is comparisons a second with full windows, so after "
         "the change it grows until the windows hold what came at the new rate. Latency counts from the moment a tuple "
-        "was due, whether or not there was room for it; of ScaleJoin, written ad hoc, until a pair has been compared. "
-        f"What is called time work has comparisons that sleep for {TIMED_NS:,} ns each, so {MAX_THREADS} threads do "
-        "what as many cores would, but for what cores share: the shapes of the paper's figures, not its numbers. "
+        "was due, whether or not there was room for it; for ScaleJoin, written ad hoc, until a pair has been compared. "
+        f"In 'time work' each comparison sleeps for {TIMED_NS:,} ns, so {MAX_THREADS} threads do "
+        "what as many cores would, except for what cores share: it shows the shapes of the paper's figures, not its numbers. "
         f"Threads are added to it at {UPPER:.0%} of what they sustain."
     )
     finished = Experiment("q4", "What a reconfiguration takes", text, PAPER)

@@ -3,10 +3,10 @@
 The join of section 8.3, every pair compared, on a live stream whose rate changes abruptly from phase to phase, at
 random. The proactive controller keeps predicted work within 70 to 80 % of what the threads can do.
 
-Several seeds draw the phases; the first one's run is shown over time, and all of them as boxes of their latency. One
+Several seeds draw the phases; the first one's run is shown over time, and the latency of all of them as boxes. One
 thread's capacity is measured before each.
 
-Once more with a join whose work is time (`time_work`), so that tens of threads come and go on few cores.
+Once more with a join whose work is sleeping (`time_work`), so that tens of threads come and go on few cores.
 
 What is scaled      the paper: WS 1 minute, phases of 100 to 300 s, 20 minutes, 500 to 8,000 t/s, up to 72 threads; four runs.
                     Here phases are as long in terms of WS, the lowest rate is a sixteenth of the highest, and the
@@ -72,7 +72,7 @@ Phases = list[tuple[float, float]]
 
 @dataclass(frozen=True)
 class Seeded:
-    """What came of one seed: its phases, what one thread was measured to make before, and the run."""
+    """The results of one seed: its phases, the capacity of one thread measured before, and the run."""
 
     seed: int
     phases: Phases
@@ -98,13 +98,13 @@ def measure(full: bool, tiny: bool = False) -> Experiment:
         f"phases of {2 * highest / RATIO:,.0f} to {2 * highest:,.0f} tuples/s of both sides, WS {size_s:g} s, all "
         f"pairs compared, the proactive controller at {LOWER:.0%} to {UPPER:.0%}, at most {cores} threads, as many as "
         "there are cores: the sources' threads and the collector share these. One thread was measured to make "
-        f"{capacity / 1e9:.2g} G comparisons/s; that is where the bounds of the throughput come from. "
+        f"{capacity / 1e9:.2g} G comparisons/s, from which the bounds of the throughput are derived. "
         "Latency counts from the moment a tuple was due. With few threads there often is no number of them for "
         "which the load lies between the bounds; a load below them with one thread, or above them with all, counts as "
         "within. "
         f"There were {len(runs)} runs, each with the phases of another seed; the first one is shown over time. "
-        f"What is called time work has comparisons that sleep for {TIMED_NS:,} ns each and at most {timed_threads} threads, each "
-        "as if it had a core: the shapes of the paper's figures, not its numbers. "
+        f"In 'time work' each comparison sleeps for {TIMED_NS:,} ns, on at most {timed_threads} threads, each "
+        "as if it had a core: it shows the shapes of the paper's figures, not its numbers. "
         f"{'' if math.isfinite(played.quality.settling_s) else 'In a phase the load never settled: no settling time.'}"
     )
     finished = Experiment("q5", "Many reconfigurations", text, PAPER, _rows(played, every_s, cores))
@@ -127,7 +127,7 @@ def _run(seed: int, size_s: float, guess: float, known: float | None, cores: int
 
 
 def _run_timed(size_s: float, threads: int, cores: int) -> Seeded:
-    """The same of comparisons that sleep: one thread has time for so many, whatever the machine."""
+    """The same with comparisons that sleep: one thread has time for so many, whatever the machine."""
     capacity = 1e9 / TIMED_NS
     phases = _phases(TIMED_SEED, size_s, HIGHEST_LOAD * capacity * threads)
     left, right = band_sides(phases)

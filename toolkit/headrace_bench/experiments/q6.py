@@ -4,7 +4,7 @@ The hedge self-join of `headrace.apps.hedge`, WS 30 s, on the trades from the op
 has the shape of a real one (`headrace_datasets.trades`), played at their own times. The rate is scaled so that the
 busiest second needs more than one thread: comparisons grow with its square. The proactive controller steers.
 
-Once more with a join whose work is time (`time_work`), at a rate whose busiest second needs twenty threads.
+Once more with a join whose work is sleeping (`time_work`), at a rate whose busiest second needs twenty threads.
 
 Hedges of the first rows are compared with the reference, those of the whole run with a run at full speed.
 """
@@ -98,7 +98,7 @@ def measure(full: bool, tiny: bool = False) -> Experiment:
         f"{capacity / 1e9:.2g} G comparisons/s that one thread was measured to make. At most {cores} threads, as many as "
         "there are cores; the sources' threads and the collector share these. Latency counts from the moment a trade "
         "was due. Figures over time are for each second. "
-        f"What is called time work is the same stream at {timed_peak / PEAK:.2g} of the day's rate, with comparisons that sleep "
+        f"'Time work' is the same stream at {timed_peak / PEAK:.2g} of the day's rate, with comparisons that sleep "
         f"for {TIMED_NS:,} ns each and at most {TIMED_THREADS} threads, each as if it had a core: the busiest second needs "
         f"{TIMED_LOAD:g} of them."
     )

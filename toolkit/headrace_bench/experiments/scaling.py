@@ -1,4 +1,4 @@
-"""What more threads than this machine has would give: the elasticity room's cost model, by hand.
+"""Predicts throughput with more threads than this machine has cores, by the cost model of the elasticity room.
 
 A thread reads every tuple and does its share of the work: with costs of `scan` ns for reading a tuple and of
 `whole` ns for a tuple on one thread, n threads take scan + (whole - scan) / n (`headrace.control.cost_model`).
@@ -11,9 +11,9 @@ from collections.abc import Callable
 ASSUMPTIONS = (
     "There are as many cores as threads, and each is as fast as one of this machine alone.",
     "Memory bandwidth grows with the cores: state that does not fit a core's own caches makes this optimistic.",
-    "Work is divided evenly, and no reconfiguration is under way: a barrier costs what q4 measures, once each.",
+    "Work is divided evenly, and no reconfiguration is under way: each would cost a barrier, as q4 measures it.",
     "One thread feeds, which takes less time for a tuple than reading does.",
-    "One thread orders the results and keeps up: where it is the limit already, as in pair count, which has a result or "
+    "One thread orders the results and keeps up: where it already is the limit, as in pair count, which has a result or "
     "two for each key of a tweet, more threads bring nothing, and the prediction is far too high.",
 )
 

@@ -1,12 +1,12 @@
-"""A join whose work is time: each comparison takes its thread so long, asleep for the most part.
+"""A join whose work is sleeping: each comparison takes its thread a fixed time, most of it asleep.
 
-What is asleep needs no core. So 32 threads of it do 32 times what one does on a laptop, and the shapes that the
-papers measured on 36 cores, throughput over threads, reconfigurations, imbalance, can be looked at there. The
-engine around it is the real one: gate, epochs, owners, results. What it cannot show is what cores share: caches,
-memory, clock rates. Every figure that comes of it says so.
+A sleeping thread needs no core. So 32 threads do 32 times what one does, even on a laptop, and the shapes that the
+papers measured on 36 cores, throughput over threads, reconfigurations, imbalance, can be seen there. The
+engine around it is the real one: gate, epochs, owners, results. It cannot show the effect of what cores share: caches,
+memory, clock rates. Every figure made with it says so.
 
-The comparisons are made besides, so results are those of the join. A thread owes so many nanoseconds for each, from
-which the time is taken that it was at work; what a sleep was too long is taken from the next one, up to `MOST_EARLY_NS`.
+The comparisons are also made, so results are those of the join. A thread owes so many nanoseconds for each, less the
+time that it was at work; if a sleep was too long, the excess is taken from the next one, up to `MOST_EARLY_NS`.
 """
 
 from __future__ import annotations

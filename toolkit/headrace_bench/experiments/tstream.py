@@ -1,12 +1,12 @@
 """TStream, Figure 1 and section VI, Figures 8 to 14: schemes over threads, skew, reads, partitions, punctuation, sharing; aborts.
 
-Executors alone (`headrace_bench.executed`), but for latency, which is of whole runs, from the 20th to the 80th percentile of
-the events, all of an application at one rate: half of what the slowest does at full speed, or a quarter or an eighth of it where
-one does not keep up with half. Operations take `COST_NS` more than what the application does, about as much as one takes in the
-paper; what they cost otherwise is in `bench gs | sl | ob | tp`. Rows and tables of each run but those of `none` are compared by
+Throughput is of executors alone (`headrace_bench.executed`). Latency is of whole runs, from the 20th to the 80th percentile of
+the events, all runs of an application at one rate: half of what the slowest does at full speed, or a quarter or an eighth where
+one does not keep up with half. Operations take `COST_NS` more than the application's own work, about as much as one takes in the
+paper; other costs are in `bench gs | sl | ob | tp`. Rows and tables of each run, except those of `none`, are compared by
 hash with those of `serial`.
 
-Where this is not what the paper does:
+Differences from the paper:
 
 - Partitions are one for each executor, so here two: where the paper's transactions reach four or six of 40, ours reach
   both. So Figure 10b cannot vary how many they reach; it varies how many operations they have.
@@ -16,25 +16,25 @@ Where this is not what the paper does:
 - One executor alone runs events in their order, whatever the scheme: Figure 8 on one thread, and three writes, have nothing of
   the schemes' own costs. Figures 1 and 9 are drawn over the cost of an operation instead of the cores.
 - Chains are chains of operations where no operation depends on what another one reads (gs, ob, tp). Those of sl are whole
-  transactions that count what they wait for, since the paper's rounds stop at circles, and share everything, not nothing,
-  unless it is said.
+  transactions that count what they wait for, since the paper's rounds stop at cycles; they share everything, not nothing,
+  unless stated otherwise.
 - tp has one table, with sums of speeds and sets of vehicles in a row of a segment, where the paper has two tables: 100 chains
   a batch at most, and not 200, three costly operations an event, and not four, and one partition, where the paper's Toll
   Notification reaches two. Figure 1, and PAT beside the others in Figure 8, have the two tables, in which the records of a
   segment belong to different partitions (`APART`).
-- Stealing belongs to a way of sharing: there is none without it but "nothing". Executors are not pinned.
+- Stealing is part of sharing: every way but "nothing" steals. Executors are not pinned.
 - Figure 9 has the parts of `headrace.transactions.measures.BREAKDOWN`: "lock" is all waiting for other transactions, which
   the paper has under Sync as long as a lock may not be inserted yet.
 - Figure 11a leaves the sum in: it is one addition for each operation of 175 ns.
 
-Beyond this machine's cores stands a prediction: what a batch costs on one and on two threads, split into a part that is
+Figures beyond this machine's cores are predictions: the cost of a batch on one and on two threads, split into a part that is
 divided among the threads and one that is not (`scaling.predict`).
 
-Two executors need two cores. Where other work had one of two, they waited for each other half of the time (useful 44 %,
-synchronization 51 %, other 5 % of ob's and tp's, 41, 51 and 7 % of sl's time) and did 0.8 to 0.96 times what serial does, the
-best of 20 runs, whatever they share. So rows of one configuration that differ (Figures 8, 12a and 14 have three for chains on
-two threads) say what else the machine did. Of what executors do, preparing and giving results is a tenth (ob, tp) to a seventh
-(sl): on two cores of their own 1.8 and 1.7 times serial is what there is, before batches divide unevenly (1.04).
+Two executors need two cores. Where other work took one of the two, they waited for each other half of the time (useful 44 %,
+synchronization 51 %, other 5 % of ob's and tp's, 41, 51 and 7 % of sl's time) and did 0.8 to 0.96 times what serial does, in the
+best of 20 runs, whatever they share. So where rows of one configuration differ (Figures 8, 12a and 14 have three for chains on
+two threads), they show what else the machine did. Preparing and giving results is a tenth (ob, tp) to a seventh (sl) of what
+executors do: two cores of their own allow 1.8 and 1.7 times serial, before batches divide unevenly (1.04).
 """
 
 from __future__ import annotations
@@ -82,9 +82,9 @@ PAPER = Paper(
 )
 ASSUMPTIONS = (
     "There are as many cores as threads, each as fast as one of this machine, and memory keeps up.",
-    "What a thread does not share on two threads it does not share on more; barriers cost as much as here.",
-    "A batch has work for all threads: 500 events have not, for 40 threads on 100 records.",
-    "Of lock, mvlk and partition: more threads wait for each other no longer than two do, which is optimistic.",
+    "Work that is not divided between two threads is not divided among more; barriers cost as much as here.",
+    "A batch has work for all threads; 500 events do not, with 40 threads on 100 records.",
+    "For lock, mvlk and partition: more threads wait for each other no longer than two do, which is optimistic.",
 )
 SETUPS = {**WORKLOADS, "tp in two tables": TWO_TABLES}
 COST_NS = 175
@@ -190,14 +190,14 @@ def measure(full: bool, tiny: bool = False) -> Experiment:
     return Experiment(
         "tstream",
         "Many threads, shared tables, the result of one event after another: what does that cost?",
-        f"The four applications of the paper with operations that take {COST_NS} ns more than what they do, punctuation "
-        f"{PUNCTUATION}, on 2 threads unless said. Serial is one thread of the same engine without any of its machinery. "
-        "Chains is TStream, with chains made by sorting, or in skip lists as in the paper; of SL, whose operations depend on "
-        "each other, whole transactions that count what they wait for. Lock, mvlk and partition are LOCK, "
+        f"The four applications of the paper, each operation taking {COST_NS} ns more than it does by itself, punctuation "
+        f"{PUNCTUATION}, on 2 threads unless stated otherwise. Serial is one thread of the same engine without any of its "
+        "machinery. Chains is TStream, with chains made by sorting, or in skip lists as in the paper; for SL, whose operations "
+        "depend on each other, whole transactions that count what they wait for. Lock, mvlk and partition are LOCK, "
         "MVLK and PAT; none takes no locks, keeps no order, and is wrong: the upper bound. Events are the paper's: bids, "
-        "alterations and additions of OB 6 to 1 to 1 with lists of 20, segments of TP with Zipf's exponent 0.2; but that keys "
-        "lie anywhere where nothing is said of partitions, of which there are two, and records have 8 "
-        "bytes but where said, of 128, as GS has them in the paper, among others.",
+        "alterations and additions of OB 6 to 1 to 1 with lists of 20, segments of TP with Zipf's exponent 0.2. Two things "
+        "differ: keys lie anywhere unless partitions, of which there are two, are mentioned; and records have 8 bytes unless "
+        "another size is given, such as 128, which GS has in the paper.",
         PAPER, of.rows, of.figures, list(ASSUMPTIONS),
     )  # fmt: skip
 
@@ -378,17 +378,17 @@ def _events_of(of: _Experiment, k_events_per_s: float) -> int:
 def _waits(
     of: _Experiment, name: str, events: pa.Table, variants: Sequence[tuple[str, int]]
 ) -> tuple[dict[tuple[str, int], Markers], str]:
-    """What events wait, by scheme and punctuation, between the 20th and the 80th percentile of them: what a run begins and ends
-    with is not in it.
+    """Latency of events by scheme and punctuation, between their 20th and 80th percentile: without the beginning and end of a
+    run.
 
-    Threads that pace the input take time of their own from executors, and these from each other at the barriers: where there
-    are no more cores than executors, half of what a run does at full speed may be more than it can do at a pace. So all are
+    Threads that pace the input take time from executors, and these wait for each other at the barriers: where there
+    are no more cores than executors, half of the rate at full speed may be more than a paced run can do. So all run
     at half of what the slowest does at full speed or, if one of them does not keep up, at half of that, and again; the rate is
-    said.
+    reported.
 
-    Where that is far from what can be done, a batch that fills is what events wait for: of TP at 120,000 events/s, whose 500
+    Where that is far below what is possible, events wait for their batch to fill: for TP at 120,000 events/s, whose 500
     take 4 ms, p50 was 3.2 to 5.1 ms and p99 6 to 21 ms on two busy cores, and not 69 ms as at 610,000, where each pause of a
-    thread that reads, paces or collects leaves a backlog behind. To encode 2,048 rows at a time in place of 65,536 changed
+    thread that reads, paces or collects leaves a backlog behind. Encoding 2,048 rows at a time in place of 65,536 changed
     nothing.
     """
     times = (of.repetitions + 1) // 2

@@ -3,12 +3,12 @@
 Two operators of Linear Road, `pos_rep` (stateless: position reports pass; selectivity 0.99) and `new_seg`
 (stateful: a car is in another segment than before; 0.34), between injectors and as many sinks as instances.
 
-readers     the paper's channel (section 3.3): one for each reader, into which senders route what it owns, a queue from one
-            writer; from two on the reader's own thread merges (`headrace.gates.ReaderChannels`)
+readers     the paper's channel (section 3.3): one for each reader, into which senders route what it owns. With one writer it
+            is a queue; from two on the reader's own thread merges (`headrace.gates.ReaderChannels`)
 channel     a gate (`headrace.gates`, the merged log) that all instances share, and one that all sinks share: the tuple
-            buffer TB of STRETCH. Nobody routes, and every reader passes every tuple
-operators   a queue from each writer to each reader; before a reader with two queues or more a merge operator,
-            with a thread and a queue of its own. So it is in engines without such a channel.
+            buffer TB of STRETCH. Nobody routes, and every reader passes over every tuple
+operators   a queue from each writer to each reader; before a reader with two queues or more there is a merge operator,
+            with a thread and a queue of its own, as in engines without such a channel.
 
 What the sides share, so that only the place of the merging differs: the stored columns and the owner of each
 tuple, computed beforehand; the operators and the sinks' work, one kernel each (`viper_kernel`); the kernels
@@ -17,9 +17,9 @@ most 1,024 at a time; 8,192 tuples between two stages; times promised by positio
 counts, never spinning. Why kernels of their own and not `hr.operator`: the engine's instances do more than the paper's
 (windows, epochs, an output ordered by content), and the other side would have to do it too.
 
-A shared gate is read by every instance in full, each keeping what it owns; a queue holds only what its reader
-owns. So the shared gate pays for reading, the operator layer for threads and hops, channels of readers for neither; but
-with one instance and many injectors a merge operator is a second stage, on a core that else has nothing to do.
+A shared gate is read in full by every instance, each keeping what it owns; a queue holds only what its reader
+owns. So the shared gate pays for reading, the operator layer for threads and hops, channels of readers for neither. But
+with one instance and many injectors, a merge operator is a second stage, on a core that otherwise has nothing to do.
 On two cores reading costs more with one injector and six instances (pos_rep, CPU ns a tuple: instances 88 and
 sinks 51, against 37 and 9, and 26 of merge operators, of which a gate needs none, but its instances merge),
 threads cost more from four of each on. Prefetching the log's lines in its readers made no difference that
@@ -167,9 +167,9 @@ def _experiment(
         else "This machine shows no energy counters (/sys/class/powercap): CPU time stands for energy."
     )
     text = (
-        "Does it pay to merge where tuples are handed over instead of in operators of its own? Viper's channel is one for each "
-        "reader, with a sender that routes, and the reader merges. Beside it a gate that all instances share, STRETCH's "
-        f"tuple buffer, of which each instance passes every tuple. {table.num_rows:,} tuples of Linear "
+        "Does it pay to merge in the channel that hands tuples over, instead of in merge operators? Viper has a channel for "
+        "each reader: the sender routes, and the reader merges. Beside it stands a gate that all instances share, STRETCH's "
+        f"tuple buffer, where each instance passes over every tuple. {table.num_rows:,} tuples of Linear "
         f"Road (selectivity: {shares}), {os.cpu_count()} cores. Throughput is the most that goes through; latency, from "
         "injection to the sink, is taken at half of the slowest side's throughput, the same rate for all; CPU time is "
         f"that of all threads. {energy} Ratios compare with the operator layer at the same number of "

@@ -7,8 +7,8 @@ first and keeps its own cars, a sink all of the second and keeps its own segment
 reader has one, and the sender routes, so that nobody reads what another owns; Viper paper, section 3.3.) The
 concurrency is that of the gate (`gates.merged_log_kernel`); what is added here:
 
-Invariants  H1  before it waits, and after a batch without results, an instance promises the time it has read
-                up to: sinks wait for no instance that has nothing to tell
+Invariants  H1  before it waits, and after a batch without results, an instance promises the time up to which it has
+                read: sinks wait for no instance that has no results
             H2  results are added, in full, before the batch is released (`advance`) and before that promise
 Waiting     For room as every source does (`gates.source_kernel`).
 Progress    An instance that waits for room in the second gate does not hold up its peers' reading: their

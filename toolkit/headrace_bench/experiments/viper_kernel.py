@@ -1,4 +1,4 @@
-"""The two operators of Linear Road, the data they work on, and what a sink does: the same for both sides.
+"""The two operators of Linear Road, their data, and the work of a sink: the same for all sides.
 
 Tuples lie in columns, written before the start; a channel carries times and references to them. An operator
 writes its results as rows of its own and sends their references on. Both sides call `apply` and `fold_one`,

@@ -3,7 +3,7 @@
     injectors -> queues -> instances -> queues -> sinks
 
 Queues are those of the operator layer's side (`headrace.gates.channels_kernel`, with its ordering argument), and so are the
-operator's step and the sink's; what merges is the same kernel, too, run by the reader's own thread before it reads. So the
+steps of operator and sink. The merging kernel is the same, too, but the reader's own thread runs it before it reads. So the
 sides differ by a thread and a hop for each merge. A reader of one writer reads its queue as on the other side.
 
 Progress    A reader that has no room to send may still merge, and one that has nothing to merge may still send: it sleeps

@@ -1,4 +1,4 @@
-"""Linear Road, made ready for the Viper experiment, and what its two operators must give.
+"""Prepares Linear Road for the Viper experiment, and defines what its two operators must give.
 
 The reports of one second are spread over it, so that no two have the same time: there is then one right
 order, whatever the number of injectors and instances. An injector has the reports of its own cars, an instance
@@ -44,7 +44,7 @@ def plain_pos_rep(rows: Iterable[tuple]) -> Iterator[tuple[int, int, int]]:
 
 
 def plain_new_seg(rows: Iterable[tuple]) -> Iterator[tuple[int, int, int]]:
-    """Definition of new_seg: a car reports from another segment than before, which is told too (-1: none)."""
+    """Definition of new_seg: a car reports from another segment than before; the former one is given, too (-1: none)."""
     last: dict[int, int] = {}
     for ts, kind, vid, _, xway, _, direction, seg, _ in rows:
         if kind == 0:

@@ -1,27 +1,27 @@
 """What a user would pick instead, beside ours, in one run: `headrace bench peers`.
 
 All peers get the same Arrow table of raw keys or texts, or its rows in files
-where they read no Arrow; ours is what a user calls, `hr.stream(table)`. All give
-the same result, compared by its hash at every run, and take turns. What a peer
-needs and has not is said in its row, and so is a failure.
+where they do not read Arrow; ours is what a user calls, `hr.stream(table)`. All must give
+the same result, compared by its hash at every run, and they take turns. If a peer lacks something
+it needs, or fails, its row says so.
 
 =================  ==============================================================
-``workloads``      input files, the plain loop, what the result is
-``band_join``      one workload more: sides, the plain loop
+``workloads``      input files, the plain loop, and the result of each workload
+``band_join``      one more workload: sides, the plain loop
 ``programs``       two more: the event window and the page-view join, as programs on plans
-``sessions``       and one for ordered pipelines
-``ledger``         and two for transactions
-``sizes``          which workloads, and how large
-``contest``        contestants, taking turns, rows
+``sessions``       one more, for ordered pipelines
+``ledger``         two more, for transactions
+``sizes``          which workloads there are, and how large
+``contest``        runs contestants in turns, and makes the rows
 ``ours``           ours as a user calls it, VSN and SN; the engine alone; the plain loop
-``rescale``        changing the parallelism of a running job
+``rescale``        changes the parallelism of a running job
 ``on_duckdb``      DuckDB, in this process
 ``on_polars``      Polars, in an environment of its own (`polars_script`)
-``on_flink``       Flink: jobs of ours in Java (`flink/`), in its own process
-``on_spark``       Spark Structured Streaming, in its own process (`spark_script`)
-``process``        asking a peer in another process
+``on_flink``       Flink: our jobs in Java (`flink/`), in a process of their own
+``on_spark``       Spark Structured Streaming, in a process of its own (`spark_script`)
+``process``        talks to a peer in another process
 ``summary``        the figures as a table in Markdown
-``environment``    environments made on demand; javac
+``environment``    Python environments made on demand; javac
 =================  ==============================================================
 """
 
@@ -53,34 +53,34 @@ PAPER = Paper(
 TEXT = (
     "The same rows, the same result, on this machine, in this run. Ours is what a user calls: the Arrow table of raw keys"
     " or texts given to `hr.stream`, results hashed by the sink as they come; the clock runs from the call to the end, so"
-    " reading, checking and encoding are in it. `Engine alone` is ours on rows that were encoded and stored beforehand,"
-    " which no user has. A rate is the rows of the input over the seconds from the first row to the last result, median of"
+    " reading, checking and encoding are included. `Engine alone` is ours on rows that were encoded and stored beforehand,"
+    " which no user has. A rate is the rows of the input over the seconds from the first row to the last result, the median of"
     " runs in which all took turns, each of half a second at least; processor time is that of all threads, for each row of"
     " the input. Start-up and, where a peer has to copy the rows first, ingestion are in the notes. Spark and Flink's"
-    " `stock` get the first fifth of the rows. Batch engines see the whole input at once and are upper bounds; the plain"
-    " loop has its columns encoded beforehand and writes no result at all, it only hashes it. Flink `stock` is its own"
-    " windows and state, `expert` an operator of primitive arrays without state that could be saved. Latency runs from"
+    " `stock` get the first fifth of the rows. Batch engines see the whole input at once and are upper bounds. The plain"
+    " loop has its columns encoded beforehand and only hashes its result, without writing it. Flink `stock` uses Flink's own"
+    " windows and state, `expert` an operator of primitive arrays whose state could not be saved. Latency runs from"
     " the arrival of the tuple that completes a window to each of its results,"
-    " at half of the rate each one reached, so the rates differ. Ours is compared with the best streaming peer, all"
+    " at half of the highest rate of each contestant, so the rates differ. Ours is compared with the best streaming peer, all"
     " others with the plain loop. Tweets of word count are texts; pairs of pair count are numbers, made beforehand for all;"
     " none is twice in a tweet. Flink's jobs know that keys of the aggregate are small numbers, as the loop does."
     " Comparisons of the band join are those that a join of all pairs makes for the same result. Our SN mode, our"
     " `all pairs`, the loop and Flink's `expert` make them; our index skips most, and so do the others by joining on"
     " cells of the banded column, written into their queries by hand. The event window and the page-view join are"
-    " programs on plans of as many leaves as threads; Flink's `stock` broadcasts the barriers to the subtasks of the"
+    " programs on plans of as many leaves as threads. Flink's `stock` broadcasts the barriers to the subtasks of the"
     " values, which sum in keyed state, and joins by key; its `expert` is the sequential version, one subtask that"
-    " merges both inputs in order. Sessions are an ordered pipeline of ours; Flink has a"
-    " keyed process function, and behind it one subtask that puts what it closes in order; a streaming query of Spark puts no"
-    " rows in order, so there it is a batch, as in DuckDB. The ledger's transfers reach two accounts and two assets, and"
-    " happen if there is enough: no key of Flink's has these together, so its `stock` keeps both tables in the state of one"
-    " key, its `expert` in two arrays, each in one subtask; deposits alone are split by key, and put in order behind it."
-    " DuckDB judges the ledger in batches, again and again until no verdict changes. Operations of the ledger are an"
-    " addition each: what there is to gain is in `headrace bench sl`, where they cost something."
+    " merges both inputs in order. Sessions are an ordered pipeline of ours. Flink has a"
+    " keyed process function, followed by one subtask that puts closed sessions in order; a streaming query of Spark does not"
+    " order rows, so there it is a batch, as in DuckDB. The ledger's transfers reach two accounts and two assets, and"
+    " happen if there is enough. No key of Flink's covers all of these, so its `stock` keeps both tables in the state of one"
+    " key, its `expert` in two arrays, each in one subtask; deposits alone are split by key, and put in order afterwards."
+    " DuckDB judges the ledger in batches, repeatedly until no verdict changes. Each operation of the ledger is only an"
+    " addition: `headrace bench sl` shows the gain where operations cost something."
 )
 
 
 def contestants(work: Work, tiny: bool = False) -> list[Contestant]:
-    """Give everyone, in the order of the table; a tiny run starts no virtual machine and installs nothing."""
+    """Return all contestants, in the order of the table; a tiny run starts no virtual machine and installs nothing."""
     from headrace_bench.peers.ledger import NAMES as LEDGERS
     from headrace_bench.peers.on_duckdb import Batches, DuckDB
     from headrace_bench.peers.on_flink import Flink

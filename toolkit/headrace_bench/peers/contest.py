@@ -1,10 +1,10 @@
 """Contestants, and how they are run against each other.
 
-All of one workload are loaded first, run once untimed (that is each one's
-warm-up), and then take turns, so that a change of the machine's speed meets
+All contestants of a workload are loaded first, run once untimed (as a
+warm-up), and then take turns, so that a change of the machine's speed affects
 all of them. A figure is taken over at least `LEAST_S`; a contestant so slow that the
-whole input would take minutes gets the first part of it. A result is compared by its digest each time. Whatever goes wrong
-with a contestant becomes its row and ends nobody else's.
+whole input would take minutes gets the first part of it. A result is compared by its digest each time. A failure of one
+contestant is reported in its row and does not affect the others.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ class NotRun(Exception):
 
 @dataclass(frozen=True)
 class Answer:
-    """What one run gave.
+    """The result of one run.
 
     Parameters
     ----------
     seconds : float
-        From the first tuple to the last result; start-up and ingestion are not in it.
+        From the first tuple to the last result, without start-up and ingestion.
     digest : int
     rows : int
         Of the result.
@@ -72,9 +72,9 @@ class Contestant:
         With its version.
     threads : int
     kind : {"ours", "engine", "loop", "streaming", "batch"}
-        "engine" is ours without the way in: on rows that were encoded beforehand, which no user has.
+        "engine" is ours without ingress: on rows that were encoded beforehand, which no user has.
     given : str
-        What its input is when the clock starts.
+        The form of its input when the clock starts.
     """
 
     warm_ups = 1
@@ -86,7 +86,7 @@ class Contestant:
         self.name, self.threads, self.kind, self.given = name, threads, kind, given
 
     def install(self, work: Work) -> None:
-        """See that everything needed is there; raises `NotRun` if it is not, or the workload is not for this peer."""
+        """Check that everything needed is there; raises `NotRun` if it is not, or the workload is not for this peer."""
 
     def start(self) -> None:
         """Start what the peer runs in: the start-up time of the table."""
@@ -166,7 +166,7 @@ def compete(
 
 
 def say(text: str) -> None:
-    """Tell the user who waits how far it is."""
+    """Show the progress to the waiting user."""
     print(f"peers: {text}", file=sys.stderr, flush=True)
 
 
@@ -210,7 +210,7 @@ def _attempt(result: Result, action: Callable[[], object]) -> None:
 
 
 def failure_of(action: Callable[[], object]) -> str:
-    """Do it; say what went wrong, nothing if nothing did."""
+    """Call a function; return what went wrong, or nothing."""
     try:
         action()
     except NotRun as error:

@@ -1,4 +1,4 @@
-"""Environments of the peers' own, made on demand, and the Java that compiles for Flink."""
+"""Python environments for the peers, made on demand, and the Java compiler for Flink."""
 
 from __future__ import annotations
 

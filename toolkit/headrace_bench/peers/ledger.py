@@ -1,8 +1,8 @@
 """The Streaming Ledger (TStream, section VI-A) beside its peers: transfers and deposits over two tables, in one order.
 
-`ledger` has half transfers, which reach two accounts and two assets and happen if there is enough: whether one does
-depends on all before it. `deposits` has none of them: each of its events adds to one account and to one asset, so that a
-split by keys is right. A row of the result is an event's: its time, and what its target has afterwards, -1 in both
+Half of the events of `ledger` are transfers, which reach two accounts and two assets and happen if there is enough: whether one
+does depends on all events before it. `deposits` has no transfers: each event adds to one account and to one asset, so that a
+split by keys is correct. Each event gives a row of the result: its time, and what its target has afterwards, -1 in both
 where it was rejected. The result is a sequence.
 """
 
@@ -127,8 +127,8 @@ _KEEP = [
 def in_batches(connection, table: pa.Table, batch: int) -> pa.Table:
     """The result by SQL alone, batch by batch.
 
-    Each batch begins with every event accepted, and is judged again and again with what the last verdict leaves until
-    none changes: an event's verdict depends on those before it only, so what does not change is that of the serial order.
+    Each batch begins with every event accepted, and is judged again with what the last verdicts leave, until none changes. An
+    event's verdict depends only on those before it, so verdicts that no longer change are those of the serial order.
     """
     connection.execute(_START)
     found = []

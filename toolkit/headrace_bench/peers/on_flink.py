@@ -2,13 +2,13 @@
 
 The jobs are compiled against the jars of the PyPI wheel `apache-flink-libraries`,
 in an environment of Flink's own. ``stock`` has Flink's windows with incremental
-aggregation and its heap state; ``expert`` is what one would write instead: an
-operator with primitive arrays, which gives up checkpoints and rescaling, and
-chained to the source where there is one subtask. Both reuse objects, mark time
-only where a pane ends, take 100 ms for a buffer at full speed and 1 ms paced.
+aggregation and its heap state. ``expert`` is what an expert would write instead: an
+operator with primitive arrays, which gives up checkpoints and rescaling, and is
+chained to the source where there is one subtask. Both reuse objects, emit watermarks
+only where a pane ends, and have a buffer timeout of 100 ms at full speed and 1 ms paced.
 Words become numbers by one dictionary of the whole virtual machine, for both.
-Flink does not merge in order: forwarding waits for watermarks, in one subtask, and so do sessions behind their keyed
-process function, whose one source keeps the rows of a visitor in order. Transfers of the ledger reach keys that no
+Flink does not merge in order: forwarding waits for watermarks, in one subtask. So do sessions behind their keyed
+process function, whose single source keeps the rows of a visitor in order. Transfers of the ledger reach keys that no
 partition has together, so one subtask has all of them.
 """
 

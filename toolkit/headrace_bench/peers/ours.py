@@ -1,4 +1,4 @@
-"""Ours, and the plain loop."""
+"""The contestants of headrace, and the plain loop."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from headrace_bench.taken import Watch
 
 
 class Loop(Contestant):
-    """The least that computes the result: one compiled loop over arrays, on one thread, in no way a stream."""
+    """The minimum that computes the result: one compiled loop over arrays, on one thread, without any streaming."""
 
     def __init__(self):
         super().__init__(f"plain loop (numba {importlib.metadata.version('numba')})", 1, "loop", "arrays, encoded")
@@ -107,7 +107,7 @@ class Transacted(Ours):
 class Engine(Contestant):
     """The engine alone, on rows that were encoded and stored beforehand: gate, instances, and the collector.
 
-    No user has such rows. The distance to `Ours` is what the way in costs.
+    No user has such rows. The difference to `Ours` is the cost of ingress.
     """
 
     def __init__(self, threads: int, mode: str = "vsn"):

@@ -105,7 +105,7 @@ class PeerProcess:
         return rest.split()
 
     def _last(self) -> str:
-        """The line of its own words that says most."""
+        """The most informative line of the peer's own output."""
         telling = [line for line in self._said if "Exception" in line or "Error" in line]
         return (telling or list(self._said) or ["it said nothing"])[-1]
 

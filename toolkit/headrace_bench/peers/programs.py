@@ -2,8 +2,8 @@
 
 Rows are ts, key, value, as those of `forward`, so that the same files serve. Event window: values have key 0, barriers key 1; a
 barrier gives the sum of the values since the one before. Page-view join: the key is the page; the value of a view is its user,
-from 0 on, that of an update the page's new info, below 0; either is told with the info that held before, 0 at first.
-Left before right at equal times.
+from 0 on, that of an update the page's new info, below 0; both are reported with the info that held before, 0 at first.
+At equal times the left input comes before the right.
 """
 
 from __future__ import annotations

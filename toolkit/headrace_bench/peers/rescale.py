@@ -1,10 +1,10 @@
 """How long each streaming peer takes to change the parallelism of a running job from 1 to 2.
 
 The job is the keyed aggregate at 200,000 rows a second, far below what any of
-them sustains. A window ends each 50 ms, so that the first result at the new
-parallelism is soon to be seen; from the command to it is the time. What is not
-compared here is the result: Flink's and Spark's sinks may see rows twice
-around a restart, and ours is compared under changes by its own tests.
+them sustains. A window ends every 50 ms, so that the first result at the new
+parallelism appears soon; the time is from the command to that result. Results are not
+compared here: Flink's and Spark's sinks may see rows twice
+around a restart, and our results under changes are compared by our own tests.
 """
 
 from __future__ import annotations

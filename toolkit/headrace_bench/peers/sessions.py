@@ -1,7 +1,7 @@
 """Sessions that put something into the cart and buy nothing (TPCx-BB query 4): an ordered pipeline, beside its peers.
 
-As `headrace.apps.abandoned`, but that a row has the sum of clicks where that has their mean: the digest is of whole
-numbers. Rows have their number as a column, by which SQL orders what comes at one time; ours does not read it.
+As `headrace.apps.abandoned`, except that a row has the sum of clicks instead of their mean, since the digest is of whole
+numbers. Rows have their number as a column, by which SQL orders rows of equal time; ours does not read it.
 """
 
 from __future__ import annotations

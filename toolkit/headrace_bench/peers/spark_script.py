@@ -2,7 +2,7 @@
 
 Requests: ``load FOLDER...``, ``run WORKLOAD RESULT_FILE [SIZE]``, ``query WORKLOAD RESULT_FILE`` (a batch), ``begin
 WORKLOAD FOLDER CHECKPOINT``. A source is a folder of Parquet files, one to a micro-batch, and, where there are windows,
-a last one with a single row far in the future: Spark emits a window when the watermark has passed it, and knows no end
+a last one with a single row far in the future: Spark emits a window when the watermark has passed it, and has no end
 of input. The answer to a run is the seconds from the first row to the last result, what the batches took by Spark's own
 report, and the processor time of this process and the virtual machine.
 """

@@ -1,9 +1,9 @@
-"""What the peers compute: input files, the result's columns, and the plain loop that gives the result first.
+"""The workloads of the peers: input files, the result's columns, and the plain loop that gives the expected result.
 
 A workload's input is one Arrow table for each source, with raw keys or texts: a contestant that reads Arrow is given it as
-it is. It is also written twice, row for row the same: as Parquet, and as one file of plain little-endian values for each
-column, for what reads neither. Tweets of word count are texts; pairs of pair count are numbers, made beforehand for
-all. No word or pair is twice in a tweet. Only the plain loop has its input encoded: it shows what the rest costs.
+it is. The same rows are also written twice: as Parquet, and as one file of plain little-endian values for each
+column, for contestants that read neither. Tweets of word count are texts; pairs of pair count are numbers, made beforehand for
+all. No word or pair is twice in a tweet. Only the plain loop has encoded input: it shows what the rest costs.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Work:
     level : str
         Tells workloads of one name apart.
     amount : float
-        How many `unit` the input is; its rows unless said otherwise.
+        How many `unit` the input is; by default its number of rows.
     size : int
         WS of a join, in ms.
     row : str
@@ -111,7 +111,7 @@ class Work:
         return digest(found, self.columns, self.is_ordered)
 
     def release(self) -> None:
-        """Let go of the input, which may be gigabytes; what it was called and measured in stays."""
+        """Release the input, which may be gigabytes; its name and unit stay."""
         self.tables, self.loop = [], _released
 
 

@@ -1,4 +1,4 @@
-"""Functions that are called: those that use tables, rows or the transaction are written out."""
+"""Called functions: those that use tables, rows or the transaction are inlined."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Called(Emissions):
         raise NotImplementedError
 
     def _is_ours(self, node: ast.Call) -> bool:
-        """Whether it calls a function that uses tables, rows or the transaction: it is written out."""
+        """Whether it calls a function that uses tables, rows or the transaction, and so is inlined."""
         if not (isinstance(node.func, ast.Name) and node.func.id in self._captured.helpers):
             return False
         given = [*node.args, *(keyword.value for keyword in node.keywords)]
@@ -36,7 +36,7 @@ class Called(Emissions):
         )  # fmt: skip
 
     def _write_out(self, node: ast.Call, before: list[ast.stmt], is_used: bool = True) -> ast.expr:
-        """Write a called function's statements in front; returns what it returns, which must be something if it is used."""
+        """Write a called function's statements in front. Returns its result, which must exist if it is used."""
         assert isinstance(node.func, ast.Name)
         helper = self._captured.helpers[node.func.id]
         check_assigned(helper)
@@ -104,7 +104,7 @@ class Called(Emissions):
         return located(given_back.value, node)
 
     def _check_rows_given(self, body: list[ast.stmt], result: str, helper: CapturedFunction, node: ast.Call) -> None:
-        """What a function gives is a row on all ways, or on none, and always of one table."""
+        """Check that a function returns a row on all paths or on none, and always one of the same table."""
         assigned = [each for statement in body for each in ast.walk(statement) if isinstance(each, ast.Assign)]
         values = [each.value for each in assigned if isinstance(each.targets[0], ast.Name) and each.targets[0].id == result]
         rows = [self._tables_given(value) for value in values]

@@ -1,4 +1,4 @@
-"""What is said of the transaction: that it is rejected, and what it gives its event."""
+"""What a function tells its transaction: that it is rejected, and what it emits for its event."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Entries that come to be by being read: a map of arrays or records has zeros for a key from when that is first read.
+"""Entries that reading creates: the first read of a key in a map of arrays or records puts zeros there.
 
-Where ``e.vehicle in seen.m`` is true, reading ``seen.m[e.vehicle]`` makes nothing: what conditions say is followed.
+Where ``e.vehicle in seen.m`` is true, reading ``seen.m[e.vehicle]`` creates nothing: such conditions are followed.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _PLAIN = (ast.Name, ast.Constant, ast.BinOp, ast.UnaryOp, ast.operator, ast.unar
 
 
 class Entries:
-    """What reading makes, and what conditions say of it.
+    """Which entries reading creates, and what conditions say of them.
 
     Parameters
     ----------
@@ -36,7 +36,7 @@ class Entries:
         self._is_map, self._event = is_map, event
 
     def made(self, node: ast.AST, there: frozenset[Entry]) -> ast.Subscript | None:
-        """The first entry that may come to be where an expression is worked out; `there`: those that are known to be."""
+        """The first entry that evaluating an expression may create; `there`: those that are known to exist."""
         if isinstance(node, ast.BoolOp):
             says = self.says if isinstance(node.op, ast.And) else self.denies
             for value in node.values:
@@ -53,13 +53,13 @@ class Entries:
         return next((found for part in ast.iter_child_nodes(node) if (found := self.made(part, there)) is not None), None)
 
     def says(self, test: ast.expr) -> frozenset[Entry]:
-        """What is there where a condition holds."""
+        """The entries known to exist where a condition holds."""
         if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
             return self.denies(test.operand)
         return frozenset(self._of(test, ast.In, ast.And))
 
     def denies(self, test: ast.expr) -> frozenset[Entry]:
-        """What is there where a condition does not hold."""
+        """The entries known to exist where a condition does not hold."""
         if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
             return self.says(test.operand)
         return frozenset(self._of(test, ast.NotIn, ast.Or))

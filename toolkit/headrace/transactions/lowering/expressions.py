@@ -1,4 +1,4 @@
-"""Expressions: the same with the rows in them found by statements in front."""
+"""Expressions: rewritten so that statements in front find the rows in them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from headrace.transactions.nulls import nulls_of
 
 
 class Expressions(Rows):
-    """Lowering of what is evaluated."""
+    """Lowering of expressions."""
 
     # -- what it needs of the rest
 
@@ -20,7 +20,7 @@ class Expressions(Rows):
         raise NotImplementedError
 
     def _expression(self, node: Any, before: list[ast.stmt]) -> Any:
-        """The same with rows found by statements in front."""
+        """The expression, with its rows found by statements in front."""
         if not isinstance(node, ast.expr):
             return node
         if isinstance(node, ast.Attribute):
@@ -70,7 +70,7 @@ class Expressions(Rows):
         return self._expression(node, before)
 
     def _condition(self, node: ast.expr, before: list[ast.stmt]) -> ast.expr:
-        """The same of what is asked for its truth alone: a list says whether it has elements."""
+        """As `_expression`, where only the truth is asked for: a list says whether it has elements."""
         if isinstance(node, ast.BoolOp) and self._touches(node):
             if self._finds_late(node):
                 return self._choice(node, before, of_truth=True)

@@ -1,4 +1,4 @@
-"""One function, all of it together."""
+"""Lowers one function: all parts of the package together."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def lower(function: Any, emits: Collection[str], lists: Collection[str] = ()) ->
 
 
 class _Lowering(Writes):
-    """Lowers one function, with what is written out in it."""
+    """Lowers one function, with the functions inlined in it."""
 
     def lowered(self) -> Lowered:
         captured = self._captured

@@ -1,8 +1,8 @@
-"""Functions that return before their end, written so that all ways lead there: they are written out where they are called.
+"""Rewrites functions that return early so that all paths reach their end, as inlining needs.
 
-``if c: return x`` with more behind it becomes ``if c: result = x`` with the rest under ``else``. So what the event says
-still decides which rows are found, and by what. A loop in which it returns is left, and what comes behind is done
-only if it was not::
+``if c: return x`` with more behind it becomes ``if c: result = x`` with the rest under ``else``. So the event
+still decides which rows are found, and by which keys. A loop that returns is left instead, and what follows it runs
+only if it was not left so::
 
     for k in e.items:                      is_over = False
         if stock[k].n > 2:                 for k in e.items:
@@ -24,7 +24,7 @@ from headrace.transactions.lowering.trees import is_none, located
 
 
 class Gives(Enum):
-    """What a function gives its caller."""
+    """What a function returns to its caller."""
 
     NOTHING = "nothing"
     VALUE = "a value"
@@ -145,7 +145,7 @@ class _Ending:
 
 
 class _Without:
-    """Takes out what is assigned to a name that nobody reads."""
+    """Removes assignments to a name that is never read."""
 
     def __init__(self, name: str):
         self._name = name

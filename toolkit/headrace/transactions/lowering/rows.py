@@ -17,7 +17,7 @@ from headrace.transactions.tables import Table
 
 
 class Rows:
-    """What is known of the function that is lowered, and its rows."""
+    """What is known of the function being lowered, and its rows."""
 
     def __init__(self, captured: CapturedFunction, given: list[str], emits: list[str], lists: Collection[str]):
         self._captured = replace(

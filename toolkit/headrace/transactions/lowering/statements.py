@@ -25,7 +25,7 @@ class Statements(Called):
         return result
 
     def _inner(self, statements: list[ast.stmt], whole: Collection[str] = ()) -> list[ast.stmt]:
-        """A block that may not be reached: rows found in it are not known behind it. `whole`: lists without nulls in it."""
+        """A block that need not be reached: rows found in it are not known after it. `whole`: lists without nulls in it."""
         known = set(self._open)
         self._open |= {*whole}
         result = self._block(statements)
@@ -105,7 +105,7 @@ class Statements(Called):
         return before
 
     def _constraints(self, written: list[ast.expr], lowered: list[ast.expr]) -> list[ast.stmt]:
-        """What rejects a transaction that gives a column less than is allowed."""
+        """Statements that reject a transaction which gives a column less than is allowed."""
         checks: list[ast.stmt] = []
         for each in [part for target in lowered for part in ast.walk(target)]:
             if not (isinstance(each, ast.Attribute) and isinstance(each.value, ast.Name) and each.value.id in self._rows):

@@ -1,4 +1,4 @@
-"""Pieces of syntax trees that a lowered function is made of, and what is asked of those that are there."""
+"""Pieces of syntax trees that make up a lowered function, and questions about given ones."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def returning(value: int, node: ast.AST) -> ast.stmt:
 
 
 def located(made: Any, node: ast.AST) -> Any:
-    """Give what was made, where it has no place yet, the place of a node."""
+    """Give new nodes, where they have no place in the source yet, that of another node."""
     for each in ast.walk(made):
         if "lineno" in each._attributes and not hasattr(each, "lineno"):
             ast.copy_location(each, node)

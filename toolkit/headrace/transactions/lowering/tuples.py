@@ -1,7 +1,7 @@
-"""Assignments of several names, written as one of each: what is found out about a name is found out of it alone.
+"""Rewrites an assignment to several names as one to each, since the other passes look at one name at a time.
 
-``a, b = x, y`` becomes ``a = x`` and ``b = y``, and ``a = b = x`` becomes ``a = x`` and ``b = a``. Python works out all
-values before it assigns the first: where that may be seen they are given names of their own before.
+``a, b = x, y`` becomes ``a = x`` and ``b = y``, and ``a = b = x`` becomes ``a = x`` and ``b = a``. Python evaluates all
+values before it assigns the first: where that makes a difference, they are first given names of their own.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class _Parting(ast.NodeTransformer):
 
 
 def _pairs(target: ast.expr, value: ast.expr) -> list[tuple[ast.expr, ast.expr]]:
-    """What is assigned to what, where both are written out."""
+    """Pairs of target and value, where both are written out."""
     both = (ast.Tuple, ast.List)
     if not (isinstance(target, both) and isinstance(value, both) and len(target.elts) == len(value.elts)):
         return [(target, value)]

@@ -14,7 +14,7 @@ from headrace.transactions.lowering.trees import located, written_place
 
 
 class Writes(Statements):
-    """What a function that is lowered writes."""
+    """What the function being lowered writes."""
 
     _entries: set[str]
     """Names that loops give to what is in containers of rows."""
@@ -34,7 +34,7 @@ class Writes(Statements):
         return isinstance(kind, MapOf) and isinstance(kind.value, Array | Record)
 
     def _check_containers(self, root: ast.AST) -> None:
-        """Refuse other names of a row's containers: what is done under one would not be seen to be done to the row."""
+        """Refuse other names for a row's containers: changes under such a name would not be seen as changes of the row."""
         for node in ast.walk(root):
             if isinstance(node, ast.Assign) and self._container(node.value) is not None:
                 for target in node.targets:
@@ -84,7 +84,7 @@ class Writes(Statements):
     def _flow(
         self, statements: list[ast.stmt], so_far: _Written, lowered: Lowered, leaving: list[_Written]
     ) -> _Written | None:
-        """What was written at the end of a block, None if that is not reached; `leaving`: where a loop's turn ends early."""
+        """What was written by the end of a block, None if it is not reached; `leaving`: where a loop's turn ends early."""
         now: _Written | None = so_far
         for node in statements:
             if now is None:
