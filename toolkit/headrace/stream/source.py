@@ -9,7 +9,6 @@ from typing import Any
 from headrace.arguments import whole
 from headrace.errors import ParameterError, SchemaError
 from headrace.expressions.rows import check_movable
-from headrace.ingress.aligning import read_as, shared_schema
 from headrace.ingress.readers import (
     DEFAULT_BATCH_ROWS,
     MOST_BATCH_ROWS,
@@ -19,6 +18,7 @@ from headrace.ingress.readers import (
     numbered,
     open_input,
 )
+from headrace.ingress.same_schema import read_as, shared_schema
 from headrace.ingress.times import check_event_time, time_unit_of
 from headrace.ingress.watermarks import check_column, with_watermarks
 from headrace.names import explains_arguments

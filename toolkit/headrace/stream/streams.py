@@ -9,7 +9,7 @@ from headrace.elastic.specs import ForwardSpec
 from headrace.errors import ParameterError, SchemaError
 from headrace.expressions import Each, Expression, Hashtags, Pairs, Predicate, Words, col
 from headrace.expressions.columns import Column
-from headrace.ingress.aligning import shared_schema
+from headrace.ingress.same_schema import shared_schema
 from headrace.names import explains_arguments, missing_attribute
 from headrace.ordering.stages import Stage
 from headrace.plan.checks import check_columns, check_output_names

@@ -12,8 +12,8 @@ import pytest
 
 import headrace as hr
 from headrace.cli import main
-from headrace.ingress.aligning import read_as, shared_schema
 from headrace.ingress.readers import open_input
+from headrace.ingress.same_schema import read_as, shared_schema
 
 FIELDS = [("ts", pa.int64()), ("k", pa.string()), ("n", pa.int64())]
 MAYBE = pa.schema(FIELDS)
