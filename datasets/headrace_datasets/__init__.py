@@ -2,7 +2,7 @@
 
 Every function returns a `Dataset`: a schema and a recipe for its rows, sorted by the event time column
 ``ts``. Nothing is generated before the rows are asked for, with ``batches(size)``, ``to_arrow()``,
-``to_pandas()``, ``to_parquet(path)`` or ``to_spark(spark)``; ``repeated(size)`` has no end, for streams that are watched.
+``to_pandas()``, ``to_parquet(path)`` or ``to_spark(spark)``; ``repeated(size)`` never ends, for streams that are watched.
 
 ====================  =======================================  ===============================================
 function              columns                                  what it is
@@ -17,33 +17,32 @@ function              columns                                  what it is
                       target_asset, amount, quantity
 ``ob``                ts, kind, items, prices, quantities      bids, new prices, more items, in lists
 ``tp``                ts, vehicle, segment, speed              speeds of vehicles on 100 road segments
-``position_reports``  ts, vehicle, segment, speed              the same from Linear Road: generated or a file
+``position_reports``  ts, vehicle, segment, speed              the same from Linear Road: generated or from a file
 ``clicks``            ts, user, session, item, kind            sessions in an online shop, some with a cart
-``store_sales``       ts, ticket, item                         tickets of shops, of several tills at once
-``calls``             ts, caller, callee, area, caller_lat,    telephone calls, some from places that nobody can
-                      caller_lon, callee_lat, callee_lon       have got to
+``store_sales``       ts, ticket, item                         shop tickets, from several tills at once
+``calls``             ts, caller, callee, area, caller_lat,    telephone calls, some from places that the caller
+                      caller_lon, callee_lat, callee_lon       cannot have reached
 ``item_sales``        ts, item, amount                         sales of items whose categories grow or decline
 ``item_categories``   ts, item, category                       the categories of these items
 ``eventwindow``       ts, x, stream (left); ts (right)         values of several streams, and barriers
-``pageviews``         ts, page, user (left);                   views of pages, two of them hot, and news of the pages
-                      ts, page, info (right)
+``pageviews``         ts, page, user (left);                   views of pages, two of them hot, and updates of the
+                      ts, page, info (right)                   pages
 ``frauds``            ts, value (both sides)                   transactions, and rules that say which are fraudulent
 ``keycounts``         ts, key, kind                            increments of counters, and resets
 ``plugs``             ts, house, household, plug, load         smart plugs, in the form of the DEBS challenge of 2014
-``connections``       ts, protocol, service, flag, duration,   connections of a network, few of them attacks
+``connections``       ts, protocol, service, flag, duration,   network connections, few of them attacks
                       src_bytes, dst_bytes, attack
 ====================  =======================================  ===============================================
 
 Shared by the generators: ``dataset`` (what they return), ``randomness`` (random streams, Zipf's law),
-``arrivals`` (when rows arrive), ``events`` and ``keys`` (of transactions: blocks of events, the records they touch),
-``interleaved`` (sessions and tickets that go on at the same time), ``occasional`` (one event after every so many of
-another kind), ``words`` (pronounceable made-up words),
-``parameters`` (checks of arguments).
+``arrivals`` (when rows arrive), ``events`` and ``keys`` (for transactions: blocks of events, and the records they touch),
+``interleaved`` (sessions and tickets that overlap in time), ``occasional`` (one event after a fixed number of events of
+another kind), ``words`` (pronounceable made-up words), ``parameters`` (checks of arguments).
 
 What holds for all of them: the rows depend on the parameters alone, never on the batch size; a smaller `n`
 gives the beginning of the same stream; memory stays bounded by the batch size; no engine is imported. The
-rows of one seed are the same wherever NumPy draws the same random numbers, that is for one release of NumPy,
-and mostly across them.
+rows of one seed are the same wherever NumPy draws the same random numbers: within one release of NumPy, and
+mostly across releases.
 
 Each module also has ``generate(n, seed, ...)``, the bare iterator of Arrow record batches. A module and its
 function share a name, so import it as ``from headrace_datasets.tweets import generate``.

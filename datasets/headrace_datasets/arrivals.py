@@ -1,8 +1,9 @@
 """When rows arrive: rates that change from slot to slot, and event times drawn from them.
 
-Arrivals of a changing rate are arrivals of rate one on a stretched clock. The expected number of arrivals up
-to time t grows with t; a unit process is drawn (cheap, any number of rows at once) and mapped back through
-that growing function. So each block has exactly the rows asked for, and they are sorted without sorting.
+Arrivals at a changing rate are arrivals at rate one on a stretched clock. The expected number of arrivals up
+to time t grows with t; a process of rate one is drawn (which is cheap, for any number of rows at once) and
+mapped to times through the inverse of that function. So each block has exactly the rows asked for, and they
+come out sorted.
 """
 
 import itertools
@@ -25,8 +26,8 @@ class Clock:
     Parameters
     ----------
     expected : iterator of float64[k]
-        Expected arrivals in each slot, some slots at a time, all above zero, without end. Asked for as time
-        goes on.
+        Expected arrivals in each slot, all above zero, some slots at a time, without end. Read as time goes
+        on.
     slot_s : float
         The length of a slot in seconds.
     """
@@ -83,11 +84,11 @@ SHOP_HOURS = (*[1] * 8, 1120, 2389, 3165, 2046, 2312, 2467, 3405, 903, 1150, 327
 
 
 def daily(hours: Sequence[float], rate: float) -> Clock:
-    """Return a clock from midnight on whose days are all alike: 24 weights of its hours, `rate` arrivals a second on average."""
+    """Return a clock that starts at midnight and repeats each day: weights of 24 hours, `rate` arrivals a second on average."""
     weights = np.asarray(hours, np.float64)
     return Clock(itertools.repeat(weights / weights.mean() * (rate * 3_600.0)), slot_s=3_600.0)
 
 
 def milliseconds_as_us(seconds: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Return times in microseconds, cut to whole milliseconds as such sources do: equal times happen."""
+    """Return times in microseconds, cut to whole milliseconds as such sources do, so that equal times occur."""
     return np.floor(seconds * 1_000.0).astype(np.int64) * 1_000

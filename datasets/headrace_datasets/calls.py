@@ -1,8 +1,8 @@
-"""Telephone calls with the places of both ends: what the fraud detection of ordered pipelines (Prasaad et al., Figure 1) reads.
+"""Telephone calls with the places of both ends: the input of the fraud detection in ordered pipelines (Prasaad et al., Figure 1).
 
-Places spread about the middle of an area as in a sample of call records (bandicoot's: 0.28 degrees), at all hours alike. Phones
-wander about their home by 11 km a day. Their places are not rounded: of what is cut to four digits, as there, a millisecond
-makes a high speed. A share of the calls is made with a copy of the caller's card, far away.
+Places are spread around the middle of an area as in a sample of call records (bandicoot's: 0.28 degrees), at all hours alike.
+Each phone circles its home once a day, at about 11 km. Places are not rounded: between places cut to four digits, as in the
+sample, a millisecond makes a high speed. A share of the calls is made far away, with a copy of the caller's card.
 """
 
 from collections.abc import Iterator
@@ -35,7 +35,7 @@ LATITUDES, LONGITUDES = (28.0, 46.0), (-120.0, -72.0)  # of the middles of areas
 SPREAD = 0.28
 WANDER, DAY_S = 0.1, 86_400.0
 FAR = (6.0, 12.0)  # degrees north or south: 667 km and more
-STRIDE = 7_919  # prime to ten million: telephone numbers beside each other are of no order
+STRIDE = 7_919  # prime to ten million: consecutive phones have numbers far apart
 
 
 @explains_arguments
@@ -49,24 +49,25 @@ def calls(
     skew: float = 0.9,
     impossible: float = 0.001,
 ) -> Dataset:
-    """Telephone calls with the places of caller and callee, some of which nobody can have got to.
+    """Telephone calls with the places of caller and callee, some of which the caller cannot have reached.
 
     Parameters
     ----------
     n : int
         Rows.
     seed : int
-        Other calls, and other homes, for another seed.
+        Another seed gives other calls and other homes.
     rate : float
         Calls a second, with exponential gaps.
     phones : int
-        At least 2. Each has a number of ten digits, which begins with its area, and a home there.
+        At least 2. Each phone has a number of ten digits, which begins with its area, and a home there.
     areas : int
-        Are 200 to 199 + areas.
+        Areas are numbered 200 to 199 + areas.
     skew : float
-        Zipf's exponent of callers and callees; 0: all alike.
+        Zipf's exponent of callers and callees; 0: all equally frequent.
     impossible : float
-        Share of the calls whose caller is more than 600 km from where the phone is. Beside these none has a speed above 20 km/h.
+        Share of the calls whose caller is more than 600 km from where the phone is. In all other calls no phone moves faster
+        than 20 km/h.
 
     Returns
     -------
@@ -116,7 +117,7 @@ def _blocks(
 
 
 class _Phones:
-    """Numbers and homes; where a phone is depends on it and the time alone, so that it is nowhere else at that time."""
+    """Numbers and homes; a phone's place depends on the phone and the time alone, so that it has one place at a time."""
 
     def __init__(self, seed: int, phones: int, areas: int) -> None:
         rng = stream(seed, HOMES)

@@ -1,9 +1,9 @@
-"""Clicks in an online shop, in sessions: what queries 2 to 4 of TPCx-BB read, run as ordered pipelines (Prasaad et al.).
+"""Clicks in an online shop, in sessions: the input of queries 2 to 4 of TPCx-BB, run as ordered pipelines (Prasaad et al.).
 
 Fitted to a real click stream of 31,106 clicks (retentioneering's e-commerce sample): clicks in a session mean 8.6, median 8,
 95 % up to 19, 26 at most; gaps within a session median 86 s, quartiles 36 and 179 s, 95 % up to 444 s; a cart in 33.6 % of the
 sessions, a purchase in 13 %; hours from 8 to 22. That stream names no items, and 22 % of its clicks view a product; here more
-do, so that pairs of items are not rare. Users are skewed, there they are not.
+do, so that pairs of items are not rare. Users are skewed here; in that stream they are not.
 """
 
 import itertools
@@ -36,12 +36,12 @@ MOST_CLICKS = 26
 CLICKS_SHAPE, CLICKS_SCALE = 2.2, 3.7  # of a gamma distribution; one more than its whole part
 MEAN_CLICKS = 8.7  # with those that a cart adds
 GAP_SHAPE, GAP_SCALE_S = 0.92, 128.0  # of a Weibull distribution
-PAUSE_S = (3_300.0, 3_900.0)  # on both sides of an hour, the usual time-out
+PAUSE_S = (3_300.0, 3_900.0)  # around an hour, the usual time-out
 REST_S = 7_200.0  # a user's sessions are further apart than any pause within one
-NEAR = 0.5  # share of the views near what the session came for
-CANDIDATES = 8  # users drawn for a session, so that one with another session is seldom in the way
+NEAR = 0.5  # share of the views that are near the item that the session is about
+CANDIDATES = 8  # users drawn for a session: seldom do all of them have a session already
 MOST = 1_000_000
-USERS_PER_RATE = 2_000  # so that most users are not there
+USERS_PER_RATE = 2_000  # so that most users have no session at any time
 
 
 @explains_arguments
@@ -65,28 +65,29 @@ def clicks(
     n : int
         Rows.
     seed : int
-        Other clicks for another seed.
+        Another seed gives other clicks.
     rate : float
-        Clicks a second, on average; fewer at night. A million at the default are 116 days.
+        Clicks a second, on average; fewer at night. At the default, a million clicks take 116 days.
     users : int
-        Are 0 to users - 1, at least 2,000 for each click a second: nobody has two sessions within two hours.
+        Users are numbered 0 to users - 1. At least 2,000 for each click a second, since no user has two sessions within two
+        hours.
     items : int
-        Are 0 to items - 1. Half of the views in a session are near one item.
+        Items are numbered 0 to items - 1. Half of the views in a session are near one item.
     skew : float
-        Zipf's exponent of users and items, low numbers being frequent; 0: all alike. Users that come very often are few,
-        since their sessions are apart.
+        Zipf's exponent of users and items, of which low numbers are frequent; 0: all equally frequent. Few users come very
+        often, since a user's sessions are hours apart.
     views : float
-        Share of the clicks that look at an item; but for those below, the others search, and have no item.
+        Share of the clicks that view an item. Except for carts and purchases, the other clicks search, and have no item.
     carts, buys : float
-        Share of the sessions that put the item just viewed into the cart, and of those that buy it then.
+        Share of the sessions that put the item just viewed into the cart, and share of the sessions that then buy it.
     pauses : float
-        Share of the gaps within a session that last 55 to 65 minutes, on both sides of the usual time-out.
+        Share of the gaps within a session that last 55 to 65 minutes, around the usual time-out.
 
     Returns
     -------
     Dataset
-        ts; user, session (by the order in which they begin), int64; item, int64 or null; kind, "view", "search", "cart" or
-        "buy". Event times are whole milliseconds.
+        ts; user, session (numbered in the order in which sessions begin), int64; item, int64 or null; kind, "view", "search",
+        "cart" or "buy". Event times are whole milliseconds.
 
     Examples
     --------
@@ -152,7 +153,7 @@ def _parts(
         near = (wanted[runs.run] + rng.geometric(0.2, len(runs.run)) - 1) % items
         item = np.where(rng.random(len(runs.run)) < NEAR, near, item)
         kind = np.where(rng.random(len(runs.run)) < views, VIEW, SEARCH).astype(np.int8)
-        # the item put into the cart is that of the click before, and bought is what is in the cart
+        # the item put into the cart is that of the click before; the item bought is the one in the cart
         cart = 1 + _below(rng, np.maximum(sizes - 1 - has_bought, 1))
         bought = cart + 1 + _below(rng, np.maximum(sizes - 1 - cart, 1))
         at, buying = (runs.first + cart)[has_cart], (runs.first + bought)[has_bought]
@@ -182,20 +183,20 @@ def _sizes(rng: np.random.Generator, has_cart: NDArray[np.bool_], has_bought: ND
 
 
 def _below(rng: np.random.Generator, count: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return a whole number from 0 below each."""
+    """Return for each count a random whole number from 0 to count - 1."""
     return (rng.random(len(count)) * count).astype(np.int64)
 
 
 def _of_free_users(
     drawn: NDArray[np.int32], begins_s: NDArray[np.float64], ends_s: NDArray[np.float64], free_s: list[float]
 ) -> NDArray[np.int64]:
-    """Give each session the first of its candidates that has none at the time, else the next one after them; -1 if all have.
+    """Give each session the first of its candidates without a session then, else the next such user after them; -1 if none.
 
     Parameters
     ----------
     drawn : int32[sessions * CANDIDATES]
     free_s : list of float
-        Written: from when on each user may come again.
+        When each user may come again. Updated here.
     """
     chosen = np.full(len(begins_s), -1, np.int64)
     users = len(free_s)

@@ -1,9 +1,9 @@
-"""Connections of a network, few of them attacks: what the outlier detection of Flumina's case study looks for (Kallas et al.).
+"""Network connections, few of them attacks: what the outlier detection of Flumina's case study looks for (Kallas et al.).
 
 "Stream Processing with Dependency-Guided Synchronization", appendix A.1. Fitted to 20,000 connections of the KDD Cup of
-1999, one a second, which its authors use: shares of services and flags, and by service the bytes sent and received, of which
-the logarithms are normal. Of those 2 are attacks, a telnet that goes on for minutes; here each is a rare service, too, with
-bytes of a size that no other connection has.
+1999, one a second, which its authors use: the shares of services and flags, and for each service the bytes sent and received,
+whose logarithms are normally distributed. Two of those connections are attacks, by telnet, that last minutes. Here, too, each
+attack uses a rare service, and it sends more bytes than any other connection.
 """
 
 from collections.abc import Iterator
@@ -27,13 +27,13 @@ SCHEMA = pa.schema(
 
 
 class Service(NamedTuple):
-    """What connections of a service are like: shares, and medians of bytes with deviations of their logarithms."""
+    """The connections of a service: shares, medians of bytes, and the standard deviations of the bytes' logarithms."""
 
     protocol: str
     name: str
     share: float
     lasting: float
-    """Share of those that take a second or more."""
+    """Share of the connections that take a second or more."""
     sent: float
     sent_deviation: float
     received: float
@@ -68,7 +68,7 @@ def connections(n: int = 20_000, seed: int = 7, rate: float = 1.0, *, attacks: f
     n : int
         Rows.
     seed : int
-        Other connections for another seed.
+        Another seed gives other connections.
     rate : float
         Connections a second, with exponential gaps.
     attacks : float

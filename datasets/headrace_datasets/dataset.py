@@ -21,7 +21,7 @@ TIME = pa.timestamp("us", tz="UTC")
 """The type of the column `ts` in every data set."""
 
 PARQUET_ROWS = 131_072
-"""Rows per row group of a written file: some megabytes, and several groups for a reader to share out."""
+"""Rows in a row group of a written file: a few megabytes, and several groups for parallel readers."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class Dataset:
     schema: pa.Schema
     _blocks: Callable[[], Iterator[pa.RecordBatch]] = field(repr=False)
     is_replayable: ClassVar[bool] = True
-    """To those that read `__arrow_c_stream__`: each call begins anew, so that a query can run again."""
+    """Tells readers of `__arrow_c_stream__` that each call starts from the first row, so that a query can run again."""
 
     def batches(self, size: int = 65_536) -> Iterator[pa.RecordBatch]:
         """Iterate over the rows, `size` at a time; only the last batch may be shorter.
@@ -61,10 +61,10 @@ class Dataset:
         return _regrouped(self._blocks(), whole_number("size", size, minimum=1))
 
     def repeated(self, size: int = 65_536) -> Iterator[pa.RecordBatch]:
-        """Iterate without end: all rows, then the same again with later event times, and so on; for streams to watch.
+        """Iterate without end: all rows, then the same rows with later event times, and so on; for streams to watch.
 
-        The rows are generated once and kept in memory, so that they cost next to nothing from then on. Each round begins
-        a millisecond after the end of the one before.
+        The rows are generated once and kept in memory, so that later rounds cost next to nothing. Each round begins a
+        millisecond after the end of the one before.
 
         Raises
         ------
@@ -81,11 +81,11 @@ class Dataset:
         return pa.Table.from_batches(self._blocks(), self.schema)
 
     def to_pandas(self) -> "pd.DataFrame":
-        """Return all rows as a pandas frame; `ts` is a column of it, as ``headrace.stream(frame, event_time="ts")`` reads it."""
+        """Return all rows as a pandas frame with `ts` as a column: ``headrace.stream(frame, event_time="ts")`` reads it."""
         return self.to_arrow().to_pandas()
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
-        """Give the rows, from the first, to what reads Arrow: ``headrace.stream(tweets(), event_time="ts")``, say."""
+        """Give all rows to a reader of Arrow streams, such as ``headrace.stream(tweets(), event_time="ts")``."""
         return pa.RecordBatchReader.from_batches(self.schema, self._blocks()).__arrow_c_stream__(requested_schema)
 
     def __getattr__(self, name: str) -> Any:
@@ -127,7 +127,7 @@ class Dataset:
 
 
 def _rounds(rows: pa.Table) -> Iterator[pa.RecordBatch]:
-    """Repeat a table, later by its span each time."""
+    """Repeat a table without end, each time with event times that are later by its span."""
     at = rows.schema.get_field_index("ts")
     ts = rows["ts"].cast(pa.int64())
     span = ts[-1].as_py() - ts[0].as_py() + 1_000

@@ -18,7 +18,7 @@ BLOCK_ROWS = 65_536
 BLOCKS = 0  # random stream; `keys` has 1
 
 Columns = Callable[[np.random.Generator], list[pa.Array]]
-"""Draws the columns of a block but ``ts``."""
+"""Draws the columns of a block, except ``ts``."""
 
 
 def blocks(n: int, seed: int, rate: float, schema: pa.Schema, columns: Callable[[], Columns]) -> Iterator[pa.RecordBatch]:
@@ -27,7 +27,7 @@ def blocks(n: int, seed: int, rate: float, schema: pa.Schema, columns: Callable[
     Parameters
     ----------
     columns : callable
-        Gives what draws them; called with the first block, since its tables may take a moment.
+        Returns the function that draws the columns. Called at the first block, since building its tables may take a moment.
     """
     clock = Clock(repeat(np.ones(BLOCK_ROWS)), slot_s=1.0 / rate)  # one arrival expected in each slot
     draw = None
@@ -41,7 +41,7 @@ def blocks(n: int, seed: int, rate: float, schema: pa.Schema, columns: Callable[
 
 
 def lists(elements: NDArray[np.int64], sizes: NDArray[np.integer], is_null: NDArray[np.bool_] | None = None) -> pa.Array:
-    """Return lists of these sizes over the elements one after another; null lists must have none.
+    """Return lists of these sizes, filled with the elements one after another; the size of a null list must be 0.
 
     Examples
     --------
@@ -55,11 +55,11 @@ def lists(elements: NDArray[np.int64], sizes: NDArray[np.integer], is_null: NDAr
 
 
 def stream_of(n: Any, seed: Any, rate: Any) -> dict[str, Any]:
-    """Return what every stream has, as numbers, or raise ValueError."""
+    """Return the parameters that every stream has, as numbers, or raise ValueError."""
     n = whole_number("n", n, minimum=0)
     return {"n": n, "seed": whole_number("seed", seed, minimum=0), "rate": rate_per_second("rate", rate, n)}
 
 
 def call_of(function: str, **parameters: Any) -> str:
-    """Return the call with these parameters, a data set's name."""
+    """Return the call with these parameters: the name of the data set."""
     return f"{function}({', '.join(f'{name}={value!r}' for name, value in parameters.items())})"

@@ -1,7 +1,7 @@
 """Values of several streams, and barriers: event-based windowing of Flumina (Kallas et al.).
 
-"Stream Processing with Dependency-Guided Synchronization", section 4.1: streams of integer values, and one of barriers;
-what is asked for is the sum of the values between two barriers, of which there is one for 10,000 values.
+"Stream Processing with Dependency-Guided Synchronization", section 4.1: streams of integer values, and one of barriers, with
+a barrier for every 10,000 values. The query asks for the sum of the values between two barriers.
 """
 
 from collections.abc import Iterator
@@ -31,7 +31,7 @@ def eventwindow(
     every: int = 10_000,
     streams: int = 2,
 ) -> Dataset:
-    """Values that come in several streams, or the barriers between them.
+    """Values from several streams, or the barriers between them.
 
     Parameters
     ----------
@@ -44,9 +44,10 @@ def eventwindow(
     side : "left" | "right"
         Values, or barriers.
     every : int
-        Values for a barrier, which has the event time of the last of them. Values with that very time are before it, too.
+        There is a barrier after every `every` values, with the event time of the last of them. All values with that event time
+        come before the barrier.
     streams : int
-        Are 0 to streams - 1, each value in any of them.
+        Streams are numbered 0 to streams - 1; each value is in any of them.
 
     Returns
     -------

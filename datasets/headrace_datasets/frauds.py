@@ -1,7 +1,7 @@
 """Transactions, and rules that say which are fraudulent: fraud detection of Flumina (Kallas et al.).
 
 "Stream Processing with Dependency-Guided Synchronization", section 4.1: both are integers. A rule closes the sum of the
-transactions since the one before; a transaction is fraudulent if it equals that sum and the rule together, modulo 1,000.
+transactions since the rule before it. From then on a transaction is fraudulent if it equals that sum plus the rule, modulo 1,000.
 """
 
 from collections.abc import Iterator
@@ -34,7 +34,7 @@ def frauds(n: int = 1_000_000, seed: int = 7, rate: float = 100_000.0, side: str
     side : "left" | "right"
         Transactions, or rules.
     every : int
-        Transactions for a rule, which has the event time of the last of them.
+        There is a rule after every `every` transactions, with the event time of the last of them.
 
     Returns
     -------

@@ -46,29 +46,29 @@ def gs(
     n : int
         Rows.
     seed : int
-        Other events, and other frequent keys, for another seed.
+        Another seed gives other events and other frequent keys.
     rate : float
         Events a second, with exponential gaps.
     records : int
         Keys are 0 to records - 1.
     operations : int
-        Keys of an event. One may be there twice.
+        Keys in each event. A key may occur twice.
     reads : float
         Share of the events that read.
     skew : float
-        Zipf's exponent of the keys; 0: all alike.
+        Zipf's exponent of the keys; 0: all equally frequent.
     hot_share, hot_keys : float, int
-        This share of the keys drawn goes to the `hot_keys` most frequent ones alone, in equal parts.
+        This share of the drawn keys goes to the `hot_keys` most frequent keys only, in equal parts.
     multi_share : float or None
-        Share of the events whose keys lie in several partitions, while each of the others keeps to one. None: keys are
-        drawn wherever they lie.
+        Share of the events whose keys lie in several partitions; the keys of any other event lie in one partition. None:
+        keys are drawn whatever their partitions.
     multi_length, partitions : int
-        How many partitions those reach (fewer if they have fewer keys); key k lies in partition k % partitions.
+        How many partitions the former reach (fewer if they have fewer keys); key k lies in partition k % partitions.
 
     Returns
     -------
     Dataset
-        ts; keys, list<int64>; values, list<int64>, from 0 to 1,000,000, as many as keys, null in events that read.
+        ts; keys, list<int64>; values, list<int64>, from 0 to 1,000,000, one for each key, null in events that read.
         Event times are whole milliseconds.
 
     Examples

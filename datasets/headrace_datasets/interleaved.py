@@ -1,4 +1,4 @@
-"""What goes on at the same time, such as sessions and tickets, each of several rows: all rows in one order of time."""
+"""Sessions, tickets and the like, which overlap in time and have several rows each: all rows in event-time order."""
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
@@ -18,9 +18,9 @@ class Part(NamedTuple):
     Attributes
     ----------
     until : int
-        No session of a later part begins before; in microseconds.
+        No session of a later part begins before this time; in microseconds.
     columns : mapping of str to array
-        With ``ts``, int64, in microseconds; the rows of a session together, sessions in the order of their beginnings.
+        With ``ts``, int64, in microseconds. The rows of a session are together; sessions are in the order in which they begin.
     """
 
     until: int
@@ -28,7 +28,7 @@ class Part(NamedTuple):
 
 
 def in_order(parts: Iterator[Part]) -> Iterator[Columns]:
-    """Sort rows by ``ts``; equal ones stay as they are. Holds back only what later parts may still come before."""
+    """Sort rows by ``ts``, stably. Hold back only rows before which rows of later parts may still come."""
     held: Columns | None = None
     for until, columns in parts:
         if held is not None:
@@ -42,7 +42,7 @@ def in_order(parts: Iterator[Part]) -> Iterator[Columns]:
 def first_rows(
     n: int, parts: Iterator[Part], schema: pa.Schema, arrays: Callable[[Columns], list[pa.Array]]
 ) -> Iterator[pa.RecordBatch]:
-    """Iterate over the first `n` rows of parts without end; `arrays` gives the columns but ``ts``."""
+    """Iterate over the first `n` rows of endless parts; `arrays` returns the columns except ``ts``."""
     if n == 0:
         return
     for columns in in_order(parts):
@@ -64,7 +64,7 @@ class Runs:
     Attributes
     ----------
     first : int64[k]
-        The row each run begins with.
+        The first row of each run.
     run, place : int64[rows]
 
     Examples
@@ -80,6 +80,6 @@ class Runs:
         self.place = np.arange(len(self.run)) - self.first[self.run]
 
     def times(self, begins: NDArray[np.float64], gaps: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the time of each row: its run's beginning, and the gaps of the run up to it; the first one has none."""
+        """Return the time of each row: the beginning of its run plus the gaps of the run up to it; the first row has no gap."""
         passed = np.cumsum(np.where(self.place == 0, 0.0, gaps))
         return begins[self.run] + (passed - passed[self.first][self.run])

@@ -1,7 +1,7 @@
-"""Which category an item is of: the other input of query 15 of TPCx-BB, beside `item_sales`.
+"""The category of each item: the other input of query 15 of TPCx-BB, beside `item_sales`.
 
-In TPC-DS at scale factor 0.01, ten categories have 12 to 25 of the 180 items each. Here each item is of any of them with the
-same chance, and some are of none.
+In TPC-DS at scale factor 0.01, each of ten categories has 12 to 25 of the 180 items. Here an item is in each category with the
+same probability, and some items are in none.
 """
 
 from collections.abc import Iterator
@@ -37,16 +37,16 @@ def item_categories(n: int = 1_000, seed: int = 7, *, categories: int = 10, with
     n : int
         Rows: items 0 to n - 1, a row each.
     seed : int
-        Other categories for another seed.
+        Another seed gives other categories.
     categories : int
-        Are 1 to categories.
+        Categories are numbered 1 to categories.
     without : float
-        Share of the items that are of no category.
+        Share of the items that are in no category.
 
     Returns
     -------
     Dataset
-        ts, when it was listed, before the first sale (nothing else depends on it); item, int64; category, int64 or null.
+        ts, when the item was listed, before the first sale (nothing else depends on it); item, int64; category, int64 or null.
 
     Examples
     --------
@@ -67,7 +67,7 @@ def generate(n: int, seed: int, **parameters: Any) -> Iterator[pa.RecordBatch]:
 
 
 def shelves(categories: Any, without: Any) -> dict[str, Any]:
-    """Return what the categories depend on, as numbers, or raise ValueError."""
+    """Return the parameters of the categories, as numbers, or raise ValueError."""
     number = whole_number("categories", categories, minimum=1)
     if number > MOST_CATEGORIES:
         raise ValueError(f"categories is {number}; give at most {MOST_CATEGORIES}")
@@ -75,7 +75,7 @@ def shelves(categories: Any, without: Any) -> dict[str, Any]:
 
 
 def categories_of(items: int, seed: int, categories: int, without: float) -> NDArray[np.int64]:
-    """Return int64[items], the category of each item; `NONE` of those that are of none."""
+    """Return int64[items], the category of each item; `NONE` for items in no category."""
     blocks = [_block(block, seed, categories, without) for block in range(-(-items // BLOCK_ROWS))]
     return np.concatenate([np.zeros(0, np.int64), *blocks])[:items]
 

@@ -1,8 +1,8 @@
 """Sales of items whose categories grow or decline: the input of query 15 of TPCx-BB, an ordered pipeline (Prasaad et al.).
 
 Amounts are fitted to what was paid for a line of TPC-DS' store sales (scale factor 0.01), in cents: median 908, quartiles 251
-and 2377, 95 % up to 6368, at most 17256 in whole units; hours are those of its shops. There no category has a trend to speak of;
-here every fourth one loses, the next half as much, one stays, one grows.
+and 2377, 95 % up to 6368, at most 17256 in whole units; hours are those of its shops. There no category has a trend to speak of.
+Here, of every four categories, one declines, the next declines half as much, one stays and one grows.
 """
 
 from collections.abc import Iterator
@@ -29,8 +29,8 @@ MOST_PIECES = 100
 HIGHEST_PRICE = 91.0
 CENTS = 100.0
 MONTH_US = 30 * 86_400 * 1_000_000
-STEPS = (-1.0, -0.5, 0.0, 0.5)  # of the trend, by the category's number
-FURTHEST = np.log(1_000.0)  # no trend takes amounts further than that
+STEPS = (-1.0, -0.5, 0.0, 0.5)  # multiples of the trend, by the category's number
+FURTHEST = np.log(1_000.0)  # no trend changes amounts by more than this factor
 
 
 @explains_arguments
@@ -52,18 +52,18 @@ def item_sales(
     n : int
         Rows.
     seed : int
-        Other sales, and other categories, for another seed.
+        Another seed gives other sales and other categories.
     rate : float
-        Sales a second, on average; next to none at night. A million at the default are 116 days.
+        Sales a second, on average; next to none at night. At the default, a million sales take 116 days.
     items : int
-        Are 0 to items - 1; `item_categories` with as many rows has their categories.
+        Items are numbered 0 to items - 1; `item_categories` with as many rows has their categories.
     skew : float
-        Zipf's exponent of the items, low numbers being frequent; 0: all alike.
+        Zipf's exponent of the items, of which low numbers are frequent; 0: all equally frequent.
     trend : float
-        By so much amounts of categories 4, 8, 12 ... shrink in 30 days, by half as much those of 1, 5, 9 ...; 2, 6, 10 ...
-        stay, and 3, 7, 11 ... grow by half as much. Not beyond a thousandth and a thousandfold.
+        The share by which amounts of categories 4, 8, 12 ... shrink in 30 days. Those of 1, 5, 9 ... shrink by half as much,
+        those of 2, 6, 10 ... stay, and those of 3, 7, 11 ... grow by half as much. No amount changes more than a thousandfold.
     categories, without : int, float
-        As of `item_categories`.
+        As for `item_categories`.
 
     Returns
     -------

@@ -2,8 +2,8 @@
 
 STRETCH (Gulisano et al.), section 8.3, query Q3: L is ``<ts, x int, y float>``, R is ``<ts, a int, b float, c
 double, d bool>``, with x, y, a, b uniform on [1, 10000]. Under the predicate |x - a| <= 10 and |y - b| <= 10
-one comparison in about 250,000 gives an output; exactly one in 238,316, since 21 of the integers lie within
-10 of another.
+one comparison in about 250,000 gives an output; exactly one in 238,316, since 21 integers lie within 10 of an
+integer.
 """
 
 from collections.abc import Iterator
@@ -39,7 +39,7 @@ def joins(n: int = 1_000_000, seed: int = 7, rate: float = 1_000.0, side: str = 
     seed : int
         Both sides of one seed start at the same time and are independent of each other.
     rate : float
-        Tuples a second of this side, with exponential gaps.
+        Tuples a second on this side, with exponential gaps.
     side : "left" | "right"
         Which of the two inputs.
 
@@ -55,7 +55,7 @@ def joins(n: int = 1_000_000, seed: int = 7, rate: float = 1_000.0, side: str = 
     >>> joins(n=1_000, side="right").schema.names
     ['ts', 'a', 'b', 'c', 'd']
     """
-    generate(n, seed, rate, side)  # complains about the arguments now, not when rows are asked for
+    generate(n, seed, rate, side)  # checks the arguments now, not when rows are asked for
     schema = LEFT if side == "left" else RIGHT
     return Dataset(
         f"joins(n={n}, seed={seed}, rate={rate}, side={side!r})",

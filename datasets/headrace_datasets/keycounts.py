@@ -1,7 +1,7 @@
 """Increments of counters by key, and resets: the first example of Flumina (Kallas et al.).
 
 "Stream Processing with Dependency-Guided Synchronization", section 2: a map from keys to counters. Increments of one key
-need no order among each other; a reset of it depends on all of them.
+need no order among themselves; a reset of the key depends on all of them.
 """
 
 from collections.abc import Iterator
@@ -39,13 +39,13 @@ def keycounts(
     n : int
         Rows.
     seed : int
-        Other events for another seed.
+        Another seed gives other events.
     rate : float
         Events a second, with exponential gaps.
     keys : int
-        Are 0 to keys - 1.
+        Keys are 0 to keys - 1.
     skew : float
-        Zipf's exponent of the keys, low numbers being frequent; 0: all alike.
+        Zipf's exponent of the keys, of which low numbers are frequent; 0: all equally frequent.
     resets : float
         Share of the events that reset their key.
 

@@ -1,8 +1,8 @@
-"""Which records the transactions of a stream touch: by Zipf's law, within partitions or across some.
+"""Which records the transactions of a stream touch: by Zipf's law, within one partition or across several.
 
 TStream (Zhang et al., ICDE 2020), sections VI-A and VI-B: keys are skewed by Zipf's law, factor 0.6. Records lie in partitions
-by their keys (key modulo the number of partitions). A share of the transactions is multi-partition and touches
-so many different ones; all others touch a single one.
+by their keys (key modulo the number of partitions). A share of the transactions is multi-partition: each of them touches a
+given number of different partitions. All other transactions touch a single one.
 """
 
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ KEYS = 1  # random stream; `events` has 0
 
 @dataclass(frozen=True)
 class Access:
-    """How keys are chosen; each parameter is one of the generators that draw keys.
+    """How keys are chosen; each parameter is also one of the generators that draw keys.
 
     Parameters
     ----------
@@ -31,13 +31,13 @@ class Access:
     skew : float
         Zipf's exponent: the k-th most frequent key has a weight of 1 / k ** skew. Which key that is depends on the seed.
     hot_share, hot_keys : float, int
-        This share of the keys drawn goes to the `hot_keys` most frequent ones alone, in equal parts.
+        This share of the drawn keys goes to the `hot_keys` most frequent keys only, in equal parts.
     multi_share : float or None
-        Share of the transactions that touch several partitions. None: keys are drawn wherever they lie.
+        Share of the transactions that touch several partitions. None: keys are drawn whatever their partitions.
     multi_length : int
-        How many different ones they touch; fewer if they have fewer keys.
+        How many different partitions these touch; fewer if they have fewer keys.
     partitions : int
-        Key k lies in partition k % partitions; not more than there are records.
+        Key k lies in partition k % partitions; not more partitions than records.
     """
 
     records: int
@@ -50,7 +50,7 @@ class Access:
 
     @classmethod
     def checked(cls, records: Any, records_name: str = "records", **given: Any) -> "Access":
-        """Return the parameters as numbers, or raise ValueError for the first that cannot be meant."""
+        """Return the parameters as numbers, or raise ValueError for the first that is not valid."""
         records = whole_number(records_name, records, minimum=1)
         if records > MOST_RECORDS:
             raise ValueError(f"{records_name} is {records}; give at most {MOST_RECORDS}")
@@ -80,9 +80,10 @@ class Keys:
 
     Notes
     -----
-    Partition p has the ranks p, p + P, p + 2 P ... of Zipf's law. A transaction within one partition takes one in
-    proportion to its weights, and keys by the weights there: so all keys together follow the law. Those across several take
-    different partitions, in proportion as far as different ones can be; where one key alone is very hot that is less.
+    Partition p has the ranks p, p + P, p + 2 P ... of Zipf's law. A transaction within one partition draws the partition in
+    proportion to the sum of its weights, and keys by the weights there: so all keys together follow the law. A transaction
+    across several draws different partitions, in proportion as far as different ones can be; a partition with one very hot key
+    then gets less than its share.
     """
 
     def __init__(self, seed: int, access: Access) -> None:
@@ -98,7 +99,7 @@ class Keys:
         self._home = Choice(mass)
         with np.errstate(divide="ignore"):
             self._log_mass = np.log(mass)
-        # a partition without weight may be one of several all the same
+        # a partition without weight may still be one of several
         self._within = Choices([part if total > 0 else np.ones(len(part)) for part, total in zip(parts, mass, strict=True)])
         rng = stream(seed, KEYS)  # frequent keys lie anywhere, not beside each other
         self._scattered = np.concatenate([rng.permutation(len(part)) for part in parts])
@@ -106,7 +107,7 @@ class Keys:
         self._first = np.cumsum(sizes) - sizes
 
     def draw(self, rng: np.random.Generator, rows: int, operations: int) -> NDArray[np.int64]:
-        """Return int64[rows, operations], the keys of each transaction; one may be there twice."""
+        """Return int64[rows, operations], the keys of each transaction; a key may occur twice."""
         part = np.repeat(self._home.draw(rng, rows).astype(np.int64)[:, None], operations, axis=1)
         length = min(self._access.multi_length, operations, self._partitions)
         if self._multi_share > 0 and length > 1:

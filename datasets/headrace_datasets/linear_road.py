@@ -1,16 +1,16 @@
 """Cars on toll roads that report their position every 30 seconds: the stream of the Linear Road benchmark.
 
-The Viper paper, section 4, runs two of its operators: one that lets position reports pass, 99
-of 100 tuples, and one that tells when a car enters a new segment, 34 of 100. The shares of these made-up
-streams are the same, from the first minutes on:
+The Viper paper, section 4, runs two of the benchmark's operators: one that lets position reports pass, 99
+of 100 tuples, and one that reports when a car enters a new segment, 34 of 100. These made-up streams have
+the same shares, from the first minutes on:
 
 roads       expressways of 100 segments of a mile, two directions, lanes 0 (entry), 1 to 3 (travel), 4 (exit)
 cars        enter in a segment and leave in a later one; one in ten comes back 61 to 1,061 seconds later
 speeds      about 40 miles an hour: normal (55, 10) for each driver, less where cars are many
-accidents   one in 20 minutes and expressway: two cars stop at one place, for 10 to 20 minutes; behind them it
-            is slow for five segments
+accidents   one in 20 minutes on each expressway: two cars stop at one place, for 10 to 20 minutes; traffic is
+            slow in the five segments up to there
 queries     with one report in 99 the driver asks for the balance (type 2) or a day's expenditure (type 3)
-rate        of each expressway from 15 to 1,700 tuples a second within three hours, then steady
+rate        on each expressway, from 15 to 1,700 tuples a second within three hours, then steady
 """
 
 from collections.abc import Iterator
@@ -35,7 +35,7 @@ ENTRY, EXIT = 0, 4
 SEGMENTS, SEGMENT_FEET = 100, 5_280
 ROAD_FEET = SEGMENTS * SEGMENT_FEET
 PERIOD_S = 30
-FEET_PER_MPH = SEGMENT_FEET * PERIOD_S // 3_600  # in 30 seconds: 44, without a rest
+FEET_PER_MPH = SEGMENT_FEET * PERIOD_S // 3_600  # in 30 seconds: 44, without a remainder
 FASTEST_MPH = 100
 
 FIRST_RATE, LAST_RATE, RAMP_S = 15.0, 1_700.0, 10_800.0  # tuples a second of one expressway
@@ -49,16 +49,16 @@ Ints = NDArray[np.int32]
 
 @explains_arguments
 def linear_road(n: int = 1_000_000, seed: int = 7, expressways: int = 1) -> Dataset:
-    """Position reports of cars on toll roads, and a few queries of their drivers.
+    """Position reports of cars on toll roads, and a few queries by their drivers.
 
     Parameters
     ----------
     n : int
         Rows. The three hours of one expressway have about 9.3 million.
     seed : int
-        Other cars for another seed.
+        Another seed gives other cars.
     expressways : int
-        The benchmark's L: so many times the rate and the cars.
+        The benchmark's L: it multiplies the rate and the number of cars.
 
     Returns
     -------
@@ -81,7 +81,7 @@ def linear_road(n: int = 1_000_000, seed: int = 7, expressways: int = 1) -> Data
     >>> road.schema.names[:5], road["type"].to_pylist().count(0)
     (['ts', 'type', 'time', 'vid', 'spd'], 987)
     """
-    generate(n, seed, expressways)  # complains about the arguments now, not when rows are asked for
+    generate(n, seed, expressways)  # checks the arguments now, not when rows are asked for
     name = f"linear_road(n={n}, seed={seed}, expressways={expressways})"
     return Dataset(name, SCHEMA, partial(generate, n, seed, expressways))
 
@@ -133,7 +133,7 @@ CAR = {
 
 
 class _Roads:
-    """All cars on the roads, moved on by 30 seconds at a time: each of them reports once in that time.
+    """All cars on the roads, moved on in steps of 30 seconds: each car reports once in each step.
 
     Parameters
     ----------

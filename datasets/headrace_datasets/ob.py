@@ -1,10 +1,9 @@
-"""Bids for items, new prices, more of them: the stream of Online Bidding.
+"""Bids for items, new prices, additional quantities: the stream of Online Bidding.
 
 TStream (Zhang et al., ICDE 2020), section VI-A: 10,000 items; bids (one item), alterations of prices and additions of
 quantities (twenty items each) are 6 to 1 to 1; items are skewed by Zipf's law with factor 0.6, and a quarter of the
-transactions of several items reach four partitions (VI-B). The paper does not say how many bids are too low. Here a share of
-the events offers less than any price; beside them none is rejected while items are added as fast as bids take
-them.
+transactions with several items reach four partitions (VI-B). The paper does not say how many bids are too low. Here a share of
+the events offers less than any price; no other bid is rejected as long as items are added as fast as bids take them.
 """
 
 from collections.abc import Iterator, Sequence
@@ -52,7 +51,7 @@ def ob(
     n : int
         Rows.
     seed : int
-        Other events, and other frequent items, for another seed.
+        Another seed gives other events and other frequent items.
     rate : float
         Events a second, with exponential gaps.
     records : int
@@ -60,18 +59,18 @@ def ob(
     ratio : three numbers
         Bids to alterations to additions.
     items : int
-        In the list of an alteration or addition. One may be there twice.
+        Items in the list of an alteration or addition. An item may occur twice.
     rejected : float
         Share of the events that are bids below every price. Not more than the share of bids.
     skew : float
-        Zipf's exponent of the items; 0: all alike.
+        Zipf's exponent of the items; 0: all equally frequent.
     hot_share, hot_keys : float, int
-        This share of the items drawn goes to the `hot_keys` most frequent ones alone, in equal parts.
+        This share of the drawn items goes to the `hot_keys` most frequent items only, in equal parts.
     multi_share : float or None
-        Share of the alterations and additions whose items lie in several partitions, while each of the others keeps to one.
-        None: items are drawn wherever they lie.
+        Share of the alterations and additions whose items lie in several partitions; the items of any other lie in one
+        partition. None: items are drawn whatever their partitions.
     multi_length, partitions : int
-        How many partitions those reach; item k lies in partition k % partitions.
+        How many partitions the former reach; item k lies in partition k % partitions.
 
     Returns
     -------

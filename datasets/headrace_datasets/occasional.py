@@ -1,7 +1,7 @@
-"""What the streams of synchronization plans have in common: frequent events, and one of another kind after every so many.
+"""What the streams of synchronization plans have in common: frequent events, and occasional events of another kind.
 
-The frequent ones are the left side, the others the right. The right one after each `every` events of the left has the
-event time of the last of these, which it follows in the order of inputs.
+The frequent events are the left side, the occasional ones the right. After every `every` left events there is a right event,
+with the event time of the last of them; it follows that event in the order of inputs.
 """
 
 from collections.abc import Callable, Iterator
@@ -24,11 +24,11 @@ SIDES = ("left", "right")
 TIMES = 2  # random stream, after those of the two sides
 
 Columns = Callable[[np.random.Generator, int], list[pa.Array]]
-"""Draws so many rows of a side, without ``ts``."""
+"""Draws the columns of a side, except ``ts``, for a number of rows."""
 
 
 def sides_of(n: Any, seed: Any, rate: Any, side: Any, every: Any) -> dict[str, Any]:
-    """Return what every such stream has, checked, or raise ValueError."""
+    """Return the parameters that every such stream has, checked, or raise ValueError."""
     side = one_of("side", side, SIDES)
     made = stream_of(n, seed, rate) | {"side": side, "every": whole_number("every", every, minimum=1)}
     if side == "right":
@@ -44,7 +44,7 @@ def dataset(function: str, made: dict[str, Any], schemas: dict[str, pa.Schema], 
     made : dict
         What `sides_of` returned, and the other parameters.
     schemas, columns : dict
-        Of each side.
+        Those of each side.
     """
     n, seed, rate, side = (made[name] for name in ("n", "seed", "rate", "side"))
     every = made["every"] if side == "right" else 1

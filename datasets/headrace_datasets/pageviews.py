@@ -1,7 +1,7 @@
-"""Views of web pages, and news of the pages: the page-view join of Flumina (Kallas et al.).
+"""Views of web pages, and updates of the pages: the page-view join of Flumina (Kallas et al.).
 
-"Stream Processing with Dependency-Guided Synchronization", section 4.1: views are joined with what was last said of
-their page, and few pages have most of the views, so that keys alone cannot be shared out.
+"Stream Processing with Dependency-Guided Synchronization", section 4.1: views are joined with the latest update of their page.
+A few pages have most of the views, so that dividing the keys is not enough to share out the work.
 """
 
 from collections.abc import Iterator
@@ -48,13 +48,13 @@ def pageviews(
     side : "left" | "right"
         Views, or updates.
     every : int
-        Views for an update, which has the event time of the last of them.
+        There is an update after every `every` views, with the event time of the last of them.
     pages : int
-        Are 0 to pages - 1.
+        Pages are numbered 0 to pages - 1.
     hot_share : float
-        Of the views, and of the updates, on pages 0 and 1; the others are on any page.
+        Share of the views, and of the updates, that concern pages 0 and 1; the others concern any page.
     users : int
-        Are 0 to users - 1.
+        Users are numbered 0 to users - 1.
 
     Returns
     -------

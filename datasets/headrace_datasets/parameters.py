@@ -12,7 +12,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 LONGEST_STREAM_S = 3_000_000_000
-"""About 95 years. Longer streams are taken for a mistake, and timestamps stay clear of their limits."""
+"""About 95 years. A longer stream is taken for a mistake; so timestamps stay clear of their limits."""
 
 LOWEST_RATE, HIGHEST_RATE = 0.001, 1e9
 """Rows per second that a generator can be asked for."""
@@ -59,7 +59,7 @@ def number(name: str, value: Any, lowest: float, highest: float) -> float:
 
 
 def share(name: str, value: Any) -> float:
-    """Return `value` as a share of all, from 0 to 1, or raise ValueError."""
+    """Return `value` as a share, from 0 to 1, or raise ValueError."""
     return number(name, value, 0.0, 1.0)
 
 
@@ -71,7 +71,7 @@ def one_of(name: str, value: Any, choices: tuple[str, ...]) -> str:
 
 
 def instead(name: str, names: Iterable[str], what: str, write: str) -> str:
-    """Say which name to write instead of one that is not there: the closest, where one is close, and all that there are.
+    """Say which name to write instead of one that does not exist: the closest, if one is close, and all that exist.
 
     Examples
     --------
@@ -84,7 +84,7 @@ def instead(name: str, names: Iterable[str], what: str, write: str) -> str:
 
 
 def explains_arguments(function: Callable[P, R]) -> Callable[P, R]:
-    """Let a function refuse an argument that it does not have by a TypeError that names the closest one it has."""
+    """Let a function refuse an unknown argument with a TypeError that names the closest argument it has."""
     parameters = inspect.signature(function).parameters
 
     @functools.wraps(function)

@@ -2,8 +2,8 @@
 
 Fitted to 16,814 readings of load, of 470 plugs in 67 households in 10 houses (84 seconds of that challenge): 2 to 14
 households in a house, 1 to 14 plugs in a household (7 on average), a reading of each plug every 2 seconds, times in whole
-seconds. 68 % of the plugs use nothing; the others 24 W at the median, quartiles 13 and 68 W, and within those seconds
-their loads vary by 7 %. So short a time says nothing about the hours of the day: here each plug has a wave of its own.
+seconds. 68 % of the plugs use nothing; the others use 24 W at the median, quartiles 13 and 68 W, and within those seconds
+their loads vary by 7 %. So short a time says nothing about the hours of the day: here each plug has a daily wave of its own.
 """
 
 from collections.abc import Iterator
@@ -40,20 +40,20 @@ def plugs(
     houses: int = 10,
     idle: float = 0.68,
 ) -> Dataset:
-    """Readings of what plugs use, one plug after another, and then again.
+    """Readings of the load of plugs, one plug after another, round after round.
 
     Parameters
     ----------
     n : int
         Rows.
     seed : int
-        Other houses for another seed.
+        Another seed gives other houses.
     rate : float
-        Readings a second, evenly.
+        Readings a second, evenly spaced.
     houses : int
-        Are 0 to houses - 1. Households are counted within a house, plugs within a household; about 56 plugs a house.
+        Houses are numbered 0 to houses - 1, households within a house, plugs within a household; about 56 plugs a house.
     idle : float
-        Share of the plugs that use nothing, ever.
+        Share of the plugs that never use anything.
 
     Returns
     -------
@@ -92,7 +92,7 @@ def _blocks(n: int, seed: int, rate: float, houses: int, idle: float) -> Iterato
 
 
 class _Town:
-    """Which plugs there are, in which order they are read, and what they use."""
+    """Which plugs there are, in which order they are read, and their loads."""
 
     def __init__(self, seed: int, houses: int, idle: float) -> None:
         rng = stream(seed, HOUSES)
@@ -108,11 +108,11 @@ class _Town:
         self._phase = rng.uniform(0.0, 2.0 * np.pi, count)
 
     def load(self, plug: NDArray[np.int64], us: NDArray[np.int64]) -> NDArray[np.float64]:
-        """What plugs use at times, without noise, in watts."""
+        """Return the loads of plugs at times, without noise, in watts."""
         return self._load[plug] * (1.0 + WAVE * np.sin(2.0 * np.pi * (us % DAY_US) / DAY_US + self._phase[plug]))
 
 
 def _counted(sizes: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Count from 0 in groups of these sizes, one after another."""
+    """Number the members of groups of these sizes, each group from 0."""
     first = np.cumsum(sizes) - sizes
     return np.arange(sizes.sum()) - np.repeat(first, sizes)

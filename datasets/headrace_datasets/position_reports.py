@@ -1,7 +1,7 @@
 """Position reports of Linear Road as events of Toll Processing.
 
-TStream (Zhang et al., ICDE 2020), section VI-B, runs Toll Processing on a data set of Linear Road. Here it is either
-`linear_road`'s or a file of reports as text, one a line: seven whole numbers with blanks or tabs between them, which are seconds,
+TStream (Zhang et al., ICDE 2020), section VI-B, runs Toll Processing on a data set of Linear Road. Here the reports come from
+`linear_road` or from a text file with one report a line: seven whole numbers, separated by blanks or tabs, which are seconds,
 vehicle, speed, expressway, lane, direction and position in feet.
 """
 
@@ -34,10 +34,9 @@ def position_reports(source: Dataset | str | os.PathLike[str], n: int | None = N
     Parameters
     ----------
     source : Dataset or path
-        What `linear_road` returned; its queries are left out. Or a text file, which may be packed by gzip and must be in the
-        order of time.
+        What `linear_road` returned; its queries are left out. Or a text file, sorted by time; it may be compressed with gzip.
     n : int or None
-        Only the first `n` rows; None: all.
+        The first `n` rows only; None: all rows.
 
     Returns
     -------
@@ -48,7 +47,7 @@ def position_reports(source: Dataset | str | os.PathLike[str], n: int | None = N
     Raises
     ------
     ValueError
-        When rows are asked for and a line is no report, or earlier than the one before it; names the line.
+        When rows are asked for and a line is not a report, or is earlier than the line before it; the error names the line.
 
     Examples
     --------

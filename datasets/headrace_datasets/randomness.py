@@ -70,7 +70,7 @@ class Choices:
     Parameters
     ----------
     weights : sequence of float64[k]
-        Those of each, of any length.
+        The weights of each `Choice`, of any length.
     """
 
     def __init__(self, weights: Sequence[NDArray[np.float64]]) -> None:

@@ -2,8 +2,8 @@
 
 TStream (Zhang et al., ICDE 2020), section VI-A: tables of 10,000 accounts and as many assets, half of the events
 transfers (four records), half deposits (two), keys skewed by Zipf's law with factor 0.6; a quarter of the transactions
-reach four partitions (VI-B). The paper does not say how many transfers fail. Here a share of the events is
-overdrafts, which no balance covers; beside them none fails in five million, unless nearly all are transfers and very skewed.
+reach four partitions (VI-B). The paper does not say how many transfers fail. Here a share of the events is overdrafts, which no
+balance covers; of all others, none fails in five million events, unless nearly all are transfers and very skewed.
 """
 
 from collections.abc import Iterator
@@ -56,7 +56,7 @@ def sl(
     n : int
         Rows.
     seed : int
-        Other events, and other frequent keys, for another seed.
+        Another seed gives other events and other frequent keys.
     rate : float
         Events a second, with exponential gaps.
     records : int
@@ -64,17 +64,17 @@ def sl(
     transfers : float
         Share of the events that are transfers; the others are deposits.
     rejected : float
-        Share of the events that are transfers of more than the source can have: half of them of the balance, half of
-        the quantity. Not more than `transfers`.
+        Share of the events that are transfers of more than the source can have: half of them exceed the balance, half the
+        quantity. Not more than `transfers`.
     skew : float
-        Zipf's exponent of the keys; 0: all alike.
+        Zipf's exponent of the keys; 0: all equally frequent.
     hot_share, hot_keys : float, int
-        This share of the keys drawn goes to the `hot_keys` most frequent ones alone, in equal parts.
+        This share of the drawn keys goes to the `hot_keys` most frequent keys only, in equal parts.
     multi_share : float or None
-        Share of the events whose keys lie in several partitions, while each of the others keeps to one. None: keys are
-        drawn wherever they lie.
+        Share of the events whose keys lie in several partitions; the keys of any other event lie in one partition. None:
+        keys are drawn whatever their partitions.
     multi_length, partitions : int
-        How many partitions those reach (a deposit two at most); key k lies in partition k % partitions.
+        How many partitions the former reach (a deposit at most two); key k lies in partition k % partitions.
 
     Returns
     -------

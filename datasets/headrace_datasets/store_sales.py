@@ -1,8 +1,8 @@
-"""Tickets of shops, a line for each item scanned: what query 1 of TPCx-BB reads, run as an ordered pipeline (Prasaad et al.).
+"""Shop tickets, a line for each item scanned: the input of query 1 of TPCx-BB, run as an ordered pipeline (Prasaad et al.).
 
-Fitted to the store sales of TPC-DS at scale factor 0.01 (28,810 lines): 8 to 16 lines a ticket, all alike; open from 8 to 21,
-with its busy hours; items differ in frequency by a few times. There a ticket has one time and no item twice; here a till
-takes a while, so that tickets go on at the same time and across the full hour, and scans some things twice.
+Fitted to the store sales of TPC-DS at scale factor 0.01 (28,810 lines): 8 to 16 lines a ticket, each number equally likely; open
+from 8 to 21, with the same busy hours; frequencies of items differ by a small factor. There a ticket has one time and no item
+twice. Here scanning takes time, so that tickets overlap in time and cross the full hour, and some items are scanned twice.
 """
 
 import itertools
@@ -28,7 +28,7 @@ FEWEST_LINES, MOST_LINES = 8, 16
 GAP_S = 4.0
 TICKETS = 5_000  # in a part
 MOST_ITEMS = 1_000_000
-HIGHEST_RATE = 10_000.0  # tickets that go on at the same time are held in memory
+HIGHEST_RATE = 10_000.0  # tickets that overlap in time are held in memory
 
 
 @explains_arguments
@@ -42,30 +42,30 @@ def store_sales(
     twice: float = 0.03,
     nulls: float = 0.01,
 ) -> Dataset:
-    """Lines of shops' tickets, of several tills at once.
+    """Lines of shop tickets, from several tills at once.
 
     Parameters
     ----------
     n : int
         Rows.
     seed : int
-        Other tickets for another seed.
+        Another seed gives other tickets.
     rate : float
-        Lines a second, on average, at most 10,000; next to none at night. A million at the default are 12 days.
+        Lines a second, on average, at most 10,000; next to none at night. At the default, a million lines take 12 days.
     items : int
-        Are 0 to items - 1.
+        Items are numbered 0 to items - 1.
     skew : float
-        Zipf's exponent of the items, low numbers being frequent; 0: all alike.
+        Zipf's exponent of the items, of which low numbers are frequent; 0: all equally frequent.
     twice : float
-        Share of the lines that have the item of the line before, but for a ticket's first.
+        Share of the lines, without the first of each ticket, that repeat the item of the line before.
     nulls : float
         Share of the lines whose item is not known.
 
     Returns
     -------
     Dataset
-        ts; ticket (by the order in which they begin), int64; item, int64 or null. A ticket has 8 to 16 lines, four seconds
-        apart on average. Event times are whole milliseconds.
+        ts; ticket (numbered in the order in which tickets begin), int64; item, int64 or null. A ticket has 8 to 16 lines, four
+        seconds apart on average. Event times are whole milliseconds.
 
     Examples
     --------

@@ -1,7 +1,7 @@
 """Cars that report their speed on road segments: the stream of Toll Processing.
 
-TStream (Zhang et al., ICDE 2020), sections VI-A and VI-B: 100 segments, skewed by Zipf's law with factor 0.2. `tp` makes such
-reports up; `position_reports` reads those of Linear Road, made up (`linear_road`) or from a file.
+TStream (Zhang et al., ICDE 2020), sections VI-A and VI-B: 100 segments, skewed by Zipf's law with factor 0.2. `tp` generates such
+reports; `position_reports` reads those of Linear Road, generated (`linear_road`) or from a file.
 """
 
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ from headrace_datasets.randomness import stream
 
 SCHEMA = pa.schema({"ts": TIME, "vehicle": pa.int64(), "segment": pa.int64(), "speed": pa.int64()})
 
-SLOWEST_MPH, FASTEST_MPH = 25.0, 55.0  # mean speeds of segments: on some the toll is due, on some not
+SLOWEST_MPH, FASTEST_MPH = 25.0, 55.0  # mean speeds of segments: on some a toll is due, on others not
 SPEED_SD = 10.0
 HIGHEST_MPH = 100
 SPEEDS = 2  # random stream; `events` and `keys` have 0 and 1
@@ -44,17 +44,17 @@ def tp(
     n : int
         Rows.
     seed : int
-        Other events, and other frequent segments, for another seed.
+        Another seed gives other events and other frequent segments.
     rate : float
         Events a second, with exponential gaps.
     records : int
         Segments are 0 to records - 1. Each has a mean speed of its own, 25 to 55 miles an hour.
     vehicles : int
-        Are 0 to vehicles - 1, all alike, each on any segment.
+        Vehicles are numbered 0 to vehicles - 1, all equally frequent, each on any segment.
     skew : float
-        Zipf's exponent of the segments; 0: all alike.
+        Zipf's exponent of the segments; 0: all equally frequent.
     hot_share, hot_keys : float, int
-        This share of the events goes to the `hot_keys` most frequent segments alone, in equal parts.
+        This share of the events goes to the `hot_keys` most frequent segments only, in equal parts.
 
     Returns
     -------

@@ -1,9 +1,9 @@
 """Trades of ten stocks, bursty: the stream of the hedge self-join.
 
-STRETCH (Gulisano et al.), section 8.6, query Q6, reads the trades of the ten biggest companies of one day, 0
+STRETCH (Gulisano et al.), section 8.6, query Q6, reads the trades of the ten biggest companies on one day, 0
 to 8,000 a second with abrupt changes. These are made up. The rate has the shape of one real day of four
-symbols: busy at the opening and the close, calm and bursty seconds besides. Of the stocks, most follow the
-market, one runs against it (the other half of a hedge), one ignores it.
+symbols: busy at the opening and the close, with calm and bursty seconds. Most of the stocks follow the market,
+one runs against it (the other half of a hedge), and one ignores it.
 """
 
 from collections.abc import Iterator
@@ -39,16 +39,16 @@ def trades(n: int = 1_000_000, seed: int = 7, peak: float = 8_000.0) -> Dataset:
     n : int
         Rows. At the default `peak` a trading day has about 3.9 million.
     seed : int
-        Other days for another seed.
+        Another seed gives other days.
     peak : float
-        The highest rate of a second, in trades a second. The mean is near a fiftieth of it.
+        The rate of the busiest second, in trades a second. The mean is near a fiftieth of it.
 
     Returns
     -------
     Dataset
         ts, id (1 to 10), price and average (of the day before) in ten-thousandths of a dollar. Event times
         are whole milliseconds, more than half of them equal to the one before; trading days follow each other
-        without weekends. In one row of 10,000 the average is not known, and 0.
+        without weekends. In one row of 10,000 the average is unknown, and given as 0.
 
     Examples
     --------
@@ -56,7 +56,7 @@ def trades(n: int = 1_000_000, seed: int = 7, peak: float = 8_000.0) -> Dataset:
     >>> trades(n=1_000, seed=7).to_arrow().schema.names
     ['ts', 'id', 'price', 'average']
     """
-    generate(n, seed, peak)  # complains about the arguments now, not when rows are asked for
+    generate(n, seed, peak)  # checks the arguments now, not when rows are asked for
     return Dataset(f"trades(n={n}, seed={seed}, peak={peak})", SCHEMA, partial(generate, n, seed, peak))
 
 
@@ -105,9 +105,9 @@ MEAN_OF_PEAK = 0.0202
 def rate_shape(seed: int) -> Iterator[NDArray[np.float64]]:
     """Iterate over trading days of 23,400 seconds, the rate in each relative to the peak.
 
-    Lognormal: the share of the half hour, times what lasts seconds, what lasts minutes, and what is new each
-    second. Fitted to 388,417 trades of four symbols on one day: mean 16 a second, quantiles 25, 50, 75, 90,
-    99 % of the counts per second at 1, 5, 17, 42, 151; autocorrelation at 1, 10, 60, 300 seconds .24, .14,
+    Lognormal: the share of the half hour, times a factor that lasts seconds, one that lasts minutes, and one that
+    is new each second. Fitted to 388,417 trades of four symbols on one day: mean 16 a second, quantiles 25, 50,
+    75, 90, 99 % of the counts per second at 1, 5, 17, 42, 151; autocorrelation at 1, 10, 60, 300 seconds .24, .14,
     .10, .09.
     """
     rng = stream(seed, RATES)
@@ -132,14 +132,14 @@ FOLLOWS_MARKET = np.array(
 
 
 class _Market:
-    """Prices: each day opens at a distance from the day before, then they wander, with a tick of bounce.
+    """Prices: each day opens at a distance from the day before; then prices wander, with a bounce of a tick.
 
     Parameters
     ----------
     rng : numpy.random.Generator
         Draws each day's market; nothing else may use it.
     trades_per_day : float
-        Expected, of all stocks: what a stock wanders in a day is independent of how often it trades.
+        The expected number, over all stocks. With it, how far a stock wanders in a day does not depend on how often it trades.
     """
 
     def __init__(self, rng: np.random.Generator, trades_per_day: float) -> None:

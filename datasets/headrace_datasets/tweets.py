@@ -3,10 +3,10 @@
 STRETCH (Gulisano et al.), query Q1, reads 4.3 million tweets of two days of October 2018, about 30 a second.
 Tweets must not be passed on, so these are made up, with the statistics that matter to an operator:
 
-words      Zipf-Mandelbrot over 20,000 made-up words, 4 % unseen elsewhere; 11 +- 6 to a tweet, at most 40
-hashtags   0.42 to a tweet, Zipf over 100,000; some trend for 10 to 60 minutes; 2 % of tweets have one twice
-rate       by day and night, with outbreaks up to two hundred times the mean: the shape of the tweet counts
-           (AAPL) of the Numenta Anomaly Benchmark
+words      Zipf-Mandelbrot over 20,000 made-up words, 4 % unseen elsewhere; 11 +- 6 in a tweet, at most 40
+hashtags   0.42 in a tweet, Zipf over 100,000; some trend for 10 to 60 minutes; 2 % of tweets have one twice
+rate       varies with the time of day, with outbreaks up to two hundred times the mean: the shape of the tweet
+           counts (AAPL) of the Numenta Anomaly Benchmark
 users      Zipf over 100,000
 oddities   3 % with emoji, Chinese, Japanese or Korean; 1 % empty; 0.1 % are 280 times ``#``; 0.1 % are texts
            that a tokeniser may get wrong
@@ -48,7 +48,7 @@ SIGNS = """
 今日 東京 天気 ありがとう ニュース 中国 你好 经济 音乐 新闻 안녕 서울 사랑
 """
 GLYPHS = tuple(SIGNS.split())  # the second line: several code points to what a reader sees as one
-"""What 3 % of the tweets have one of."""
+"""3 % of the tweets contain one of these."""
 
 ODD_TEXTS = (
     "#",
@@ -76,7 +76,7 @@ ODD_TEXTS = (
     "\U0010ffff \ue000 \ufffd",
     "\u0300combining first",
 )
-"""Texts on which a tokeniser may differ from Python's `str.split`, and hashtags that are none."""
+"""Texts on which a tokeniser may differ from Python's `str.split`, and some that only look like hashtags."""
 
 
 @explains_arguments
@@ -88,16 +88,16 @@ def tweets(n: int = 1_000_000, seed: int = 7, rate: float = 30.0) -> Dataset:
     n : int
         Rows.
     seed : int
-        Other rows for another seed, in the same language.
+        Another seed gives other rows, from the same vocabulary.
     rate : float
         Tweets a second in the long run. Most of the time there are about half as many; outbreaks of some
-        minutes make up for it, so that a stream of a few hours may be far from its mean.
+        minutes make up for it, so that a stream of a few hours may be far from that mean.
 
     Returns
     -------
     Dataset
-        ts, user, text. Event times are whole milliseconds from 2018-10-01, so that some are equal; no text is
-        longer than 280 code points.
+        ts, user, text. Event times are whole milliseconds, from 2018-10-01 on, so that some are equal; no text
+        is longer than 280 code points.
 
     Examples
     --------
@@ -105,7 +105,7 @@ def tweets(n: int = 1_000_000, seed: int = 7, rate: float = 30.0) -> Dataset:
     >>> tweets(n=1_000, seed=7).to_arrow().schema.names
     ['ts', 'user', 'text']
     """
-    generate(n, seed, rate)  # complains about the arguments now, not when rows are asked for
+    generate(n, seed, rate)  # checks the arguments now, not when rows are asked for
     return Dataset(f"tweets(n={n}, seed={seed}, rate={rate})", SCHEMA, partial(generate, n, seed, rate))
 
 
@@ -144,7 +144,7 @@ MOOD_SD, MOOD_DECAY = 0.55, float(np.exp(-1 / 60))  # of the logarithm; per minu
 def rate_shape(seed: int) -> Iterator[NDArray[np.float64]]:
     """Iterate over days of 1,440 minutes, the rate in each relative to the long-run mean.
 
-    A daily wave times a wandering mood, plus outbreaks that start at once and die down in minutes. The
+    A daily wave times a wandering mood, plus outbreaks that start suddenly and die down in minutes. The
     constants are fitted to 15,902 five-minute counts of tweets: quantiles 1, 10, 50, 90, 99 % at 0.11, 0.22,
     0.55, 1.5, 7.6 of the mean; maximum 158.
     """
@@ -168,7 +168,7 @@ def rate_shape(seed: int) -> Iterator[NDArray[np.float64]]:
 
 
 class _Vocabulary(NamedTuple):
-    """All strings a text is made of, and where each kind begins: words from 0 on."""
+    """All strings that texts are made of, and the index at which each kind begins; words begin at 0."""
 
     strings: pa.StringArray
     hashtags: int
@@ -200,7 +200,7 @@ def _user_names() -> pa.StringArray:
 def _texts(
     rng: np.random.Generator, seconds: NDArray[np.float64], trends: "_Trends", vocabulary: _Vocabulary
 ) -> pa.StringArray:
-    """Return one text for each arrival: numbers of tokens first, strings last and all at once."""
+    """Return one text for each arrival: first the numbers of tokens are drawn, last all strings are built at once."""
     rows = len(seconds)
 
     # 1. how many tokens and how many hashtags among them
@@ -247,7 +247,7 @@ def _write_hashtags(
     trends: "_Trends",
     first_hashtag: int,
 ) -> None:
-    """Replace some tokens of some tweets, next to each other, by hashtags. Writes `token`."""
+    """Replace some adjacent tokens of some tweets by hashtags. Writes `token`."""
     tagged = np.flatnonzero(hashtag_counts)
     many = hashtag_counts[tagged]
     lead = starts[tagged] + (rng.random(len(tagged)) * (counts[tagged] - many + 1)).astype(np.int32)
@@ -267,7 +267,7 @@ class _Trends:
     Parameters
     ----------
     rng : numpy.random.Generator
-        Draws the trends, in order of their starts, as time goes on; nothing else may use it.
+        Draws the trends, in the order of their starts, as time goes on; nothing else may use it.
     """
 
     MEAN_GAP_S = 1_200.0
@@ -283,7 +283,7 @@ class _Trends:
     def write(
         self, rng: np.random.Generator, hashtag: NDArray[np.int32], seconds: NDArray[np.float64]
     ) -> None:
-        """Replace some of the hashtags, drawn at sorted times, by those that trend then. Writes `hashtag`."""
+        """Replace some of the hashtags, drawn at sorted times, by those that trend at that time. Writes `hashtag`."""
         if not len(seconds):
             return
         self._catch_up(float(seconds[0]), float(seconds[-1]))

@@ -24,8 +24,7 @@ def pseudo_words(count: int) -> pa.StringArray:
     """Return `count` distinct lower-case words, the most frequent first.
 
     Their lengths grow with the logarithm of the rank and scatter around it, such that 20,000 words have a
-    mean length of 6.4, and one of 4.5 when weighted by ``1 / (rank + 2.7)``: what a list of frequent English
-    words gives.
+    mean length of 6.4, and of 4.5 when weighted by ``1 / (rank + 2.7)``, as a list of frequent English words has.
     """
     dice = random.Random(20_181_001)
     wanted = np.log(np.arange(count) + 1.5) * 0.51 + 1.6
@@ -36,7 +35,7 @@ def pseudo_words(count: int) -> pa.StringArray:
         word = _word(dice, length)
         while word in words:
             tries += 1
-            word = _word(dice, length + tries // 4)  # few words are short: these run out
+            word = _word(dice, length + tries // 4)  # there are few short words: they run out
         words[word] = None
     return pa.array(words, pa.string())
 

@@ -92,7 +92,7 @@ def test_example_fast_demo_of_transactions(spark, tmp_path, capfd, monkeypatch):
     monkeypatch.setattr(demo, "FAST_PACED_S", 0.3)
     monkeypatch.setattr(transaction_apps, "sl", wrong)
     assert cli.main(["demo", "--transactions", "--fast", "--out", str(out)]) == 1
-    assert "WRONG: the accounts hold something else" in capfd.readouterr().out
+    assert "WRONG: the final balances of the accounts differ" in capfd.readouterr().out
 
 
 @pytest.mark.parametrize("place", ["taken", "/proc/nowhere"])

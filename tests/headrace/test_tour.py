@@ -120,7 +120,7 @@ def test_example_where_one_thread_takes_more_than_was_measured_more_posts_come(c
     monkeypatch.setattr(tour, "PATIENCE", 1)
     assert tour.main(behind_s=60.0) == 0
     said = capfd.readouterr().out
-    assert "So many can be taken just now. More: run.rate = 920" in said  # 1.3 times the root of 500 times 1,000
+    assert "The machine can process that many just now. More: run.rate = 920" in said  # 1.3 times the root of 500 times 1,000
     assert "to the last bit" in said
 
 

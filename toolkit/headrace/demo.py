@@ -30,9 +30,9 @@ from headrace.report import Record, figures_of, write_html
 
 TWEETS, FAST_TWEETS, FAST_FLIGHTS = 500_000, 20_000, 30_000
 PACED_S = 4.0
-"""How long the flights are made to take, so that the threads change in the middle of them."""
+"""Seconds that the run of the flights is made to take, so that the threads change in the middle of it."""
 FAST_PACED_S = 1.5
-_UNLESS_KEPT = "where no earlier run did (the first time, some ten to thirty seconds)"
+_UNLESS_KEPT = "unless an earlier run did (ten to thirty seconds the first time)"
 TRANSFERS, FAST_TRANSFERS, ACCOUNTS, AT_FIRST = 300_000, 30_000, 10_000, 10_000
 
 Say = Callable[[str], None]
@@ -48,13 +48,13 @@ class Job:
     frame: Any
     threads: int
     changes: Sequence[tuple[float, int]]
-    """(share of the input, threads): asked for once that much was processed."""
+    """(share of the input, threads): requested once that share has been processed."""
     rate: float | None
     result: Path
 
 
 def main(fast: bool = False, folder: str | os.PathLike[str] = "headrace-demo", transactions: bool = False) -> int:
-    """Run the demo; returns 0, or 1 if a result differs from the reference.
+    """Run the demo; return 0, or 1 if a result differs from the reference.
 
     Parameters
     ----------
@@ -85,7 +85,7 @@ def main(fast: bool = False, folder: str | os.PathLike[str] = "headrace-demo", t
 
 
 def others() -> str:
-    """Write what else there is to run, by engine: each has its applications."""
+    """What else there is to run: the applications of each engine."""
     engines = {
         "elastic": "windows and joins", "transactions": "transactions", "ordering": "ordered pipelines",
         "synchronization": "programs by plans",
@@ -128,7 +128,7 @@ def _elastic(fast: bool, folder: Path, spark: Any, say: Say) -> list[Record]:
     records = [_run(job, spark, say)]
 
     count = FAST_TWEETS if fast else TWEETS
-    say(f"making {count:,} tweets into a Spark DataFrame")
+    say(f"generating {count:,} tweets, into a Spark DataFrame")
     rows = tweets(n=count, seed=7).to_arrow().select(["ts", "text"])
     job = Job(
         "longest tweet of each hashtag",
@@ -196,7 +196,7 @@ def _follow(
             words = [f"from {run.threads} to {_threads(wish['threads'])}"] if "threads" in wish else []
             words += [f"to the scheme {wish['scheme']!r}"] if "scheme" in wish else []
             say(f"{title}: {share:.0%} read; {', '.join(words)}, without stopping")
-            with suppress(RunStoppedError):  # it may end this very moment
+            with suppress(RunStoppedError):  # the run may end at this very moment
                 asked.append(run.reconfigure(**wish, reason="demo"))
 
     while not run.wait(every_s):
@@ -204,13 +204,13 @@ def _follow(
 
 
 def _ledger(fast: bool, folder: Path, spark: Any, say: Say) -> Record:
-    """Move money and assets between accounts by transactions, steer it, and count the money."""
+    """Move money and assets between accounts by transactions, change the run on the way, and count the money."""
     import headrace as hr
     from headrace.reference.transaction_apps import sl as reference
     from headrace_datasets import sl
 
     title, count, paced_s = "ledger", FAST_TRANSFERS if fast else TRANSFERS, FAST_PACED_S if fast else PACED_S
-    say(f"making {count:,} transfers between {ACCOUNTS:,} accounts into a Spark DataFrame; some are of more than there is")
+    say(f"generating {count:,} transfers between {ACCOUNTS:,} accounts, some for more than there is, into a Spark DataFrame")
     rows = sl(n=count, seed=7, records=ACCOUNTS, transfers=1.0, rejected=0.02).to_arrow()
 
     kept = {"rows": ACCOUNTS, "columns": {"balance": "int64"}, "first": {"balance": AT_FIRST}, "conserve": "balance"}
@@ -257,11 +257,11 @@ def _ledger(fast: bool, folder: Path, spark: Any, say: Say) -> Record:
     expected, content = reference(sources([rows]), records=ACCOUNTS)
     difference = first_difference(result, expected) or (lost[0] if lost else None)
     if difference is None and balances.to_pylist() != content["accounts"]:
-        difference = "the accounts hold something else in the end"
+        difference = "the final balances of the accounts differ"
     say(f"{title}: " + ("identical to the reference, no money lost" if difference is None else f"WRONG: {difference}"))
     text = (
         f"{count:,} transfers of money and assets between {ACCOUNTS:,} accounts, one transaction each; {rejected:,} were"
-        f" rejected as they were of more than there was. All accounts together held {ACCOUNTS * AT_FIRST:,} throughout."
+        f" rejected, being for more than there was. All accounts together held {ACCOUNTS * AT_FIRST:,} throughout."
     )
     return Record(title, text, history, count, changed, difference)
 

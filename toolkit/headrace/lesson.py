@@ -1,8 +1,8 @@
-"""The example stream of the tour, the stand-alone dashboard and the pictures: endless posts, with work that is worth a thread.
+"""The stream of the tour, of the dashboard on its own page and of the pictures: endless posts, and work that is worth a thread.
 
-Counting is too cheap to need a second thread: reading and checking the input costs more. Here each word of each post
-has its score updated, and an update computes for some 20 microseconds, as a model or a parser would; a post has about
-eleven words. Updates are meant to be most of the work by far, so that a second thread is worth a second core.
+Counting is too cheap to need a second thread: reading and checking the input costs more. Here each word has a score, and
+each update of a score computes for about 20 microseconds, as a model or a parser would; a post has about eleven words.
+The updates are meant to be most of the work by far, so that a second thread is worth a second core.
 
 The score is iterated by a chaotic map: if a bit differs anywhere, every later score of that word changes.
 """
@@ -25,11 +25,12 @@ WORK = 8_000
 """Steps of one update."""
 WINDOW = "2s"
 SEED = 3
-"""The first hours of its stream are calm: the rate of a lesson is what the player says."""
+"""The first hours of its stream are calm: the rate of a lesson is the one that is set, without bursts of its own."""
 ROWS = 100_000
-"""Then they are repeated: what is made once costs nothing while threads are watched."""
+"""Posts that are generated, once, and then repeated: generating costs nothing while threads are watched."""
 EVENT_RATE = 16_000.0
-"""In the long run; these calm hours have a third of it, so that event time passes about as fast as the clock."""
+"""Posts per second of event time in the long run; these calm hours have a third of it, so that event time passes about as
+fast as the clock."""
 BATCH_ROWS = 250
 _SETTLING_S = 0.3
 _FIRST_SCORE = 0.5
@@ -65,7 +66,7 @@ def scored(batches: Iterable[pa.RecordBatch]) -> hr.Stream:
 
 
 def capacity(threads: int, seconds: float = 1.5) -> float:
-    """Measure how many posts per second so many threads can process on this machine, at present.
+    """Measure how many posts per second this many threads can process on this machine, at present.
 
     Parameters
     ----------

@@ -1,7 +1,7 @@
 """``headrace tour``: overload, one more thread, the same results; in the terminal and then in the browser.
 
-The tour needs no previous knowledge: each step says what is seen, and shows the line of Python that did it. Without a
-terminal (a log, a test machine) it asks nothing and opens no page.
+Nothing needs to be known before: each step says what it shows, and prints the line of Python that did it. Without a
+terminal (in a log, on a test machine) the tour asks for nothing and opens no page.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from headrace.runtime.handle import QueryRun
 from headrace.summary import counted
 
 BEHIND_S = 2.5
-"""So far behind is far enough to be seen."""
+"""A lag of this many seconds is large enough to be seen."""
 DRAINED_S = 0.1
 LONGEST_S = 30.0
-"""Of each part of the stream, whatever the machine does meanwhile."""
+"""Seconds that each part of the stream lasts at most, whatever the machine does meanwhile."""
 PATIENCE = 5
-"""Seconds without a lag after which more posts come: the machine takes more than was measured."""
+"""Seconds without a lag after which more posts come: the machine can process more than was measured."""
 MORE = 1.3
-"""So many times as many."""
+"""The factor by which the rate rises then."""
 WORTH_IT = 1.15
-"""Two threads that do less than so many times the work of one have no second core."""
+"""If two threads do less than this many times the work of one, no second core is free for them."""
 _BAR_S = 0.1
 _LONGEST_BAR = 40
 
@@ -48,7 +48,7 @@ class Tap:
     Attributes
     ----------
     given : list of pa.RecordBatch
-        The batches given so far, which the reference also gets.
+        The batches that have come out so far: the input of the reference.
     """
 
     def __init__(self, batches: Iterable[pa.RecordBatch]):
@@ -57,7 +57,7 @@ class Tap:
         self.given: list[pa.RecordBatch] = []
 
     def close(self) -> None:
-        """End the stream after what was given."""
+        """End the stream after the batches that have come out."""
         self._closed.set()
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
@@ -69,12 +69,12 @@ class Tap:
 
 
 def main(browser: bool = True, behind_s: float = BEHIND_S) -> int:
-    """Take the tour; returns 0, or 1 if a result differs from the reference.
+    """Take the tour; return 0, or 1 if a result differs from the reference.
 
     Parameters
     ----------
     browser : bool
-        End with the dashboard's page, where there is a terminal.
+        End with the dashboard's page, if there is a terminal.
     behind_s : float
         How far the stream falls behind before a thread is added.
     """
@@ -91,12 +91,12 @@ def main(browser: bool = True, behind_s: float = BEHIND_S) -> int:
     _say("5. Where to go from here\n")
     call = "headrace" if shutil.which("headrace") else "make"  # `make tour` leaves the environment's commands off the PATH
     _say(f"   {call + ' lab':20}  notebooks, in your own copy; 30_elastic_reconfiguration is this tour, in full")
-    _say(f"   {call + ' demo':20}  real flights from a Spark DataFrame and back")
+    _say(f"   {call + ' demo':20}  real flights, from a Spark DataFrame and back into one")
     if status == 0 and browser and is_asking and find_spec("voila") and find_spec("headrace_widgets"):
-        _say("   The dashboard, now: such a stream in your browser, with a + for threads. Ctrl-C here ends it.\n")
+        _say("   Now the dashboard: such a stream in your browser, with a + that adds a thread. Ctrl-C here ends it.\n")
         input("   [Enter opens it] ")
         os.execv(sys.executable, [sys.executable, "-m", "headrace_widgets.serve"])
-    _say("   make dashboard        such a stream in your browser, with a + for threads")
+    _say("   make dashboard        such a stream in your browser, with a + that adds a thread")
     return status
 
 
@@ -104,24 +104,25 @@ def _capacities() -> tuple[float, float]:
     cores = usable_cores()
     _say(
         "1. A stream and its operator\n\n"
-        "   Made-up posts come one after the other, without end. Each word of each post has a score; updating it\n"
-        "   takes the machine some 20 microseconds, as a model or a parser would. Every two seconds of the stream\n"
-        "   the scores come out. A word belongs to one thread; all threads share the input and the scores.\n\n"
-        "   Compiled the first time, some ten to thirty seconds; then measured: how many posts a second?\n"
+        "   Made-up posts come one after another, without end. Each word has a score, and each update of a score\n"
+        "   computes for about 20 microseconds, as a model or a parser would. Every two seconds of event time the\n"
+        "   scores come out. Each word is owned by one thread; all threads share the input and the scores.\n\n"
+        "   The operator is compiled now, which takes ten to thirty seconds the first time. Then the tour measures\n"
+        "   how many posts a second this machine can process.\n"
     )
     one, two = lesson.capacity(1), lesson.capacity(2)
     _say(f"      1 thread   {one:8,.0f} posts/s")
     _say(f"      2 threads  {two:8,.0f} posts/s, {two / one:.1f} times as many, on {counted(cores, 'core')}\n")
     if two < WORTH_IT * one:
         why = "this machine has one core" if cores == 1 else "other programs use this machine's cores just now"
-        _say(f"   Two could do nearly twice as many, but {why}:\n   a second thread may bring little here.\n")
+        _say(f"   Two threads could process nearly twice as many, but {why}:\n   a second thread may bring little here.\n")
     return one, two
 
 
 def _overload(run: QueryRun, load: float, behind_s: float, is_asking: bool) -> None:
     _say(
         f"2. Too much for one thread\n\n"
-        f"   Now {run.rate:,.0f} posts a second come, {load:.1f} times what one thread can do:\n\n"
+        f"   Now {run.rate:,.0f} posts a second come, {load:.1f} times what one thread can process:\n\n"
         f"      run = query.start(threads=1, max_threads=2, rate={run.rate:_.0f})\n"
     )
     if is_asking:
@@ -132,10 +133,11 @@ def _overload(run: QueryRun, load: float, behind_s: float, is_asking: bool) -> N
             break
         if second % PATIENCE == 0 and behind < DRAINED_S:
             run.rate = round(MORE * run.rate, -1)
-            _say(f"      So many can be taken just now. More: run.rate = {run.rate:_.0f}")
+            _say(f"      The machine can process that many just now. More: run.rate = {run.rate:_.0f}")
     _say(
-        f"\n   `behind` is the lag: posts wait so long before their turn comes. It grows while more come than are done.\n"
-        f"   No post is dropped: what is not yet taken waits at the source. Who holds it up?\n\n"
+        f"\n   `behind` is the lag: how long the oldest post that is due, but not yet admitted, has been waiting. It\n"
+        f"   grows while more posts come than are processed. No post is dropped: those not yet admitted wait at the\n"
+        f"   source. What holds them up?\n\n"
         f"      run.bottleneck().sentence       # {run.bottleneck().sentence}\n"
     )
 
@@ -145,21 +147,21 @@ def _relief(run: QueryRun, low: float) -> None:
     _say(
         f"3. One thread more, while it runs\n\n"
         f"      run.reconfigure(threads=2)      # took {change.ms:.2f} ms\n\n"
-        f"   Nothing stopped, and no score was moved: at one post of the stream both threads took up the new table\n"
-        f"   of who owns which words.\n"
+        f"   Nothing stopped, and no score was moved: at the same post of the stream both threads switched to the\n"
+        f"   new key mapping, the table of which thread owns which words.\n"
     )
     _say(_HEAD)
     if not _drains(run):
         _say(
-            f"\n   It does not drain: no second core is free for the second thread here. So fewer posts instead:\n\n"
+            f"\n   The lag does not drain: no second core is free for the second thread here. So fewer posts come:\n\n"
             f"      run.rate = {low:_.0f}\n"
         )
         run.rate = low
         _say(_HEAD)
         if not _drains(run):
-            _say("\n   Nor does it now: other programs keep this machine busy. What has come is compared all the same.\n")
+            _say("\n   Nor does it drain now: other programs keep this machine busy. The results are compared all the same.\n")
             return
-    _say("\n   The lag is gone: every post is taken as it comes.\n")
+    _say("\n   The lag is gone: every post is admitted as it comes.\n")
 
 
 def _drains(run: QueryRun) -> bool:
@@ -174,7 +176,7 @@ def _compare(run: QueryRun, tap: Tap) -> int:
     _say(
         f"4. Are the results the same?\n\n"
         f"   The stream ends here, after {rows.num_rows:,} posts. The reference computes the same in plain Python, one\n"
-        f"   post at a time, with no threads at all; some seconds.\n"
+        f"   post at a time, without threads. That takes some seconds.\n"
     )
     difference = first_difference(result, lesson.expected(rows))
     if difference is not None:
@@ -205,7 +207,7 @@ def _watched(run: QueryRun, every_s: float = 1.0) -> Iterator[float]:
 
 
 def _has_entered() -> bool:
-    """Whether the user has pressed Enter meanwhile."""
+    """Whether Enter was pressed meanwhile."""
     if not select.select([sys.stdin], [], [], 0)[0]:
         return False
     sys.stdin.readline()

@@ -1,8 +1,8 @@
 """Drawings of how the engine works, to step through in a notebook; for lessons, not for a run.
 
-A drawing is a list of steps. A notebook shows one at a time, with HTML and CSS alone, so an exported
-page can be stepped through as well, without a kernel and without a network. `python -m headrace_widgets.diagrams FOLDER`
-writes all steps of each drawing as one SVG file, for places that show no outputs.
+A drawing is a list of steps. A notebook shows one step at a time, by HTML and CSS alone, so that an exported page can be
+stepped through as well, without a kernel and without a network. `python -m headrace_widgets.diagrams FOLDER` writes all
+steps of each drawing as one SVG file, for viewers that show no cell outputs.
 
     gate             when a tuple is ready
     sharing          one buffer, one state, and a thread for each key

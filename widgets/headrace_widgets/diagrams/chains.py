@@ -1,4 +1,4 @@
-"""How one batch of transactions becomes chains: one for each account; a transfer runs when it is first in its own."""
+"""How one batch of transfers becomes chains, one for each account; a transfer runs when it is first in both of its chains."""
 
 from __future__ import annotations
 
@@ -10,29 +10,30 @@ FIRST = {"A": 10, "B": 10, "C": 10, "D": 10}
 TRANSFERS = (("A", "B", 6), ("C", "D", 3), ("B", "A", 12), ("D", "C", 20), ("A", "C", 8))
 """Who pays whom, and how much; in the order of the events."""
 REJECTED = 3
-"""Which of them is rejected, from 0."""
+"""Which of them is rejected, counted from 0."""
 
-# For each transfer the thread that ran it, None while it waits; whether chains are drawn; and what is said of it.
+# For each transfer the thread that ran it, None while it waits; whether chains are drawn; and the caption.
 STEPS = (
     ((None,) * 5, False,
-        "Five transfers in the order of their events, and four accounts with 10 each. Transfer 1 lets A pay 6 to B; transfer 3 "
-        "lets B pay 12 to A, which B has only after transfer 1.",
+        "Five transfers, in the order of their events, and four accounts that hold 10 each. In transfer 1, A pays 6 to B. In "
+        "transfer 3, B pays 12 to A, which B has only after transfer 1.",
     ),
     ((None,) * 5, True,
-        "The batch is full: a punctuation. Each transfer is put into the chain of both of its accounts, in the order of events. "
-        "Nothing is locked, and nothing has run yet.",
+        "The batch is full: a punctuation ends it. Each transfer is put into the chains of both of its accounts, in the order "
+        "of events. Nothing is locked, and nothing has run yet.",
     ),
     ((0, 1, None, None, None), True,
-        "Transfers 1 and 2 are first in all of their chains, and have no account in common. Thread 0 runs one, thread 1 the "
-        "other, at once.",
+        "Transfers 1 and 2 are each first in both of their chains, and they have no account in common. Thread 0 runs transfer 1 "
+        "while thread 1 runs transfer 2.",
     ),
     ((0, 1, 0, 1, None), True,
-        "Now 3 and 4 are first. A paid B and B pays A in one batch: that is no deadlock, since whole transfers wait, not whole "
-        "chains. Transfer 4 wants 20 where D has 13: it is rejected, changes nothing, and leaves its chains like any other.",
+        "Now transfers 3 and 4 are first. A has paid B, and B pays A in the same batch. That is no deadlock, since whole "
+        "transfers wait, not whole chains. Transfer 4 needs 20, but D has 13: it is rejected, changes nothing, and leaves its "
+        "chains like any other.",
     ),
     ((0, 1, 0, 1, 0), True,
-        "Transfer 5 needed A from transfer 3 and came behind the rejected 4 in the chain of C. The balances are those of one "
-        "transfer after another, whichever thread was faster, and their sum is 40 as before.",
+        "Transfer 5 waited for transfer 3 in the chain of A, and for the rejected transfer 4 in the chain of C. The balances are "
+        "those of one transfer after another, whichever thread was faster, and their sum is 40, as before.",
     ),
 )  # fmt: skip
 _PLACE, _ROW, _CELL = 190, 54, 120

@@ -19,31 +19,31 @@ _ARROWS = (
     ("record", "epoch", (585, 66, 585, 104)), ("epoch", "run", (585, 156, 434, 218)),
 )  # fmt: skip
 _STEPS = (
-    ("run", "A run with one thread; the rate of its input rises. Nobody acts yet."),
+    ("run", "A run has one thread, and the rate of its input rises. Nothing reacts yet."),
     ("observation",
-        "Several times each second the run is observed: how busy are the threads, how much waits, how fast does input "
-        "come?",
+        "The run is observed several times a second: how busy are the threads, how many tuples wait, and how fast does "
+        "input come?",
     ),
     ("controller",
-        "The controller compares that with its bounds. It has no clock and no threads of its own: it is a function "
-        "from an observation to a wish, or to none.",
+        "The controller compares the observation with its bounds. It has no clock and no threads of its own: it is a "
+        "function that turns an observation into a wish, or into none.",
     ),
     ("request",
-        "A wish that lasts becomes a request, here for two threads. Damping makes it wait, so that the number of "
+        "A wish that lasts becomes a request, here for two threads. Damping makes the wish wait, so that the number of "
         "threads does not flap.",
     ),
     ("record",
-        "The run puts a control record into its stream, as with a change by hand. The controller's work is done.",
+        "The run puts a control record into its stream, as it does for a change by hand. The controller's work is done.",
     ),
     ("epoch",
-        "All threads change over at the record: epoch 1 begins, with two threads, and no state moves. The next "
-        "observation shows what came of it.",
+        "All threads switch at the record: epoch 1 begins, with two threads, and no state moves. The next observation "
+        "shows the effect.",
     ),
 )  # fmt: skip
 
 
 def control_loop() -> Steps:
-    """Draw the way from an observation to a change of the threads.
+    """Draw the way from an observation to a change in the number of threads.
 
     Examples
     --------
@@ -66,5 +66,5 @@ def _draw(step):
     for start, end, points in _ARROWS:
         if start in reached and (end in reached[1:] or (end == "run" and step == len(_STEPS) - 1)):
             parts.append(arrow(*points))
-    parts.append(text(340, 128, "observe, decide, ask, change over", "middle", soft=True))
+    parts.append(text(340, 128, "observe, decide, request, switch", "middle", soft=True))
     return "".join(parts)

@@ -9,12 +9,12 @@ _RIGHT = 350
 _STEPS = (
     "A post with two hashtags has two keys, red and blue. Thread 0 owns red, thread 1 owns blue. Left: "
     "shared-nothing (SN). Right: virtual shared-nothing (VSN).",
-    "SN gives each thread a queue of its own, so somebody must copy the post, once for each key, and route the "
-    "copies. VSN writes it once, into the buffer that all threads read.",
+    "Under SN each thread has a queue of its own, so the post must be copied, once for each key, and the copies routed "
+    "to the queues. Under VSN it is written once, into the buffer that all threads read.",
     "Each thread updates its keys. Under SN the state is private: red lies in thread 0's memory, blue in thread "
     "1's. Under VSN there is one state, and each cell has one owner.",
-    "Now red shall belong to thread 1. Under SN its state is packed, sent and unpacked, while the stream waits: "
-    "the more state, the longer. Under VSN only the owner changes; the cell stays where it is.",
+    "Now red is given to thread 1. Under SN its state is packed, sent and unpacked, and the tuples of red wait "
+    "meanwhile: the more state, the longer. Under VSN only the owner changes; the cell stays where it is.",
 )  # fmt: skip
 
 

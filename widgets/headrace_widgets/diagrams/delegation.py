@@ -1,4 +1,4 @@
-"""How two threads share a partitioned stage: a thread that finds a bucket taken delegates the tuple to its holder."""
+"""How two threads share a partitioned stage: one that finds a bucket taken leaves the tuple to the thread that has it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _LEFT, _CELL, _ROW = 150, 56, 62
 def delegation(
     keys: str = KEYS,
     events: Sequence[Sequence[tuple[str, int]]] = EVENTS,
-    title: str = "Who runs a tuple whose bucket somebody has?",
+    title: str = "Who runs a tuple whose bucket another thread has?",
 ) -> Steps:
     """Draw the paper's hybrid queues (section 4.3).
 
@@ -33,8 +33,8 @@ def delegation(
     keys : str
         A letter for each tuple: its bucket.
     events : sequence of sequences
-        The events of each step: ``("take", thread)``, an idle thread takes the next tuple of the master queue;
-        ``("done", thread)``, a thread has run its tuple.
+        What happens in each step: ``("take", thread)``, an idle thread takes the next tuple of the master queue;
+        ``("done", thread)``, a thread has run the tuple that it had in hand.
     title : str
 
     Returns
@@ -45,18 +45,18 @@ def delegation(
     Raises
     ------
     ValueError
-        If a thread takes a tuple while it has one, is done without one, or no tuple is left to take.
+        If a thread takes a tuple while it has one, is done without one, or takes from an empty queue.
 
     Examples
     --------
     >>> from headrace_widgets import diagrams
-    >>> diagrams.delegation("aa", [[("take", 0)], [("take", 1)]]).steps[-1].caption
-    'Thread 1 takes 2: bucket a has a count already, so thread 0 is there. Count 2: thread 0 will run 2 as well.'
+    >>> diagrams.delegation("aa", [[("take", 0)], [("take", 1)]]).steps[-1].caption.partition(". ")[2]
+    'The count of bucket a was 1, so thread 0 has it. The count is 2 now: thread 0 will run tuple 2 as well.'
     """
     state = State(keys)
     first = (
-        f"{len(keys)} tuples wait at a partitioned stage, in the master queue and in the queue of their bucket. Tuples of one "
-        f"bucket must run one after another, in order. A bucket's count is 0: nobody is there."
+        f"{len(keys)} tuples wait at a partitioned stage, each in the master queue and in the queue of its bucket. Tuples of one "
+        f"bucket must run one after another, in order. The count of each bucket is 0: no thread has it."
     )
     steps = [Step(state.draw(), first)]
     for together in events:
@@ -66,7 +66,7 @@ def delegation(
 
 
 class State:
-    """What was taken from the master queue, the counts, and which thread runs what."""
+    """What was taken from the master queue, the counts of the buckets, and which thread runs which tuple."""
 
     def __init__(self, keys: str):
         self.keys = keys
@@ -91,12 +91,15 @@ class State:
             self.delegated += 1
             owner = self.owner[key]
             return (
-                f"Thread {thread} takes {number}: bucket {key} has a count already, so thread {owner} is there. Count "
-                f"{self.count[key]}: thread {owner} will run {number} as well."
+                f"Thread {thread} takes tuple {number}. The count of bucket {key} was {self.count[key] - 1}, so thread {owner} "
+                f"has it. The count is {self.count[key]} now: thread {owner} will run tuple {number} as well."
             )
         self.owner[key] = thread
         self.running[thread] = self.queue[key].pop(0)
-        return f"Thread {thread} takes {number}: the count of bucket {key} was 0, so it has the bucket now, and runs {number}."
+        return (
+            f"Thread {thread} takes tuple {number}. The count of bucket {key} was 0, so the thread has the bucket now, and runs "
+            f"tuple {number}."
+        )
 
     def done(self, thread: int) -> str:
         if thread not in self.running:
@@ -108,11 +111,11 @@ class State:
         if self.count[key]:
             self.running[thread] = self.queue[key].pop(0)
             return (
-                f"Thread {thread} has run {number}. The count of {key} is {self.count[key]} now, not 0: it stays, and runs "
-                f"{self.running[thread]}, the next of the bucket."
+                f"Thread {thread} has run tuple {number}. The count of bucket {key} is {self.count[key]} now, not 0: the thread "
+                f"keeps the bucket, and runs tuple {self.running[thread]}, the next of the bucket."
             )
         del self.owner[key]
-        return f"Thread {thread} has run {number}. The count of {key} is 0: the bucket is free."
+        return f"Thread {thread} has run tuple {number}. The count of bucket {key} is 0: the bucket is free."
 
     def draw(self) -> str:
         parts = [text(20, 28, "master queue", bold=True)]
@@ -135,7 +138,7 @@ class State:
             if key in self.owner:
                 parts.append(dot(482, y + 18, self.owner[key]))
             parts.append(text(494, y + 18, f"count {key}: {count}{who}"))
-        legend = "bold: in hand · filled: run · dashed: left to the thread that has the bucket"
+        legend = "bold: running · filled: has run · dashed: left to the thread that has the bucket"
         parts.append(text(20, 74 + _ROW * len(self.count), legend, soft=True))
         for thread in (0, 1):
             parts += [dot(494, 18 + 22 * thread, thread), text(506, 18 + 22 * thread, f"thread {thread}")]

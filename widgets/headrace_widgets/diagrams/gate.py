@@ -1,4 +1,4 @@
-"""When a tuple is ready: sources bring tuples, and the gate passes them on in one order."""
+"""When a tuple is ready: sources deliver tuples, the gate hands them on in one order."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ def gate(arrivals: Sequence[tuple] = ARRIVALS, title: str = "When is a tuple rea
     Parameters
     ----------
     arrivals : sequence of (time, source) or (time, source, "heartbeat")
-        Sources are numbered from 0; the times of each never fall. A heartbeat promises that nothing below its time
-        follows from that source.
+        Sources are numbered from 0; the times of each source never fall. A heartbeat promises that nothing below its
+        time follows from that source.
     title : str
 
     Returns
@@ -34,14 +34,14 @@ def gate(arrivals: Sequence[tuple] = ARRIVALS, title: str = "When is a tuple rea
     Examples
     --------
     >>> from headrace_widgets import diagrams
-    >>> diagrams.gate([(5, 1), (3, 0), (7, 0)]).steps[-1].caption
-    'Source 0 brings 7. Ready now, and handed on: 5 of source 1. 7 of source 0 waits: source 1 may still bring less than 7.'
+    >>> diagrams.gate([(5, 1), (3, 0), (7, 0)]).steps[-1].caption.partition(". ")[2]
+    'Ready now, and handed on: 5 of source 1. The 7 of source 0 waits: source 1 may still deliver a time below 7.'
     """
     sources = 1 + max(source for _, source, *_ in arrivals)
     times = [time for time, *_ in arrivals]
     scale = (WIDTH - _LEFT - 70) / max(1, max(times) - min(times) + 1)
     state = _State(sources, lambda time: _LEFT + 34 + (time - min(times)) * scale)
-    steps = [Step(state.draw(), "No source has said anything yet. Time runs from left to right.")]
+    steps = [Step(state.draw(), "No source has delivered anything yet. Event time runs from left to right.")]
     for time, source, *kind in arrivals:
         said = state.heartbeat(time, source) if kind else state.add(time, source)
         steps.append(Step(state.draw(), said))
@@ -49,7 +49,7 @@ def gate(arrivals: Sequence[tuple] = ARRIVALS, title: str = "When is a tuple rea
 
 
 class _State:
-    """What the sources have brought, what waits and what was passed on."""
+    """What the sources have delivered, what waits and what was handed on."""
 
     def __init__(self, sources, x_of):
         self.sources, self.x_of = sources, x_of
@@ -60,7 +60,7 @@ class _State:
     def add(self, time, source):
         self._move(time, source)
         self.brought.append((time, source, sum(s == source for _, s, _ in self.brought)))
-        return f"Source {source} brings {time}. {self._hand_on()}"
+        return f"Source {source} delivers {time}. {self._hand_on()}"
 
     def heartbeat(self, time, source):
         self._move(time, source)
@@ -80,7 +80,7 @@ class _State:
     def _hand_on(self):
         silent = [source for source, watermark in enumerate(self.watermarks) if watermark is None]
         if silent:
-            return f"Source {silent[0]} has said nothing yet and may bring any time, so nothing is ready."
+            return f"Source {silent[0]} has delivered nothing yet and may deliver any time, so nothing is ready."
         bound = min((time, source) for source, time in enumerate(self.watermarks))
         ready = [each for each in self._waiting() if each[:2] <= bound]
         self.delivered += ready
@@ -89,13 +89,13 @@ class _State:
         if rest:
             time, source, _ = rest[0]
             holder = bound[1]
-            # At the same time the smaller source comes first, so it must have moved past that time.
+            # At equal times the source with the smaller number comes first, so it must have moved past that time.
             may = (
                 f"another {time}, which comes first"
                 if bound[0] == time and holder < source
-                else f"less than {time}"
+                else f"a time below {time}"
             )
-            said += f" {time} of source {source} waits: source {holder} may still bring {may}."
+            said += f" The {time} of source {source} waits: source {holder} may still deliver {may}."
         return said
 
     def draw(self):

@@ -1,4 +1,4 @@
-"""What an epoch is, and why no state moves: all threads change over at one place in the stream."""
+"""What an epoch is, and why no state moves: all threads switch at the same place in the stream."""
 
 from __future__ import annotations
 
@@ -10,31 +10,31 @@ BEFORE, AFTER = {"a": 0, "b": 0, "c": 1, "d": 1}, {"a": 0, "b": 2, "c": 2, "d": 
 CUT = 4  # tuples before the control record
 _LEFT, _CELL = 130, 58
 
-# Tuples read by threads 0, 1, 2 (None: does not take part), whether the record is in the stream, the epoch, words.
+# Tuples read by threads 0, 1, 2 (None: does not take part), whether the record is in the stream, the epoch, the caption.
 STEPS = (
     ((3, 1, None), False, 0,
-        "Epoch 0. Two threads read the stream; thread 0 owns the keys a and b, thread 1 owns c and d. Somebody asks "
-        "for three threads.",
+        "Epoch 0. Two threads read the stream; thread 0 owns the keys a and b, thread 1 owns c and d. Three threads "
+        "are requested.",
     ),
     ((3, 1, None), True, 0,
-        "The request becomes a control record in the stream itself: the diamond. It says who owns what from there "
-        "on. Everything before it is still handled by the old mapping.",
+        "The request becomes a control record in the stream itself: the diamond. It says which thread owns which key "
+        "from there on. Every tuple before it is still processed under the old mapping.",
     ),
     ((4, 2, None), True, 0,
-        "Thread 0 has come to the record and waits there, at a barrier. Thread 1 is behind; it goes on with the old "
-        "mapping, so nothing is skipped.",
+        "Thread 0 has reached the record and waits there, at a barrier. Thread 1 is behind; it goes on with the old "
+        "mapping, so no tuple is skipped.",
     ),
     ((4, 4, None), True, 0,
-        "Thread 1 arrives as the last. Now every tuple before the record has been handled, by everybody. The last "
-        "one to arrive puts the new mapping in force.",
+        "Thread 1 arrives last. Now all threads have processed every tuple before the record. The last thread to "
+        "arrive puts the new mapping in force.",
     ),
     ((4, 4, 4), True, 1,
-        "Epoch 1. Thread 2 joins, at the record. b and c have another owner; their counts stay in the cells where "
-        "they are. No state moves, since all threads can reach all of it.",
+        "Epoch 1. Thread 2 joins, at the record. The keys b and c have a new owner; their counts stay in the cells "
+        "where they are. No state moves, since all threads can reach all of it.",
     ),
     ((6, 8, 8), True, 1,
-        "All go on, each at its own pace. Each key had exactly one owner at each place in the stream, so the result "
-        "is the same as without the change.",
+        "All threads go on, each at its own pace. Each key had exactly one owner at each place in the stream, so the "
+        "result is the same as without the change.",
     ),
 )  # fmt: skip
 
@@ -80,7 +80,7 @@ def _draw(read, placed, epoch):
     parts += [text(20, 186, "one state", bold=True), text(20, 204, "count of each key", soft=True)]
     for place, (key, owner) in enumerate(owners.items()):
         x = 170 + 122 * place
-        # What was counted before the change stays: by the old owner up to the record, by the new one from it on.
+        # The old owner counts up to the record, the new one from there on; what was counted stays.
         count = sum(seen == key for seen in STREAM[: min(read[BEFORE[key]], CUT)])
         count += sum(seen == key for seen in STREAM[CUT : read[owner]]) if epoch else 0
         parts.append(box(x, 164, 100, 44, f"{key}: {count}", owner, bold=True))

@@ -1,4 +1,4 @@
-"""How outputs that are finished in any order leave in the order of their inputs, and why nobody waits for it."""
+"""How outputs that are finished in any order leave in the order of their inputs, and why no thread waits for that."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ def reorder_buffer(
     ----------
     events : sequence of tuple
         ``("put", thread, number)``: a thread has finished the input of that number, from 1, puts its output into its slot,
-        and takes the flag if the next output is present and no thread has the flag. ``("send",)``: the holder of the flag
-        passes on what is complete. ``("clear",)``: it returns the flag and checks again: if the next output is present, it
-        takes the flag once more.
+        and takes the flag if the next output is there and the flag is free. ``("send",)``: the holder of the flag passes
+        on all outputs up to the first gap. ``("clear",)``: the holder gives the flag back, and looks again: if the next
+        output is there, it takes the flag once more.
     slots : int
-        Number of slots in the buffer.
+        Slots of the buffer.
     title : str
 
     Returns
@@ -46,19 +46,19 @@ def reorder_buffer(
     Raises
     ------
     ValueError
-        If a number has no slot yet or is put twice, or nobody has the flag to send or clear.
+        If a number has no slot yet or is put twice, or if no thread has the flag at a send or clear.
 
     Examples
     --------
     >>> from headrace_widgets import diagrams
     >>> diagrams.reorder_buffer([("put", 1, 2)]).steps[-1].caption.partition(". ")[2]
-    '1 is not there yet, so thread 1 passes on nothing and takes another input.'
+    'Output 1 is not there yet, so thread 1 passes nothing on and takes another input.'
     """
     state = _State(slots, max((event[2] for event in events if event[0] == "put"), default=1))
     first = (
-        f"Threads take inputs in their order and finish them in any. Output n has slot n mod {slots}, and may be passed on "
-        f"when all before it have been. The first that has not been is next: 1. An input is taken only when its slot is "
-        f"free, so {slots + 1} has to wait until 1 has been passed on."
+        f"Threads take inputs in order and finish them in any order. Output n has slot n mod {slots}, and may be passed on "
+        f"when all outputs before it have been. The next to be passed on is 1. An input is taken only when its slot is "
+        f"free, so input {slots + 1} has to wait until output 1 has been passed on."
     )
     steps = [Step(state.draw(), first)]
     for kind, *given in events:
@@ -68,7 +68,7 @@ def reorder_buffer(
 
 
 class _State:
-    """What is in the slots, which thread has the flag, what was passed on."""
+    """What is in the slots, which thread has the flag, and what was passed on."""
 
     def __init__(self, slots: int, inputs: int):
         self.slots, self.inputs = slots, inputs
@@ -82,23 +82,29 @@ class _State:
         if number in self.by:
             raise ValueError(f"put {number}: it is there already")
         self.by[number] = thread
-        said = f"Thread {thread} has finished {number} and puts it into its slot. "
+        said = f"Thread {thread} has finished input {number} and puts the output into its slot. "
         if self.next not in self.by:
-            return said + f"{self.next} is not there yet, so thread {thread} passes on nothing and takes another input."
+            return said + f"Output {self.next} is not there yet, so thread {thread} passes nothing on and takes another input."
         if self.holder is not None:
             return said + (
-                f"Thread {self.holder} has the flag. Thread {thread} does not wait for it, as it would for a lock: it takes "
-                f"another input, since the thread that has the flag looks again when it gives it back."
+                f"Thread {self.holder} has the flag. Thread {thread} does not wait for it, as it would for a lock. It takes "
+                f"another input, since the thread that has the flag looks again after giving it back."
             )
         self.holder = thread
-        return said + f"{self.next} is there and the flag is free: thread {thread} takes it, and alone may pass on now."
+        return said + (
+            f"Output {self.next} is there and the flag is free: thread {thread} takes the flag, and only this thread may pass "
+            f"outputs on now."
+        )
 
     def send(self) -> str:
         holder, first = self._held("send"), self.next
         while self.next in self.by:
             self.next += 1
         gone = " and ".join(str(number) for number in range(first, self.next))
-        return f"Thread {holder} passes on {gone}. {self.next} is not there: nothing more to pass on. Slots are free again."
+        return (
+            f"Thread {holder} passes on {gone}. Output {self.next} is not there, so there is nothing more to pass on. Slots are "
+            f"free again."
+        )
 
     def clear(self) -> str:
         holder = self._held("clear")
@@ -106,9 +112,9 @@ class _State:
         said = f"Thread {holder} gives the flag back, and only then looks again. "
         if self.next in self.by:
             self.holder = holder
-            came = f"{self.next} came meanwhile, from a thread that found the flag taken"
-            return said + f"{came}: thread {holder} takes it once more."
-        return said + f"{self.next} is not there: the thread that brings it passes it on. Nothing is left behind."
+            came = f"Output {self.next} came meanwhile, from a thread that found the flag taken"
+            return said + f"{came}: thread {holder} takes the flag once more."
+        return said + f"Output {self.next} is not there: the thread that finishes it passes it on. Nothing is left behind."
 
     def _held(self, what: str) -> int:
         if self.holder is None:

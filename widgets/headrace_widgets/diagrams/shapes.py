@@ -11,7 +11,7 @@ from html import escape
 from headrace_widgets.palette import element_colour
 
 WIDTH = 680
-"""Of every drawing, in its own units; on the page it is as wide as there is room."""
+"""Width of every drawing, in its own units; on the page it takes the width that there is."""
 
 STYLE = """
 .hrd-ink{fill:var(--jp-content-font-color1,#1a1a1a)}
@@ -25,7 +25,7 @@ STYLE = """
 def text(
     x: float, y: float, words: object, anchor: str = "start", *, bold: bool = False, soft: bool = False
 ) -> str:
-    """Write words; `y` is their middle."""
+    """Write words; `y` is the middle of their height."""
     weight = ' font-weight="600"' if bold else ""
     kind = "hrd-t hrd-ink hrd-soft" if soft else "hrd-t hrd-ink"
     return f'<text class="{kind}" x="{x:g}" y="{y + 5:g}" text-anchor="{anchor}"{weight}>{escape(str(words))}</text>'
@@ -65,7 +65,7 @@ def dot(x: float, y: float, element: int) -> str:
 
 
 def pointer(x: float, y: float, words: object, element: int) -> str:
-    """Draw a thread below its tuple: a triangle that points up, and its name."""
+    """Draw a thread below the tuple it is at: a triangle that points up, and the thread's name."""
     colour = element_colour(element)
     drawn = f'<path d="M{x:g} {y:g}l8 12h-16z" fill="{colour}"/>'
     return drawn + text(x, y + 22, words, "middle", bold=True)

@@ -1,4 +1,4 @@
-"""How threads share one state without locks: each reads everything, and writes only the keys it owns."""
+"""How threads share one state without locks: each thread reads every tuple, and writes only the keys it owns."""
 
 from __future__ import annotations
 
@@ -6,29 +6,29 @@ from headrace_widgets.diagrams.shapes import arrow, box, pointer, text
 from headrace_widgets.diagrams.steps import Step, Steps
 
 KEYS = {"EWR": 0, "JFK": 1, "LGA": 1}
-"""The key mapping: who owns which key."""
+"""The key mapping: which thread owns which key."""
 STREAM = ("EWR", "JFK", "EWR", "LGA", "JFK", "EWR")
 _LEFT, _CELL = 130, 84
 
-# How many tuples each thread has read, and what is said of it.
+# How many tuples each thread has read, and the caption.
 STEPS = (
     ((0, 0),
-        "Six flights in one buffer, in order of time. Thread 0 owns the key EWR, thread 1 owns JFK and LGA. Nobody "
-        "has read anything yet.",
+        "Six flights lie in one buffer, in event-time order. Thread 0 owns the key EWR, thread 1 owns JFK and LGA. "
+        "Neither thread has read anything yet.",
     ),
-    ((1, 1), "Both threads read the first flight. EWR belongs to thread 0, which counts it. Thread 1 passes over it."),
-    ((2, 2), "Both read the second. JFK belongs to thread 1: now thread 1 counts and thread 0 passes."),
+    ((1, 1), "Both threads read the first flight. EWR belongs to thread 0, which counts the flight. Thread 1 skips it."),
+    ((2, 2), "Both read the second flight. JFK belongs to thread 1: now thread 1 counts and thread 0 skips."),
     ((2, 5),
-        "No thread waits for the other. Thread 1 has read five flights, thread 0 only two: the third, an EWR, is not "
-        "counted yet.",
+        "Neither thread waits for the other. Thread 1 has read five flights, thread 0 only two: the third, from EWR, "
+        "is not counted yet.",
     ),
     ((6, 6),
-        "In the end each has read everything, and each key was updated by its owner, in the order of the buffer. No "
-        "two threads ever wrote the same cell, so no lock was needed.",
+        "In the end each thread has read every flight, and each key was updated by its owner, in the order of the "
+        "buffer. No two threads ever wrote the same cell, so no lock was needed.",
     ),
     ((6, 6),
-        "With the window's end each thread emits the results of its keys. They are put in order of time and key: EWR "
-        "3, JFK 2, LGA 1, whichever thread was faster.",
+        "When the window ends, each thread emits the results of its keys. They are sorted by time and key: EWR 3, JFK "
+        "2, LGA 1, whichever thread was faster.",
     ),
 )  # fmt: skip
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from headrace_widgets.diagrams.shapes import STYLE, WIDTH, text
 
 _LINE, _LETTERS = 20, 88
-"""Height of a line of a caption in the SVG file, and how many letters fit into it."""
+"""Height of a line of a caption in the SVG file, and how many letters fit into a line."""
 
 _PAGE_STYLE = """
 .hrd{max-width:860px;margin:4px 0 12px;padding:10px 14px;border:1px solid rgba(128,128,128,.5);border-radius:6px;
@@ -33,14 +33,14 @@ _PAGE_STYLE = """
 
 @dataclass(frozen=True)
 class Step:
-    """One picture with its caption.
+    """One picture and its caption.
 
     Parameters
     ----------
     drawing : str
         SVG elements, `shapes.WIDTH` wide.
     caption : str
-        Says in words everything that the picture shows; it is also its alternative text.
+        Says in words all that the picture shows: it is also the picture's alternative text.
     """
 
     drawing: str
@@ -49,7 +49,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Steps:
-    """A drawing in steps. The last value of a cell is shown: with *Prev*, *Next*, and all steps at once.
+    """A drawing in steps. As the last value of a cell it is shown with *Prev*, *Next* and *all steps*.
 
     Parameters
     ----------
@@ -63,7 +63,7 @@ class Steps:
     >>> from headrace_widgets import diagrams
     >>> drawing = diagrams.gate([(3, 0), (7, 0), (5, 1)])
     >>> len(drawing.steps), drawing.steps[-1].caption.split(".")[0]
-    (4, 'Source 1 brings 5')
+    (4, 'Source 1 delivers 5')
     """
 
     title: str
