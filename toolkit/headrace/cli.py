@@ -50,7 +50,7 @@ def parser(app: App | None = None) -> Parser:
 
     demo = commands.add_parser("demo", help="real data, end to end; writes results and an HTML report")
     demo.add_argument("--fast", action="store_true", help="smaller inputs")
-    demo.add_argument("--transactions", action="store_true", help="a ledger instead: transactions over shared tables")
+    demo.add_argument("--transactions", action="store_true", help="run a ledger instead: transactions over shared tables")
     demo.add_argument("--out", default="headrace-demo", metavar="FOLDER", help="where results go (default: %(default)s)")
 
     add_run(commands, app)
@@ -64,13 +64,13 @@ def parser(app: App | None = None) -> Parser:
     )
 
     tour = commands.add_parser("tour", help="two minutes: overload, one thread more, the same results")
-    tour.add_argument("--no-browser", action="store_true", help="end without the page of the dashboard")
+    tour.add_argument("--no-browser", action="store_true", help="end without opening the dashboard")
 
     lab = commands.add_parser("lab", help="JupyterLab on your copy of the notebooks, loopback only, with its token")
     lab.add_argument("--folder", type=Path, metavar="FOLDER", help="where your copy is (default: ~/headrace-notebooks)")
-    lab.add_argument("--here", action="store_true", help="no copy: the checkout's own notebooks")
+    lab.add_argument("--here", action="store_true", help="open the checkout's own notebooks, not a copy")
     lab.add_argument("--no-browser", action="store_true", help="only print the address")
-    lab.add_argument("--port", type=int, metavar="N", help="of 127.0.0.1; 0: any that is free (default: from 8888 on)")
+    lab.add_argument("--port", type=int, metavar="N", help="on 127.0.0.1; 0: any free port (default: the first from 8888 on)")
 
     doctor = commands.add_parser("doctor", help="what works on this machine, and what to install")
     doctor.add_argument("--spark", action="store_true", help="start Spark as well")
@@ -280,10 +280,11 @@ def _bench(asked: argparse.Namespace) -> int:
     if asked.name == "list":
         width = max(map(len, names))
         print("\n".join(f"{name:{width}}  {subject}".rstrip() for name, subject in subjects((*NAMES, PEERS)).items()))
-        print(f"{'all':{width}}  all of them but {PEERS}")
+        print(f"{'all':{width}}  all of these but {PEERS}")
         return DONE
     if asked.name not in names:
-        raise ParameterError(f"bench {asked.name!r}: there is no such benchmark; {instead(asked.name, names, 'they', '{}')}")
+        there = instead(asked.name, names, "the benchmarks", "{}")
+        raise ParameterError(f"bench {asked.name!r}: there is no such benchmark; {there}")
     return bench(asked.name, asked.full, asked.json, asked.out)
 
 
@@ -297,7 +298,9 @@ def _lab(asked: argparse.Namespace) -> int:
     from headrace.lab import main as lab
 
     if asked.here and asked.folder is not None:
-        raise ParameterError(f"--folder {str(asked.folder)!r} and --here: a copy, or the checkout's own; leave one out")
+        raise ParameterError(
+            f"--folder {str(asked.folder)!r} and --here: one opens a copy, the other the checkout's own notebooks; leave one out"
+        )
     if asked.port is not None and not 0 <= asked.port < 1 << 16:
         raise ParameterError(f"--port {asked.port}: give a number from 0 to 65535")
     lab(asked.folder, asked.here, asked.port, browser=not asked.no_browser)

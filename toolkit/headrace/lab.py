@@ -42,9 +42,9 @@ class Copied:
         if self.new:
             yield f"copied: {_names(self.new)}"
         if self.updated:
-            yield f"brought up to date, you had not changed them: {_names(self.updated)}"
+            yield f"updated (you had not changed them): {_names(self.updated)}"
         for name, beside in self.kept.items():
-            yield f"{name}: you changed it, so yours stays; the newer one is beside it, {beside}"
+            yield f"{name}: you changed it, so yours stays; the newer version is beside it, in {beside}"
 
 
 def main(folder: Path | None = None, here: bool = False, port: int | None = None, browser: bool = True) -> None:

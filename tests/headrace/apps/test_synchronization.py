@@ -376,9 +376,9 @@ def test_example_a_plan_may_name_streams_that_have_no_rows(tmp_path):
         (["--sharing", "socket"], "eventwindow runs no transactions"),
         (["--unsafe"], "eventwindow runs no transactions"),
         (["--state", "s"], "eventwindow runs no transactions, and has no tables"),
-        (["--schedule", "ct"], "eventwindow is no ordered pipeline"),
-        (["--queues", "shared"], "eventwindow is no ordered pipeline"),
-        (["--reorder", "lock"], "eventwindow is no ordered pipeline"),
+        (["--schedule", "ct"], "eventwindow is not an ordered pipeline"),
+        (["--queues", "shared"], "eventwindow is not an ordered pipeline"),
+        (["--reorder", "lock"], "eventwindow is not an ordered pipeline"),
         (["--buckets", "3"], "an option of sold_together"),
         (["--records", "3"], "an option of gs, sl, ob, tp"),
     ],
@@ -391,14 +391,14 @@ def test_example_options_that_it_lacks(flags, text, refused):
 @pytest.mark.parametrize(("flag", "value"), [("--plan", "chain"), ("--leaves", "2"), ("--heartbeat", "5")])
 def test_example_other_applications_have_no_plan(name, flag, value, refused):
     said = refused("run", name, "--in", "in.parquet", "--out", "out.parquet", flag, value)
-    assert f"{flag} {value}: {name} is no program of dependency-guided synchronization, and has no plan; leave it out" in said
+    assert f"{flag} {value}: {name} is not a program of dependency-guided synchronization, so it has no plan; leave it out" in said
 
 
 @pytest.mark.parametrize("name", ["wordcount", "sl", "abandoned"])
 @pytest.mark.parametrize(("flag", "value"), [("--checkpoint", "kept"), ("--every", "5"), ("--resume", "kept")])
 def test_example_other_applications_take_no_checkpoints(name, flag, value, refused):
     said = refused("run", name, "--in", "in.parquet", "--out", "out.parquet", flag, value)
-    assert f"{flag} {value}: {name} is no program of dependency-guided synchronization, and takes no checkpoints" in said
+    assert f"{flag} {value}: {name} is not a program of dependency-guided synchronization, so it takes no checkpoints" in said
 
 
 def test_example_checkpoints_of_another_program_or_run_are_refused(refused, tmp_path, capfd):

@@ -74,7 +74,7 @@ def test_example_help_has_its_flags(capfd):
     assert "(default vsn); not of transactions, pipelines, programs, pictures" in of_all
     assert "; paintings: strokes at a time" in of_all
     own = helped(capfd, "picture")
-    assert "also how it is run; options of paintings: --colour" in own and "--batch B strokes at a time" in own
+    assert "how it runs, too; options of paintings: --colour" in own and "--batch B strokes at a time" in own
     assert "--mode" not in own and "--colour" not in helped(capfd, "wordcount")
 
 

@@ -125,7 +125,7 @@ def add_run(commands: Any, app: App | None = None) -> Parser:
         run.add_argument("app", type=one_of("application", APPS), metavar="APP", help=more)
     _add_files(run.add_argument_group("input and output"), app)
     _add_meaning(run.add_argument_group("what changes the result"), app)
-    _add_running(run.add_argument_group("how it is run; the result is the same, byte for byte, whatever these say"), app)
+    _add_running(run.add_argument_group("how it runs; the result is the same, byte for byte, whatever these options say"), app)
     for engine in _engines(app):
         if any(flag.place == "own" for flag in engine.flags):
             _add_flags(run.add_argument_group(_of(engine, app)), engine, "own")
@@ -154,7 +154,7 @@ def _engines(app: App | None) -> list[type[Engine]]:
 def _of(engine: type[Engine], app: App | None) -> str:
     """Return the title of the group of options that only the applications of one engine take."""
     if app is not None:
-        return f"also how it is run; options of {engine.title}"
+        return f"how it runs, too; options of {engine.title}"
     return f"options of {', '.join(each.name for each in APPS.values() if each.engine == engine.name)}"
 
 
@@ -165,17 +165,17 @@ def _add_flags(group: argparse._ArgumentGroup, engine: type[Engine], place: str,
 
 
 def _add_files(group: argparse._ArgumentGroup, app: App | None) -> None:
-    left = "input, sorted by event time (`flights` has its own)"
+    left = "input, sorted by event time (optional for `flights`)"
     right = f"second input, of {_with_right()}"
     if app is not None:
-        left = f"{_columns(app, 0)}; sorted by ts" + ("; default: a data set of its own" if app.default_input else "")
+        left = f"{_columns(app, 0)}; sorted by ts" + ("; default: a built-in data set" if app.default_input else "")
         right = _columns(app, 1) + ("" if app.is_right_table else "; sorted by ts")
-        right += "" if app.has_right else "; may be left out"
+        right += "" if app.has_right else "; optional"
     group.add_argument("--in", dest="left", metavar="FILE.parquet", help=left)
     if app is None or app.has_right is not False:
         group.add_argument("--right", metavar="FILE.parquet", help=right)
-    group.add_argument("--out", required=True, metavar="OUT.parquet", help="the result; there when all is done, or not at all")
-    group.add_argument("--report", metavar="REPORT.json", help="figures of the run")
+    group.add_argument("--out", required=True, metavar="OUT.parquet", help="the result, written whole or not at all")
+    group.add_argument("--report", metavar="REPORT.json", help="figures of the run, as JSON")
     for engine in _engines(app):
         _add_flags(group, engine, "files")
     group.add_argument("--spark", metavar="MASTER", help="read through a Spark session, such as local[2]")
@@ -189,7 +189,7 @@ def _add_meaning(group: argparse._ArgumentGroup, app: App | None) -> None:
         default = "" if app is None else f" (default {app.advance})"
         group.add_argument("--advance", metavar="D", help=f"window advance WA, such as 30min{default}")
     for option in () if app is None else app.options:
-        if option.name != "buckets":  # which is of how it is run
+        if option.name != "buckets":  # which is of how it runs
             group.add_argument(f"--{option.name}", type=_option(option.read), help=option.help)
     cut = "cut each input into S sources, row i to source i modulo S: rows of equal time are ordered by source"
     if app is None:
@@ -203,7 +203,7 @@ def _add_meaning(group: argparse._ArgumentGroup, app: App | None) -> None:
 def _add_running(group: argparse._ArgumentGroup, app: App | None) -> None:
     threads = whole("threads", MOST_INSTANCES)
     group.add_argument("--threads", type=threads, default=1, metavar="N", help="threads at the start (default 1)")
-    group.add_argument("--max-threads", type=threads, metavar="M", help="most threads at any time (default: the largest N named)")
+    group.add_argument("--max-threads", type=threads, metavar="M", help="most threads at any time (default: the largest N given)")
     group.add_argument("--reconfigure", metavar='"P%:N,..."', help='"10%%:4,50%%:1": 4 threads from 10 %% of the rows on')
     said = "rows given to the engine at a time"
     if app is None:
@@ -257,7 +257,7 @@ def _described(apps: Iterable[App]) -> str:
     apps = list(apps)
     indent = " " * (4 + max(len(app.name) for app in apps))
     width = min(_MOST_WIDE, shutil.get_terminal_size().columns - 2)
-    lines = ["Run an application. They are, with the columns that the left input must have:", ""]
+    lines = ["Run an application. Each is listed with the columns that its left input must have:", ""]
     for app in apps:
         reads = "" if app.left is None else f" ({', '.join(column for column, _ in app.left)})"
         text = f"  {app.name:{len(indent) - 4}}  {app.help}{reads}"

@@ -120,7 +120,7 @@ APP = App(
     size="1h",
     options=[
         Option("area", None, read_area, "only calls of this area (default all)"),
-        Option("speed", 900.0, read_speed, "km/h above which nobody moves (default 900)"),
+        Option("speed", 900.0, read_speed, "speed above which a move is impossible, in km/h (default 900)"),
         BUCKETS,
     ],
     stages="SL SL PS SL SF",

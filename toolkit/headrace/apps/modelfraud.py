@@ -75,7 +75,7 @@ def build(deal: Deal, transactions: hr.Stream, rules: hr.Stream) -> hr.Stream:
 
 APP = App(
     name="modelfraud",
-    help="find transactions that the model of the last rule takes for frauds",
+    help="find transactions that the model of the latest rule classifies as fraud",
     left=(TIME, ("value", "integer")),
     right=(TIME, ("value", "integer")),
     has_right=True,

@@ -196,7 +196,7 @@ APP = App(
     left=(TIME, *((name, "text") for name in TEXTS), *((name, "integer") for name in NUMBERS)),
     build=build,
     reference=reference.outlier,
-    options=[Option("slice", "10min", str, "slices of event time at whose ends outliers are asked for (default 10min)")],
+    options=[Option("slice", "10min", str, "event time between two reports of outliers (default 10min)")],
     tags=("connection",),
     row_column=ROW,
 )

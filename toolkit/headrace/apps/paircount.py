@@ -32,5 +32,5 @@ APP = App(
     reference=reference.paircount,
     size="120s",
     advance="60s",
-    options=(Option("distance", 3, read_distance, "most words from one to the other: 3, 10, inf (default 3)"),),
+    options=(Option("distance", 3, read_distance, "largest distance between the two words: 3, 10, inf (default 3)"),),
 )

@@ -47,6 +47,6 @@ APP = App(
     build=build,
     reference=reference.sold_together,
     size="1h",
-    options=[whole_option("top", 100, "pairs of each hour"), BUCKETS],
+    options=[whole_option("top", 100, "most pairs listed for each hour"), BUCKETS],
     stages="SL PS PS SF",
 )

@@ -74,7 +74,7 @@ APP = App(
     size="5min",
     advance="1min",
     options=[
-        Option("free", 50, read_free, "vehicles up to which a segment costs nothing (default 50)"),
+        Option("free", 50, read_free, "most vehicles with which a segment is free (default 50)"),
         Option("timeout", "60s", str, "longest pause between two reports of a vehicle on the road (default 60s)"),
     ],
 )

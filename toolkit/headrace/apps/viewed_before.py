@@ -86,9 +86,9 @@ APP = App(
     build=build,
     reference=reference.viewed_before,
     options=[
-        whole_option("top", 30, "items told of each one bought"),
-        whole_option("last", 5, "views of a user that count"),
-        Option("within", "10d", str, "how long before a buy they may be (default 10d)"),
+        whole_option("top", 30, "most viewed items listed for each item bought"),
+        whole_option("last", 5, "how many of a user's latest views count"),
+        Option("within", "10d", str, "longest time from a view to the purchase (default 10d)"),
         BUCKETS,
     ],
     stages="SL PS PS",

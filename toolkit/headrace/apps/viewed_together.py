@@ -56,6 +56,6 @@ APP = App(
     build=build,
     reference=reference.viewed_together,
     size="1d",
-    options=[whole_option("top", 30, "pairs of each day"), timeout_option("60min"), BUCKETS],
+    options=[whole_option("top", 30, "most pairs listed for each day"), timeout_option("60min"), BUCKETS],
     stages="SL PS SL PS SF",
 )

@@ -37,7 +37,7 @@ class Pipelines(Engine):
         ),
         Flag("reorder", "how outputs are put in order (default nonblocking)", choices=tuple(REORDERS)),
     )  # fmt: skip
-    refusal = "is no ordered pipeline, and has no stages"
+    refusal = "is not an ordered pipeline, so it has no stages"
     lacking, lacks = "is an ordered pipeline: ", OrderedOptions.lacks
     batch = f"tuples that a worker claims at a time, up to {MOST_BATCH} (default {DEFAULT_BATCH})"
 

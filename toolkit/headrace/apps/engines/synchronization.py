@@ -19,7 +19,7 @@ from headrace.synchronization.plans import MOST_LEAVES, Plan
 
 DEFAULT_EVERY = 100_000
 MOST_EVERY = 10**15
-_IS_NONE = "is no program of dependency-guided synchronization, and"
+_IS_NONE = "is not a program of dependency-guided synchronization, so it"
 _TAKES_NONE = f"{_IS_NONE} takes no checkpoints"
 
 
@@ -34,11 +34,11 @@ class Programs(Engine):
             metavar="auto|chain|flat|FILE.json",
         ),
         Flag(
-            "leaves", f"the most leaves of a plan that is made here, up to {MOST_LEAVES} (default: --max-threads)",
+            "leaves", f"most leaves of a plan that is made here, up to {MOST_LEAVES} (default: --max-threads)",
             whole("leaves", MOST_LEAVES), metavar="N",
         ),
         Flag(
-            "heartbeat", f"events after which an input says how far it is (default {DEFAULT_HEARTBEAT})",
+            "heartbeat", f"events between two heartbeats of an input (default {DEFAULT_HEARTBEAT})",
             whole("events", MOST_HEARTBEAT), metavar="N",
         ),
         Flag(
@@ -50,8 +50,8 @@ class Programs(Engine):
             is_option=False, refusal=_TAKES_NONE,
         ),
         Flag(
-            "resume", "go on from the newest checkpoint in a folder; the result is that of a run that was never interrupted,"
-            " also if it had ended; give --every too to keep further checkpoints there", metavar="DIR",
+            "resume", "go on from the newest checkpoint in a folder; the result is that of an uninterrupted run, even if"
+            " the run had ended; with --every, further checkpoints are kept there", metavar="DIR",
             is_option=False, refusal=_TAKES_NONE,
         ),
     )  # fmt: skip
