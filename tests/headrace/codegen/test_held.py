@@ -120,16 +120,19 @@ def one_of_two(state, t, emit):
 
 
 REFUSED = [
-    (emptied, "'old' stands for state.xs, which is given something else in line"),
-    (sorted_in_its_place, "'before' stands for state.xs, which is given something else in line"),
-    (set_emptied, "'seen' stands for state.ss, .*: use 'seen' before that, or give it a copy of a list"),
+    (emptied, "'old' stands for state.xs, which is replaced in line"),
+    (sorted_in_its_place, "'before' stands for state.xs, which is replaced in line"),
+    (set_emptied, "'seen' stands for state.ss, .*: use 'seen' before that line; of a list, make a copy"),
     (through_another_name, "'same' stands for state.mi"),
     (in_the_next_turn, "'xs' stands for state.xs"),
     (by_a_helper, "'old' stands for state.xs"),
-    (in_its_own_loop, "state.xs: state.xs is given something else in line .*: do so behind the loop, or loop over a copy"),
-    (in_a_loop_by_name, r"enumerate\(words\): state.ws is given something else"),
+    (
+        in_its_own_loop,
+        "state.xs: state.xs is replaced in line .*, and the loop over it goes on: do so after the loop, or loop over a copy",
+    ),
+    (in_a_loop_by_name, r"enumerate\(words\): state.ws is replaced in line"),
     (two_names_of_a_made_list, "'kept' stands for the list 'first'"),
-    (made_again_in_its_loop, "rest: the list 'rest' is given something else"),
+    (made_again_in_its_loop, "rest: the list 'rest' is replaced in line"),
     (gives_a_record, r"touch\(house\): house is record.*: give touch its fields, as in house.n"),
     (one_of_two, "a name stands for one container; write if and else"),
     (shortens_what_it_is_given, "'xs' is a container that shorten is given: use another name"),

@@ -199,7 +199,7 @@ REFUSED = [
     (popped_or, r"state.ws.pop\(\) or 'none': give state.ws.pop\(\) a name in a statement before"),
     (longest_by_key, r"max\(t.w, t.v, key=len\): key= cannot be compiled; write if and else"),
     (greatest_by_key, r"max\(state.n, t.i, key=abs\): key= cannot be compiled; write if and else"),
-    (least_or, "default= cannot be compiled; of several values there is always a least: leave it out"),
+    (least_or, "default= cannot be compiled; min of several values needs none: leave it out"),
     (wrong_element, r"t.w is a string: state.xs.append\(...\) takes a number"),
     (wrong_key, r"t.i is a number: state.ms\[...\] takes a string"),
     (list_written_out, r"\[t.i\]: emit\(l=...\) takes list_of\('int64'\); give it \[\], or a list of the state"),

@@ -274,7 +274,7 @@ def test_example_a_bool_is_a_number():
         ("    while t.i > 3:\n        y = 1\n        break\n    return y", "'y' may have no value here"),
         ("    y += 1\n    return y", "'y' may have no value here"),
         ("    return t.i is t.j", "numbers have no identity"),
-        ("    x, *y = t.i, t.j, 1\n    return x", "*y takes what is left: name each value"),
+        ("    x, *y = t.i, t.j, 1\n    return x", "*y cannot be compiled: name each value"),
         ("    return t.i + 2 ** 64", "does not fit in 64 bits"),
         ("    return t.i + 2 ** 10 ** 9", "does not fit in 64 bits"),
         ("    return t.i + 9223372036854775808", "does not fit in 64 bits"),

@@ -102,7 +102,7 @@ def test_example_maps_that_are_used_besides():
         left.counts = state.counts
         right.counts = state.counts
 
-    with pytest.raises(FunctionError, match="state.counts would be handed over, and is used besides") as caught:
+    with pytest.raises(FunctionError, match="state.counts would be moved, but it is used elsewhere as well") as caught:
         program(fork=twice).over({"value": pa.table({"ts": [1], "key": [1]}), "end": pa.table({"ts": [1]})})
     lines, first = inspect.getsourcelines(twice)
     assert caught.value.line in range(first, first + len(lines))

@@ -290,7 +290,7 @@ def test_example_state_and_kept_tuples_exclude_each_other():
         stream([[]]).key_by("k").window(5).apply(operator).to_arrow()
     with pytest.raises(hr.errors.ParameterError, match="slide=: windows without state= only keep"):
         hr.operator(output=of_number, slide=lambda key, state, left: None)
-    with pytest.raises(hr.errors.ParameterError, match="state={'tuples': ...}: that is what kept tuples"):
+    with pytest.raises(hr.errors.ParameterError, match="state={'tuples': ...}: functions read kept tuples as state.tuples"):
         hr.operator(state={"tuples": "int64"}, output=of_number, keep_tuples=True)
     with pytest.raises(hr.errors.ParameterError, match="keep_tuples=1: give True or False"):
         hr.operator(output=of_number, keep_tuples=1)

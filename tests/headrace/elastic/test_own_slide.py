@@ -310,11 +310,11 @@ def behind_it(key, state, emit):
 @pytest.mark.parametrize(
     ("function", "message"),
     [
-        (other_tuples, "a window can only give some up"),
-        (all_of_them, "a window can only give some up"),
-        (of_a_list, "a window can only give some up"),
-        (two_at_once, "a window can only give some up"),
-        (within_a_loop, "inside a loop over state.tuples; write it behind the loop"),
+        (other_tuples, "a window can only drop some of its tuples"),
+        (all_of_them, "a window can only drop some of its tuples"),
+        (of_a_list, "a window can only drop some of its tuples"),
+        (two_at_once, "a window can only drop some of its tuples"),
+        (within_a_loop, "inside a loop over state.tuples; write it after the loop"),
         (behind_it, "'t'"),
     ],
 )

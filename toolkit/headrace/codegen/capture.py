@@ -49,11 +49,11 @@ _INSTEAD |= {"next": "give it a comprehension and a default, as in next((x for x
 _INSTEAD |= dict.fromkeys(("bytes", "chr", "format", "ord", "repr", "str"), "do it before, in Spark or in an expression")
 _INSTEAD |= {
     "breakpoint": "print(...) shows numbers while it runs; to stop in a debugger call the function yourself, which is plain"
-    " Python if it uses no hr.table(...), with a types.SimpleNamespace(...) for a tuple; help(hr.program) says how a whole"
-    " program runs so",
-    "input": "a run waits for nobody; ask before, and give the answer as a constant or in a column",
-    "open": "read the file before, and give what is in it as a constant or as a source (hr.stream takes Parquet and Arrow files);"
-    " results go into files by sink=",
+    " Python if it uses no hr.table(...), with a types.SimpleNamespace(...) for a tuple; help(hr.program) says how to run a"
+    " whole program that way",
+    "input": "a run cannot wait for an answer; ask before it starts, and give the answer as a constant or in a column",
+    "open": "read the file beforehand, and give its content as a constant or as a source (hr.stream takes Parquet and Arrow"
+    " files); results go into files by sink=",
 }
 """What to do in place of builtins that cannot be compiled."""
 
@@ -65,7 +65,7 @@ _REFUSED: dict[type[ast.AST], str] = {
     ast.Lambda: "has a lambda inside: define a function outside",
     ast.ClassDef: "defines a class inside: it cannot be compiled",
     ast.Try: "uses try: test for the case before it fails",
-    ast.With: "uses with: it cannot be compiled; read files before, and give what is in them as a constant or as a source",
+    ast.With: "uses with: it cannot be compiled; read files beforehand, and give their content as a constant or as a source",
     ast.AsyncWith: "uses async with: it cannot be compiled",
     ast.AsyncFor: "uses async for: it cannot be compiled",
     ast.Await: "uses await: it cannot be compiled",
@@ -386,7 +386,7 @@ def _check_statements(captured: CapturedFunction) -> None:
     found = (node for node in nodes if isinstance(node, ast.stmt | ast.expr))
     refused = [node for node in found if type(node) in _REFUSED or _takes_the_rest(node)]
     for node in sorted(refused, key=lambda node: (node.lineno, node.col_offset))[:1]:
-        raise captured.error(_REFUSED.get(type(node), f"{ast.unparse(node)} takes what is left: name each value"), node)
+        raise captured.error(_REFUSED.get(type(node), f"{ast.unparse(node)} cannot be compiled: name each value"), node)
 
 
 def _takes_the_rest(node: ast.AST) -> bool:
@@ -468,9 +468,9 @@ def _resolve(
             raise captured.error(f"{name!r} is the debugger {value.__name__}: {_INSTEAD['breakpoint']}", node)
         if value not in _MODULES:
             raise captured.error(
-                f"{name!r} is the module {value.__name__}: of modules only math, numpy and random can be compiled; do what"
-                f" needs it before, in a column (Spark, pandas and Arrow can), or import from it by name a number, or a function"
-                f" that can be compiled",
+                f"{name!r} is the module {value.__name__}: of modules only math, numpy and random can be compiled; compute"
+                f" what needs it as a column beforehand (in Spark, pandas or Arrow), or import from it by name a number or a"
+                f" function that can be compiled",
                 node,
             )
         captured.constants[name] = _expression(_MODULES[value])

@@ -154,7 +154,7 @@ def explain_failure(
         f"a null or an index out of bounds are different there"
     )
     if any(isinstance(part, list | dict | set) for part in _fields_of(values.get("state")).values()):
-        text += ", and what it changed in a list, set or map before it failed is changed already"
+        text += ", and its changes to lists, sets and maps before the failure were already in place"
     return FunctionError(text, code.co_name, code.co_filename, code.co_firstlineno, _offending(values))
 
 

@@ -170,7 +170,7 @@ def specialise(
         if isinstance(binding, Membership):
             asked[role] = binding
             names = " or ".join(f"{name!r} in it" for name in list(binding.names)[:1])
-            binding = Unreadable(f"{binding.what}, of which is only asked what is among them, as in {names}")
+            binding = Unreadable(f"{binding.what}, which can only be tested with `in`, as in {names}")
         if isinstance(binding, str | Unreadable):
             values[role] = binding
             continue

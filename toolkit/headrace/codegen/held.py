@@ -118,8 +118,8 @@ class _Walk:
                 text = self._said(over)
                 given = getattr(ends[mark], "lineno", 0)
                 raise self._captured.error(
-                    f"{ast.unparse(node.iter)}: {text} is given something else in line {given}, while the loop over it goes on:"
-                    f" do so behind the loop, or loop over a copy",
+                    f"{ast.unparse(node.iter)}: {text} is replaced in line {given}, and the loop over it goes on:"
+                    f" do so after the loop, or loop over a copy",
                     ends[mark],
                 )
             begins = _either(begins, ends) or begins
@@ -176,8 +176,8 @@ class _Walk:
             if isinstance(name, ast.Name) and isinstance(name.ctx, ast.Load) and name.id in lost:
                 text = self._said(self._places[name.id])
                 raise self._captured.error(
-                    f"{name.id!r} stands for {text}, which is given something else in line"
-                    f" {getattr(lost[name.id], 'lineno', 0)}: use {name.id!r} before that, or give it a copy of a list",
+                    f"{name.id!r} stands for {text}, which is replaced in line"
+                    f" {getattr(lost[name.id], 'lineno', 0)}: use {name.id!r} before that line; of a list, make a copy",
                     name,
                 )
         for call in ast.walk(node):

@@ -205,7 +205,7 @@ def _most(over: _Comprehension, fresh: _Fresh, given: str | None, *, what: str) 
     sign = ">" if what == "max" else "<"
     text = f"{value} = ELEMENT\nif not {seen} or {value} {sign} {best}:\n    {best} = {value}\n    {seen} = True"
     inner = _written(text, over.elt, ELEMENT=over.elt)
-    empty = f"return {given}" if given else f"raise ValueError('{what}() of what has no elements: give a default=')"
+    empty = f"return {given}" if given else f"raise ValueError('{what}() of no elements: give a default=')"
     nothing = ast.copy_location(ast.Constant(0, kind=UNDECIDED), over)
     first: ast.expr = ast.copy_location(ast.Name(given, ast.Load()), over) if given else nothing
     return [

@@ -68,7 +68,7 @@ class Assignment(Calls):
             if isinstance(source.kind, ListOf):
                 return None  # a copy, as anywhere
             text = ast.unparse(value)
-            raise self._error(f"{text} would be handed over, and is used besides; copy it in a loop", value)
+            raise self._error(f"{text} would be moved, but it is used elsewhere as well; copy it in a loop", value)
         self._note_write(source)
         return source
 

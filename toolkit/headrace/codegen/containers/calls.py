@@ -41,7 +41,7 @@ class Calls(Expressions):
                 return self._text(f"{ast.unparse(self.visit(argument))}[::-1]", node)
             if name in ("sorted", "list") and self.inference.is_numbers(argument):
                 raise self._error(
-                    f"{ast.unparse(node)}: a column of lists is read where it lies, and is not copied; sort it before, in Spark",
+                    f"{ast.unparse(node)}: a column of lists is read in place and cannot be copied; sort it beforehand, in Spark",
                     node,
                 )
             if name == "len" and not is_view and (static == "string" or is_container(static)):
@@ -61,7 +61,7 @@ class Calls(Expressions):
                 raise self._error(f"{ast.unparse(node)}: give the arguments one by one", node)
             advice = "write if and else" if len(node.args) > 1 else "write a loop"
             if option == "default" and len(node.args) > 1:
-                advice = f"of several values there is always a {'least' if name == 'min' else 'greatest'}: leave it out"
+                advice = f"{name} of several values needs none: leave it out"
             raise self._error(f"{ast.unparse(node)}: {option}= cannot be compiled; {advice}", node)
         if name in ("min", "max") and len(node.args) > 1 and self.inference.of(node) == "string":
             for argument in node.args:

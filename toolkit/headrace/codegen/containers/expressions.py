@@ -85,7 +85,7 @@ class Expressions(Places):
 
     def _display(self, node: ast.List | ast.Set) -> ast.expr:
         for part in node.elts:
-            self._refuse(part, "a list or set that is not of the state; use a tuple, or keep it in the state")
+            self._refuse(part, "a list or set outside the state; use a tuple, or keep it in the state")
         result = self.generic_visit(node)
         assert isinstance(result, ast.expr)
         return result
@@ -199,7 +199,7 @@ class Expressions(Places):
     def _bare(self, node: ast.expr, static: Any) -> Exception:
         text = ast.unparse(node)
         return self._error(
-            f"{text} is {said(static)}: here it can only be used by what it can do, such as len({text}), a loop or `in`",
+            f"{text} is {said(static)}: here only its operations can be used, such as len({text}), a loop or `in`",
             node,
         )
 

@@ -184,13 +184,13 @@ class Statements(Calls):
         )
         if not is_filter:
             raise self._error(
-                f"{ast.unparse(node)}: of its tuples a window can only give some up,"
+                f"{ast.unparse(node)}: a window can only drop some of its tuples,"
                 f" as in {target} = [t for t in {target} if ...]",
                 node,
             )
         assert part is not None and isinstance(part.target, ast.Name)
         if self.walks:
-            raise self._error(f"{ast.unparse(node)}: inside a loop over {target}; write it behind the loop", node)
+            raise self._error(f"{ast.unparse(node)}: inside a loop over {target}; write it after the loop", node)
         name = part.target.id
         if name in self.roles:
             raise self._error(f"{name!r} is used for another tuple already: use another name", part.target)

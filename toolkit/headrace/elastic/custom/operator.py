@@ -285,7 +285,7 @@ def operator(
         if value is not None and not callable(value):
             raise ParameterError(f"{label}={value!r}: give a function")
     if update is None and output is None:
-        raise ParameterError("operator(): give update= or output=, else it can emit nothing")
+        raise ParameterError("operator(): give update= or output=; without either it can emit nothing")
     if keep_tuples is not None and not isinstance(keep_tuples, bool):
         raise ParameterError(f"keep_tuples={keep_tuples!r}: give True or False")
     keeps_tuples = (update is None and state is None) if keep_tuples is None else keep_tuples
@@ -295,11 +295,11 @@ def operator(
         raise ParameterError("purge=False: only kept tuples are purged; give keep_tuples=True or leave it out")
     if keeps_tuples and slide is not None and state is None and purge:
         raise ParameterError(
-            "slide=: windows without state= only keep their tuples, which leave by themselves; give state=,"
-            " or purge=False where slide= takes them out"
+            "slide=: windows without state= only keep their tuples, which are purged automatically; give state=,"
+            " or purge=False if slide= removes them"
         )
     if keeps_tuples and "tuples" in fields:
-        raise ParameterError("state={'tuples': ...}: that is what kept tuples are read by; give the field another name")
+        raise ParameterError("state={'tuples': ...}: functions read kept tuples as state.tuples; give the field another name")
     if not is_whole_number(max_tuples) or max_tuples < 1:
         raise ParameterError(f"max_tuples={max_tuples!r}: give a whole number of tuples, 1 or more")
     if max_tuples >= 2**31:

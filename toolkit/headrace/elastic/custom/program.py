@@ -236,7 +236,7 @@ class CustomProgram(Program):
         if int(failure[worker_kernel.FAILURE_CODE]) == failures.STORED_FULL:
             return OverflowInputError(
                 f"{self.node.name}: {self.windows_text(failure)} keep more than"
-                f" max_tuples={self._operator.max_tuples} tuples; pass operator(..., max_tuples=) a larger one, use smaller"
+                f" max_tuples={self._operator.max_tuples} tuples; pass operator() a larger max_tuples=, use smaller"
                 f" windows, or sum them up in update="
             )
         return super().explain(failure, stores, state)
