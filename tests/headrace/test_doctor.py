@@ -32,7 +32,7 @@ def test_example_no_java(monkeypatch, capsys):
     printed = capsys.readouterr().out
     assert "FAIL  Java" in printed
     assert "apt install openjdk-17-jre-headless" in printed
-    assert "To be mended first: Java." in printed
+    assert "To be fixed first: Java." in printed
     assert printed.endswith(f"\n{doctor.NO_SPARK}\n") and "`headrace tour`" in doctor.NO_SPARK
 
 
@@ -41,7 +41,7 @@ def test_example_what_works_without_it_is_not_said_where_more_is_missing(monkeyp
     java = doctor.Check("Java", "fault", "none", "install one", doctor.NO_SPARK)
     monkeypatch.setattr(doctor, "report", lambda spark: [fault, java])
     assert doctor.main() == 1
-    assert capsys.readouterr().out.endswith("\nTo be mended first: numpy, Java.\n")
+    assert capsys.readouterr().out.endswith("\nTo be fixed first: numpy, Java.\n")
 
 
 def test_example_a_session_without_java_says_what_works_all_the_same(monkeypatch):

@@ -23,8 +23,9 @@ SERIES = ((3, 11), (3, 13))
 """The oldest and the newest Python this is tested with."""
 
 NO_SPARK = """\
-Until then there is no Spark: no DataFrames, no `headrace demo`, no `--spark`, not the notebooks 00 and 50 nor parts of 70
-and 75. All else works, with Parquet files, Arrow tables and pandas frames: `headrace tour`, `headrace run`, the dashboard."""
+Until then there is no Spark: no DataFrames, no `headrace demo`, no `--spark`, no notebooks 00 and 50, and only parts of 70
+and 75. Everything else works, with Parquet files, Arrow tables and pandas frames: `headrace tour`, `headrace run`, the
+dashboard."""
 
 MARKS = {"ok": "ok  ", "note": "note", "fault": "FAIL"}
 
@@ -88,7 +89,7 @@ def main(spark: bool = False) -> int:
     if not faults:
         print("\nHeadrace works on this machine.")
         return 0
-    print(f"\nTo be mended first: {', '.join(fault.name for fault in faults)}.")
+    print(f"\nTo be fixed first: {', '.join(fault.name for fault in faults)}.")
     if all(fault.without for fault in faults):
         print(faults[0].without)
     return 1
@@ -203,7 +204,7 @@ def _compiled_code() -> Iterator[Check]:
     if fault:
         yield Check(
             "compiled code", "note", f"not kept: {fault}",
-            "mend that, or set XDG_CACHE_HOME to a folder of yours: until then each start compiles for some seconds",
+            "fix that, or set XDG_CACHE_HOME to a folder of yours: until then each start compiles for some seconds",
         )  # fmt: skip
     else:
         yield Check("compiled code", "ok", f"kept in {folder}, where only this user can write")
@@ -247,7 +248,7 @@ def _spark() -> Iterator[Check]:
     try:
         find_java()
     except HeadraceError:
-        yield Check("Spark", "fault", "not started: there is no Java for it", "mend Java first", NO_SPARK)
+        yield Check("Spark", "fault", "not started: there is no Java for it", "fix Java first", NO_SPARK)
         return
     own = SparkContext._active_spark_context is None
     begun = time.perf_counter()
@@ -261,7 +262,7 @@ def _spark() -> Iterator[Check]:
             "Spark",
             "fault",
             " ".join(str(error).split()),
-            "mend Java first, then look at Spark's own words above",
+            "fix Java first, then read Spark's own messages above",
             NO_SPARK,
         )
         return

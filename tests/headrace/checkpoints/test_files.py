@@ -206,7 +206,7 @@ def test_property_a_full_disk_leaves_what_was_there(tmp_path):
 def test_example_a_folder_that_is_gone_is_no_full_disk(tmp_path):
     kept = opened(tmp_path / "kept")
     kept.path.rename(tmp_path / "moved")
-    with pytest.raises(OutputError, match="No such file or directory.; give the folder back, or mend it, and resume"):
+    with pytest.raises(OutputError, match="No such file or directory.; restore the folder, or repair it, and resume"):
         kept.write(1, some())
 
 

@@ -366,7 +366,7 @@ def test_a_manual_reconfiguration_holds_the_controller_off():
     play(plant, loop, 9.5)
     assert plant.threads == 2, "the hand is last"
     held = loop._log.of_kind("held")
-    assert len(held) == 1 and "(threads 5 → 2) keeps it off for 10 s" in held[0].reason and held[0].to_threads == 2
+    assert len(held) == 1 and "(threads 5 → 2) suspends it for 10 s" in held[0].reason and held[0].to_threads == 2
     play(plant, loop, 5)
     assert plant.threads >= 5, "and then it goes on"
 

@@ -271,7 +271,7 @@ def test_example_keys_of_rows_left_out_count_where_the_gate_is_asked_for_and_onl
     of_all = passing.window(600).aggregate("lower", n=hr.sum("n"))
     with pytest.raises(OverflowInputError, match="max_keys"):
         query.to_arrow(**GATE, max_keys=100)
-    why = "collector: keys of what a filter leaves out would take memory behind it, too, and count for max_keys"
+    why = "collector: keys of rows that a filter drops would still take memory after it, and count for max_keys"
     for wanted, way in ((query, why), (of_all, "gate: ")):
         with wanted.start(max_keys=100) as run:
             assert run.wait(HANG_S)
@@ -387,7 +387,7 @@ def test_example_by_itself_a_filter_goes_through_the_gate_where_no_key_is_behind
             assert run.wait(HANG_S)
             takes = run["lower"].takes
             assert takes.startswith("gate: each instance of 'upper' passes its results on; one channel for all: "), takes
-    with pytest.raises(ParameterError, match="a filter behind 'upper' leaves results out"):
+    with pytest.raises(ParameterError, match="a filter after 'upper' drops results"):
         per_key(above).start(**GATE, channel="reader")
 
 
@@ -409,9 +409,9 @@ COLLECTED = {
     "unsigned": (lambda s: s.filter(COL("unsigned") > 1), "compares uint64, and only int64 and float64"),
     "a time": (lambda s: s.filter(COL("time") > hr.lit(NOON)), r"compares timestamp\[us\], and only int64 and float64"),
     "a truth": (lambda s: s.filter(COL("truth") == True), "compares bool, and only int64 and float64"),  # noqa: E712
-    "a key": (lambda s: s.filter(COL("g") > 1), "column 'g' is none of numbers or times"),
-    "the event time": (lambda s: s.filter(COL("ts") > 1), "column 'ts' is none of numbers or times"),
-    "a mean": (lambda s: s.filter(COL("mean") > 1.0), "column 'mean' is none of numbers or times"),
+    "a key": (lambda s: s.filter(COL("g") > 1), "column 'g' is not a number or time"),
+    "the event time": (lambda s: s.filter(COL("ts") > 1), "column 'ts' is not a number or time"),
+    "a mean": (lambda s: s.filter(COL("mean") > 1.0), "column 'mean' is not a number or time"),
     "select computes": (lambda s: s.select("ts", "g", n=COL("n") + 1), r"select\(\) computes 'n'"),
     "a function": (lambda s: s.filter(lambda t: t.n > 1), "a function computes, or chooses"),
     "a map": (lambda s: s.map(lambda t: t.n + 1, more="int64"), "a function computes, or chooses"),
@@ -457,7 +457,7 @@ def test_example_a_time_that_its_type_has_not_is_an_error_also_of_what_is_left_o
     sizes = (10, 20) if kind == pa.int32() else ("10us", "20us")
     above = hr.stream(late, event_time="ts").key_by("g").window(sizes[0]).aggregate("upper", n=hr.count(), most=hr.max("v"))
     query = above.filter(hr.col("n") > 9).key_by("g").window(sizes[1]).aggregate("lower", n=hr.sum("n"))
-    with pytest.raises(ParameterError, match="is an error also of what it leaves out"):
+    with pytest.raises(ParameterError, match="is an error even in what it leaves out"):
         query.start(**GATE)
 
 

@@ -184,4 +184,4 @@ def test_example_by_itself_all_of_that_goes_through_the_gate():
     texts = above.key_by("g").window("24ms").aggregate("lower", longest=hr.max("longest"))
     with texts.start() as run:
         assert run.wait(HANG_S)
-        assert "'longest' is none of numbers or times" in run["lower"].takes
+        assert "'longest' is not a number or time" in run["lower"].takes

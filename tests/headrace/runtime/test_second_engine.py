@@ -155,7 +155,7 @@ def test_example_steered_by_a_controller(live):
     assert "smaller tasks [batch 100 → 50: done" in str(decision) and decision.what == "batch 100 → 50"
     live["double"].reconfigure(batch=20)
     held = live.decisions.of_kind("held")[-1]
-    assert held.what == "batch 50 → 20" and "a manual reconfiguration (batch 50 → 20) keeps it off" in held.reason
+    assert held.what == "batch 50 → 20" and "a manual reconfiguration (batch 50 → 20) suspends it" in held.reason
     asked = live.decisions.to_pandas().query("kind == 'request'").iloc[0]
     assert (asked["what"], asked["from_threads"], asked["to_threads"]) == ("batch 100 → 50", 3, 3)
 

@@ -219,8 +219,8 @@ class TestReplay:
     @pytest.mark.parametrize(
         ("entry", "message"),
         [
-            (("aggregate", 0, 3), "give what run.passed_time"),
-            (("aggregate", 0, -1, 78), "give what run.passed_time"),
+            (("aggregate", 0, 3), "give the run.passed_time"),
+            (("aggregate", 0, -1, 78), "give the run.passed_time"),
             (("other", 0, 3, 78), "the operators are aggregate"),
         ],
     )

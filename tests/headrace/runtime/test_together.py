@@ -190,7 +190,7 @@ def test_results_that_have_ended_appear_only_if_all_others_do(tmp_path, by):
             with pytest.raises(RunFailedError, match="no room") as caught:
                 run.wait(HANG_S)
             assert caught.value.__notes__ == [
-                "headrace: of the results these are complete, and their sinks closed: 'most'; the others are not"
+                "headrace: these results are complete, and their sinks closed: 'most'; the others are not"
             ]
     assert kept.ends == ["closed"] and published.ends == ["completed", "aborted"] and published.rows == 2_000
     assert (tmp_path / "few.parquet").read_text() == "as it was"

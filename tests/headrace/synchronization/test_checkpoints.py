@@ -440,7 +440,7 @@ def test_wrong_options_say_what_to_give(tmp_path):
         ({"checkpoint": 3}, "checkpoint=3: give the path of a folder"),
         ({"checkpoint_every": 3}, "where are checkpoints to be kept"),
         ({"checkpoint": tmp_path, "checkpoint_every": 0}, "checkpoint_every=0: give a whole number"),
-        ({"checkpoint": tmp_path, "checkpoint_when": print}, "how often is it to be asked"),
+        ({"checkpoint": tmp_path, "checkpoint_when": print}, "how often is it called"),
         ({"checkpoint": tmp_path, "checkpoint_every": 3, "checkpoint_when": "x"}, "give a function of the state"),
     ):
         with pytest.raises(ParameterError, match=said):

@@ -173,7 +173,7 @@ class Folder:
 
 def cannot_write(path: Path, error: OSError) -> OutputError:
     """Return the error that a checkpoint, or results that belong to one, cannot be written."""
-    fix = "make room" if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG) else "give the folder back, or mend it"
+    fix = "make room" if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG) else "restore the folder, or repair it"
     return OutputError(
         f"checkpoint {str(path)!r} cannot be written ({error.strerror or error}); {fix}, and resume from the one before it"
     )

@@ -160,7 +160,7 @@ class ControlLoop:
             if self._deciders and not self._released.is_set():
                 self._write(
                     "held",
-                    f"a manual reconfiguration ({change.describe()}) keeps it off for {self.hold_s:g} s",
+                    f"a manual reconfiguration ({change.describe()}) suspends it for {self.hold_s:g} s",
                     at_ns=now,
                     **_in_words(change),
                 )

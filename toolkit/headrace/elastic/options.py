@@ -88,8 +88,8 @@ class ElasticOptions:
         self.batch_ns = whole("batch_ns", batch_ns, 1, MOST_BOUND_NS)
         if self.bound_ns and self.batch_ns > max(self.bound_ns, DEFAULT_BATCH_NS):
             raise ParameterError(
-                f"batch_ns={self.batch_ns}: a gate never holds more than bound_ns={self.bound_ns} of work, so no batch is as"
-                f" large; pass a larger bound_ns= as well"
+                f"batch_ns={self.batch_ns}: a gate never holds more than bound_ns={self.bound_ns} of work, so no batch can be"
+                f" that large; pass a larger bound_ns= as well"
             )
         self.max_keys = whole("max_keys", max_keys, 1, MOST_KEYS)
         self.max_state = whole("max_state", max_state, LEAST_STATE, MOST_STATE)
@@ -184,12 +184,12 @@ class ElasticOptions:
             raise ParameterError(f'input_order={order!r}: give "merged" or "arrival", or a dict of operator name to either')
         if order == "arrival" and self.mode == "sn":
             raise ParameterError(
-                'input_order="arrival" with mode="sn": a router gives each tuple a place in the merged input, by which the'
-                ' instances that share nothing know how far the others are; leave one of them out'
+                'input_order="arrival" with mode="sn": instances that share nothing know the progress of'
+                ' the others by places in the merged input; leave one of them out'
             )
         if order == "arrival" and self.gate != "log":
             raise ParameterError(
-                f'input_order="arrival" with gate={self.gate!r}: a skip list is sorted by what it is; leave one of them out'
+                f'input_order="arrival" with gate={self.gate!r}: a skip list is always sorted; leave one of them out'
             )
 
     def takes_as_they_come(self, operator: str, sources: int) -> bool:

@@ -140,7 +140,7 @@ def way_in(program: Any, branches: list[Branch], upstream: Upstream | None, opti
             if options.is_asked(option, way, name):
                 raise ParameterError(
                     f'{option}="{way}": the input of {name!r} comes from a source, and this is a way between two operators; leave'
-                    f" it out, or give a dict of the operators behind others"
+                    f" it out, or give a dict of the operators that follow others"
                 )
         return Way(None, "", "its input comes from a source")
     passing = options.passing(name)
@@ -173,7 +173,7 @@ def _why_shared(program: Any, above: Any, middle: Between, options: ElasticOptio
     if above.is_routed:
         return f"{above.name!r} reads such channels, so it has no one place where the senders can meet for a change"
     if middle.conditions:
-        return f"a filter behind {above.name!r} leaves results out, and such channels know by their places how many are unread"
+        return f"a filter after {above.name!r} drops results, and such channels count unread results by their places"
     if options.planned(program.node.name):
         return "a change is planned at a count of all its tuples, which no reader of some of them knows"
     if channel == "auto" and options.max_threads < _MANY_READERS:
@@ -215,29 +215,29 @@ def why_not(
         return "it is no aggregate"
     has_no_ties = _has_no_ties(program, before, middle)
     if program.order_matters and not has_no_ties:
-        return f"its results depend on the order of tuples of one time: {program.order_matters}"
+        return f"its results depend on the order of tuples of equal event time: {program.order_matters}"
     if program.dictionary is not None and key_places(program, before, middle) is None:
         return f"its key is not that of {above.name!r}, nor some of its columns"
     exact = exact_results(before)
     for name in (*(middle.names[name] for name in program.names), *(condition.column for condition in middle.conditions)):
         if name not in exact:
-            return f"column {name!r} is none of numbers or times that {above.name!r} has before its results are made columns"
+            return f"column {name!r} is not a number or time that {above.name!r} has before its results become columns"
     times = before.node.schema.field(before.node.event_time).type
     if middle.conditions and not _has_all_times(times):
-        return f"a filter is between the two, and a time that {times} has not is an error also of what it leaves out"
+        return f"a filter is between the two, and a time outside the range of {times} is an error even in what it leaves out"
     if options.passing(program.node.name) != "auto":
         return ""
     if middle.conditions and program.dictionary is not None:
         return (
-            f"keys of what a filter leaves out would take memory behind it, too, and count for max_keys; if there is room for all"
+            f"keys of rows that a filter drops would still take memory after it, and count for max_keys; if there is room for all"
             f" keys of the windows of both operators, give passing={{{program.node.name!r}: 'gate'}}, which is faster"
         )
     if not has_no_ties:
         for name, wanted in program.spec.aggregates:
             if wanted.kind == "sum" and middle.names[wanted.column] not in above.never_negative:
                 return (
-                    f"{name}={wanted!r} adds numbers that may be negative, so it could leave int64 on the way in one order"
-                    f" of tuples of one time and not in another; if it never does, give"
+                    f"{name}={wanted!r} adds numbers that may be negative, so a partial sum could leave int64 in one order"
+                    f" of tuples of equal event time and not in another; if it never does, give"
                     f" passing={{{program.node.name!r}: 'gate'}}, which is faster"
                 )
     return ""

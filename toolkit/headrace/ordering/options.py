@@ -75,7 +75,7 @@ class OrderedOptions:
     lacks: ClassVar[Mapping[str, str]] = {
         "mode": "workers of a pipeline share its states, there is no other way to run it",
         "gate": "a pipeline has one reader of the merged input, and so one gate",
-        "mapping": "no worker owns keys: any that is free takes what is next",
+        "mapping": "no worker owns keys: any free worker takes the next tuples",
         **dict.fromkeys(("scheme", "sharing", "punctuation", "unsafe", "chains"), "a pipeline has stages, and no transactions"),
         **dict.fromkeys(("plan", "leaves", "heartbeat"), "stages stand in a row, there is no plan of leaves"),
     }

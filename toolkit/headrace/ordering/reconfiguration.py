@@ -48,7 +48,7 @@ class Reconfiguration(AtOnce):
                 "schedule": Control("choice", "which stage a worker takes next", choices=tuple(schedules)),
                 "batch": Control("count", "tuples that a worker claims at a time", 1, MOST_BATCH, scale="log"),
             },
-            {"mapping": "no worker owns keys: any that is free takes what is next"},
+            {"mapping": "no worker owns keys: any free worker takes the next tuples"},
         )
         self._max_threads, self._names = max_threads, list(names)
         super().__init__(arrays, initial, planned)

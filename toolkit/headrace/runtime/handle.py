@@ -84,7 +84,7 @@ class QueryRun(SteeredRun, RunResults):
         how = "was stopped" if error is None else f"failed with {type(error).__name__}: {error}"
         taken = [op.section.extras().get("snapshots") for op in self._execution.operators.values()]
         kept = "".join(f": run.snapshots[-1] is {snapshots[-1]!r}" for snapshots in taken if snapshots)
-        return f"run.tables: the run {how}, and its tables are of no moment; snapshots that were taken stay as they are{kept}"
+        return f"run.tables: the run {how}, and its tables are of no one moment; snapshots taken before stay valid{kept}"
 
     @property
     def time_unit(self) -> str:

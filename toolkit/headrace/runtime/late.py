@@ -29,7 +29,7 @@ def late_rows_text(sources: Sequence[Source]) -> str:
     return (
         f"{dropped:,} of {read:,} rows were late and dropped ({listed(each, _MOST)}): {fix},"
         f' or late="side" to find them in run.late;'
-        f" headrace.errors.LateRowsWarning is the category to filter if that is as it should be"
+        f" headrace.errors.LateRowsWarning is the category to filter if that is intended"
     )
 
 

@@ -87,7 +87,7 @@ class RunOptions:
         if when is not None and not callable(when):
             raise ParameterError(f"checkpoint_when={when!r}: give a function of the state that returns a bool")
         if when is not None and every is None:
-            raise ParameterError(f"checkpoint_when={when!r}: how often is it to be asked? Give checkpoint_every= so many events")
+            raise ParameterError(f"checkpoint_when={when!r}: how often is it called? Give checkpoint_every=, a number of events")
 
     def check_results(self, results: Sequence[str]) -> None:
         """Raise `ParameterError` if `sink` names a result that does not exist, or is one sink for several results."""
@@ -237,7 +237,7 @@ def checked_options(
 
 def _checked_entries(entries: Any) -> list[tuple[str, int, int, int]]:
     if not isinstance(entries, Iterable):
-        raise ParameterError(f"passed_time={entries!r}: give what run.passed_time of the recorded run is")
+        raise ParameterError(f"passed_time={entries!r}: give the run.passed_time of the recorded run")
     return [_checked_entry(entry) for entry in entries]
 
 
@@ -245,7 +245,7 @@ def _checked_entry(entry: Any) -> tuple[str, int, int, int]:
     kinds = [type(part) for part in entry] if isinstance(entry, (list, tuple)) else []
     is_one = kinds == [str, int, int, int] and entry[1] >= 0 and entry[2] >= 0
     if not is_one or max(map(abs, entry[1:])) >= 2**63:
-        raise ParameterError(f"passed_time=[{entry!r}]: give what run.passed_time of the recorded run is")
+        raise ParameterError(f"passed_time=[{entry!r}]: give the run.passed_time of the recorded run")
     return tuple(entry)
 
 

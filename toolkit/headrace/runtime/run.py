@@ -261,7 +261,7 @@ class Execution:
         final = [repr(name) for name, consumer in self._consumers.items() if consumer.is_final]
         if not final or len(self._consumers) == 1:
             return ""
-        return f"of the results these are complete, and their sinks closed: {', '.join(final)}; the others are not"
+        return f"these results are complete, and their sinks closed: {', '.join(final)}; the others are not"
 
     @property
     def is_left(self) -> bool:
@@ -348,8 +348,8 @@ class Execution:
         name = "" if self.over.is_set() else self.pool.mine()
         if name and not name.endswith(THREAD_SUFFIX):
             raise RunStoppedError(
-                f"wait() was called by a thread of the run itself ({name}), in a sink or source of yours: the run ends when this"
-                f" call has returned, which would wait for ever; wait where the run was started, or give wait() a timeout"
+                f"wait() was called by a thread of the run itself ({name}), in a sink or source of yours: the run cannot end"
+                f" before this call returns, so it would wait for ever; wait where the run was started, or give wait() a timeout"
             )
 
     # -- what is measured

@@ -272,8 +272,7 @@ class Source:
         if ts < self._promised:
             raise DisorderError(
                 f"{display_name(source)} gives the watermark {time_text(ts, kind)} after"
-                f" {time_text(self._promised, kind)}: what was said not to come any more cannot come; give watermarks"
-                f" that rise"
+                f" {time_text(self._promised, kind)}: a watermark cannot go back; give watermarks that rise"
             )
         self._promised = ts
         if self._reorder is not None:

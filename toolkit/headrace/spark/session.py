@@ -143,7 +143,7 @@ def _started(app_name: str, asked: Mapping[str, str]) -> SparkSession:
         except PySparkRuntimeError as error:
             raise NotSupportedError(
                 f"Spark did not start with Java {java.version} at {java.executable} ({java.origin}): "
-                f"{' '.join(str(error).split())}; its own words are above"
+                f"{' '.join(str(error).split())}; its own messages are above"
             ) from error
 
 

@@ -92,7 +92,7 @@ def check(
         raise _refusal(program, rounded, ROUNDING, cases.tags)
     if sum(held.values()) * 2 < tried:
         raise ParameterError(
-            f"check(): the functions fail on most of what is drawn ({failure}); mend them, or say what columns may hold, as in"
+            f"check(): the functions fail on most of what is drawn ({failure}); fix them, or say what columns may hold, as in"
             f' values={{"x": [1, 2, 3]}}'
         )
     return Checked(held)

@@ -87,8 +87,8 @@ class LoadBalancer(Policy):
             value=now,
             threshold=self.limit_cv,
             reason=(
-                f"the threads' loads varied by {now:.0%} lately, above {self.limit_cv:.0%}, the"
-                f" heaviest had {most:.2f} times the mean: moving {counted(moved, 'bucket')} makes it {then:.0%}"
+                f"the threads' loads lately varied by {now:.0%}, above {self.limit_cv:.0%}; the"
+                f" busiest thread had {most:.2f} times the mean: moving {counted(moved, 'bucket')} brings it to {then:.0%}"
             ),
             predicted={"imbalance_cv": then},
         )
