@@ -258,7 +258,7 @@ def test_example_axes_that_are_fitted(visit):
     visit.kernel.run("dashboard.plots._figures._ranges['throughput'].end *= 1.5")  # it shrinks by itself where half would do
     until(lambda: visit.bokeh(end) >= 1.4 * before, SLOW, "more room than it needs")
     visit.click_once(visit.button("Fit axes"))
-    until(lambda: visit.bokeh(end) <= 1.2 * before, SLOW, "it begins anew from what is shown")
+    until(lambda: visit.bokeh(end) <= 1.2 * before, SLOW, "it is rescaled to what is shown")
     assert "dashboard.fit()" in visit.dashboard.inner_text()
 
 

@@ -30,7 +30,7 @@ from support.workloads import eventually
 def test_example_replay_checks_before_it_expands(run, changed, told):
     name = next(iter(run.metrics().operators))
     good = {"operator": name, "members": [0], "owners": [[0, 1_024]], "tuples": 0, "outcome": "done"}
-    with pytest.raises(ValueError, match="change 2 that was done has") as caught:
+    with pytest.raises(ValueError, match="change 2 of those done has") as caught:
         replay([good, good | changed], run)
     assert told in str(caught.value) and len(str(caught.value)) < 300
     assert run.changes == []

@@ -76,7 +76,7 @@ def test_example_lag_and_backlog_rise_and_fall(run, dashboard, opened):
 
     eventually(grows, 180)
     eventually(lambda: "s behind:" in dashboard.plots.widget.texts["lag"], 180)
-    assert "due and not admitted" in dashboard.plots.widget.texts["backlog"]
+    assert "Due but not yet admitted" in dashboard.plots.widget.texts["backlog"]
     opened.set()
     eventually(lambda: "✔ on time" in words(line) and "headrace-error" not in line.value, 180)
     eventually(lambda: shown(dashboard, "lag_s")[-1] < 0.1, 180)

@@ -159,7 +159,7 @@ class _Collector:
         state = GaugeMetricFamily("headrace_running", "1 while the run goes on.", value=metrics.state == "running")
         yield state
         if metrics.rate is not None:
-            yield GaugeMetricFamily("headrace_rate", "Tuples per second and source that are played.", value=metrics.rate)
+            yield GaugeMetricFamily("headrace_rate", "Rate of each source, in tuples per second.", value=metrics.rate)
         yield from _of_sources(metrics.sources)
         yield from _families(operators)
 
@@ -170,10 +170,10 @@ def _of_sources(sources: list[SourceMetrics]) -> Iterator[Metric]:
 
     labels = ["operator", "number"]
     rows = CounterMetricFamily("headrace_source_rows", "Rows read.", labels=labels)
-    behind = GaugeMetricFamily("headrace_source_behind", "Rows that are due and were not taken.", labels=labels)
-    lag = GaugeMetricFamily("headrace_source_lag_seconds", "How long the oldest of them has been due.", labels=labels)
+    behind = GaugeMetricFamily("headrace_source_behind", "Rows that are due but not yet taken.", labels=labels)
+    lag = GaugeMetricFamily("headrace_source_lag_seconds", "Time since the oldest due row became due.", labels=labels)
     spent = CounterMetricFamily(
-        "headrace_source_seconds", "What the thread that feeds it did.", labels=[*labels, "state"]
+        "headrace_source_seconds", "What the thread that feeds the source did.", labels=[*labels, "state"]
     )
     for number, source in enumerate(sources):
         key = [source.operator, str(number)]

@@ -47,7 +47,7 @@ class HistoryControls:
         self.scrub.add_class("headrace-scrub")
         self.fit = w.Button(
             description="Fit axes",
-            tooltip="Let the axes begin anew from what is shown",
+            tooltip="Rescale the axes to what is shown",
             layout=w.Layout(width="80px"),
         )
         self.save = w.Button(

@@ -38,7 +38,7 @@ class NumbersRow:
             _number("Late, set aside", amount(metrics.set_aside), "Rows that came too late, with late='side': run.late"),
         ]
         if (lost := discarded(metrics)) is not None:
-            parts.insert(0, _number("Discarded", amount(lost), "Rows that had been read and were not processed at the end"))
+            parts.insert(0, _number("Discarded", amount(lost), "Rows that were read but not processed when the run ended"))
         for measure in self._measures:
             value = values[measure.name]
             if value is not None and (value or measure.kind == "gauge"):  # nothing counted: nothing said

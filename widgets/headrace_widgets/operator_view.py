@@ -29,9 +29,9 @@ from headrace_widgets.timeline import Timeline
 from headrace_widgets.turns import Part
 
 _HOW_BACK = (
-    '<p class="headrace-note"><code>dashboard</code> in a new cell shows this again, after the page was loaded anew too;'
-    " its own cell, run again, ends this run and starts another."
-    " Rest the mouse on a title or a number: what it means.</p>"
+    '<p class="headrace-note"><code>dashboard</code> in a new cell shows this again, also after a reload of the page;'
+    " running its own cell again ends this run and starts another."
+    " Hover over a title or a number to see what it means.</p>"
 )
 
 

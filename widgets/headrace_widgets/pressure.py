@@ -56,9 +56,10 @@ class Pressure:
         if self.now.state == "running" and not math.isnan(self.now.lag_s):
             look = look_of(self.now.lag_s)
             late = f"{milliseconds(self.now.lag_s * 1e3)} behind" if look != "good" else "on time"
-            parts.append(_chip(f"{_LOOKS[look]} {late}", look, "Lag: how long ago the next tuple was due"))
+            parts.append(_chip(f"{_LOOKS[look]} {late}", look, "Lag: how long the next tuple has been due"))
             if self.now.counts_due:
-                parts.append(_chip(f"{amount(self.now.behind)} due, not admitted", look, "Backlog: tuples that wait outside"))
+                backlog = f"{amount(self.now.behind)} due, not admitted"
+                parts.append(_chip(backlog, look, "Backlog: due tuples that wait at the source"))
         if self.found is not None and self.found.is_pressed:
             parts.append(_chip("▲ back-pressure", "warning", "Sources wait for room in an operator"))
         sentence = html.escape(self.found.sentence) if self.found else ""

@@ -51,7 +51,7 @@ def replay(changes: str | Path | list[dict[str, Any]], run: Any) -> threading.Th
     done = [one for one in records if one["outcome"] == "done" and one["tuples"] is not None]
     for place, record in enumerate(done):
         if wrong := _wrong(record, run):
-            raise ValueError(f"replay: change {place + 1} that was done has {wrong}; export the file anew")
+            raise ValueError(f"replay: change {place + 1} of those done has {wrong}; export the file again")
     thread = threading.Thread(target=_play, args=(done, run), name="headrace-replay", daemon=True)
     thread.start()
     return thread

@@ -79,10 +79,10 @@ class FewKernels(AsyncMappingKernelManager):
 def main(arguments: Sequence[str]) -> None:
     """Replace this process by the server."""
     parser = argparse.ArgumentParser(prog="headrace_widgets.serve", description="Serve a dashboard for this machine only.")
-    parser.add_argument("notebook", nargs="?", type=Path, default=NOTEBOOK, help="another one than the live stream of posts")
+    parser.add_argument("notebook", nargs="?", type=Path, default=NOTEBOOK, help="a notebook other than the live stream of posts")
     parser.add_argument("--port", type=int, default=PORT, help="on 127.0.0.1; 0: any free port (default: %(default)s)")
     parser.add_argument("--no-browser", action="store_true", help="only print the address")
-    parser.add_argument("--dark", action="store_true", help="page and plots light on dark")
+    parser.add_argument("--dark", action="store_true", help="dark page and plots")
     asked = parser.parse_args(arguments)
     if not asked.notebook.is_file():
         parser.error(f"notebook {str(asked.notebook)!r}: there is no such file")

@@ -195,7 +195,7 @@ class SideBySide(LiveView):
             except Exception as error:
                 self.messages.fail(f"{name}: {type(error).__name__}: {error}")
         how = states[0] if len({*states}) == 1 else ", ".join(map("{} {}".format, self._names, states))
-        self.over.value = over(how, "two others", "What would change the runs is off.")
+        self.over.value = over(how, "two others", "Controls that change the runs are off.")
 
     def _done(self, run: Any) -> list[Any]:
         return [change for change in run.changes if change.outcome == "done" and change.operator == self.operator]

@@ -41,7 +41,7 @@ class Status:
 
     def show_end(self, state: str) -> None:
         """Show that the run is over."""
-        left = "The plots can be looked at and saved; what would change the run is off."
+        left = "You can still look at the plots and save them; controls that change the run are off."
         self._set(self.over, over(state, "another run", left))
 
     def show_badge(self, metrics: Metrics, feed: Feed) -> None:

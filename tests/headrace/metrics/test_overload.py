@@ -186,7 +186,7 @@ def test_example_a_source_that_gives_nothing():
     with counting(source).start(rate=2_000) as run:
         source.let()
         found = found_to_be(run, "source")
-        assert "gives too little" in found.sentence and not found.is_pressed
+        assert "is too slow" in found.sentence and not found.is_pressed
         eventually(lambda: run.metrics().lag_s > 0.1)
         assert run.metrics().sources[0].share("starved") > 0
         source.let_all()

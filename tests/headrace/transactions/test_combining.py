@@ -305,8 +305,8 @@ def test_example_a_null_fails_at_its_event():
 def test_example_explain_says_where(capsys):
     hr.stream(EVENTS, event_time="ts").transact(grep, emits=EMITS).explain()
     said = capsys.readouterr().out.splitlines()
-    assert sum("of several of a batch, with no other between, the last one is done" in line for line in said) == 1
-    assert sum("of several of a batch, with no other between, the sum is added" in line for line in said) == 1
+    assert sum("of several in a batch with no other in between, only the last is executed" in line for line in said) == 1
+    assert sum("of several in a batch with no other in between, the sum is added" in line for line in said) == 1
 
 
 def check(*functions):

@@ -367,7 +367,7 @@ def test_example_versions_are_measured_and_explained(function, scheme, capsys):
     ledger.explain()
     said = capsys.readouterr().out
     if function is containers:
-        assert 'scheme="mvlk": in the order of locks, since of V.v there is one version' in said
+        assert 'scheme="mvlk": in the order of locks, since V.v has one version only' in said
     else:
         assert 'scheme="mvlk": a version of 24 bytes for each row that a transaction writes' in said
 

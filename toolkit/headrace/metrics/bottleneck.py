@@ -160,14 +160,14 @@ def _unpressed(sources: Sequence[tuple[SourceMetrics, SourceMetrics | None]], sh
         if source.share(STARVED, before) > PRESSED:
             return Bottleneck(
                 "source", source.name,
-                f"The source gives too little: {source.name} is {source.lag_s:.1f} s behind its rate, and the threads"
+                f"The source is too slow: {source.name} is {source.lag_s:.1f} s behind its rate, and the threads"
                 f" are busy {busy:.0%} of the time; more threads will not help.",
             )  # fmt: skip
     if late:
         source = late[0][0]
         due = f"{source.behind:,} tuples are due" if source.counts_due else "tuples are due"
         return Bottleneck("none", "", f"The stream is catching up: {due}, {source.lag_s:.1f} s late.")
-    return Bottleneck("none", "", f"Nobody holds the stream up: the threads are busy {busy:.0%} of the time.")
+    return Bottleneck("none", "", f"Nothing holds the stream up: the threads are busy {busy:.0%} of the time.")
 
 
 def _saturated(each: _Shares, used: dict[str, float], cores: int) -> Bottleneck | None:
@@ -215,8 +215,8 @@ def _waiting(shares: Sequence[_Shares], used: dict[str, float], cores: int, wait
         if behind is not None and each.mean("idle_ns") > PRESSED:
             return Bottleneck(
                 "order", behind,
-                f"Tuples wait for their turn: the event time of {behind} is behind that of the others, whose tuples"
-                f" come after.",
+                f"Tuples wait for {behind}: its event time is behind that of the other sources, whose tuples come"
+                f" after its own.",
                 is_pressed=True,
             )  # fmt: skip
     for each in reversed(shares):

@@ -57,13 +57,13 @@ class Runnable(Summarised):
         add
           row counts[key] of counts: read and written
           rejected: what it wrote before is put back
-          operation on counts[key] in each iteration of its loop: by itself; of several of a batch, ...
+          operation on counts[key] in each iteration of its loop: by itself; of several in a batch ...
         keys: known from the event alone
-        scheme="chains": an operation chain for each row, chains side by side, nothing is waited for
+        scheme="chains": an operation chain for each row, chains in parallel, without waiting
           chains="skiplist": made as the paper does, not by sorting
           sharing="nothing", unless said: each thread runs the chains of its own rows
-        scheme="mvlk": a version of 16 bytes for each row that a transaction writes, held until the batch is over
-        scheme="speculative": on versions of rows, before it is known that what it reads is final; again where it was not
+        scheme="mvlk": a version of 16 bytes for each row that a transaction writes, held until the end of the batch
+        scheme="speculative": on versions of rows, before what it reads is known to be final; again where it was not
         """
         texts = [node.spec.explain(node) for node in self.plan().operators if hasattr(node.spec, "explain")]
         if not texts:

@@ -40,15 +40,15 @@ JOINS = Measure("joins", "joins", "How often states were joined.", "counter", ra
 FORKS = Measure("forks", "forks", "How often a state was forked.", "counter", shown="column")
 STAYS = Measure(
     "stays", "turns",
-    "How often a state stayed joined until the next event of its node, and what came before was processed on it: in place of a "
-    "fork and a join, which would have cost more.", "counter", shown="snapshot",
+    "How often a state stayed joined until its node's next event, with the events in between processed on it, since a fork and "
+    "a join would have cost more.", "counter", shown="snapshot",
 )  # fmt: skip
 COPIED = Measure(
     "copied_bytes", "bytes", "Bytes of states that forks and joins have moved.", "counter", rate="copied_bytes_per_s",
 )  # fmt: skip
 SPARED = Measure(
     "spared_bytes", "bytes",
-    "Bytes of states that stayed where they were: joined in place, or of other keys than that of the event.", "counter",
+    "Bytes of states that stayed in place: joined there, or of other keys than the event's.", "counter",
 )  # fmt: skip
 RESTS_IN_VAIN = Measure(
     "rests_in_vain", "rests", "How often leaves came to rest for an event that could not be processed yet.", "counter",

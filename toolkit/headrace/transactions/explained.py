@@ -39,7 +39,7 @@ def explain(bound: Bound) -> str:
     else:
         lines.append("keys: some depend on what is read")
     against = objection(bound, "speculative")
-    said = "on versions of rows, before it is known that what it reads is final; again where it was not"
+    said = "on versions of rows, before what it reads is known to be final; again where it was not"
     lines.append(f'scheme="speculative": {said}' if against is None else str(against))
     return shown("\n".join(lines))
 
@@ -64,8 +64,8 @@ def _operations(split: Split, overwriting: list[Site], adding: list[Site]) -> li
         if site.is_unit:
             saved = ", ".join(column for column, _ in site.saved)
             gives = f", gives {saved} to what follows" if saved else ""
-            last = "; of several of a batch, with no other between, the last one is done" if site in overwriting else ""
-            last = "; of several of a batch, with no other between, the sum is added" if site in adding else last
+            last = "; of several in a batch with no other in between, only the last is executed" if site in overwriting else ""
+            last = "; of several in a batch with no other in between, the sum is added" if site in adding else last
             lines.append(f"operation on {site.row.name}{often}: by itself{gives}{last}")
         else:
             lines.append(f"operation on {site.row.name}{often}: the whole function, since {site.why}")
@@ -75,18 +75,18 @@ def _operations(split: Split, overwriting: list[Site], adding: list[Site]) -> li
 def _versions(bound: Bound) -> str:
     if not layout.has_versions(bound.tables):
         table = next(table for table in bound.tables if table.containers)
-        return f'scheme="mvlk": in the order of locks, since of {table.name}.{next(iter(table.containers))} there is one version'
+        return f'scheme="mvlk": in the order of locks, since {table.name}.{next(iter(table.containers))} has one version only'
     size = 8 * layout.version_words(bound.tables)
-    return f'scheme="mvlk": a version of {size} bytes for each row that a transaction writes, held until the batch is over'
+    return f'scheme="mvlk": a version of {size} bytes for each row that a transaction writes, held until the end of the batch'
 
 
 def _execution(bound: Bound) -> str:
     if bound.operations is not None:
         return "\n  ".join((
-            'scheme="chains": an operation chain for each row, chains side by side, nothing is waited for',
+            'scheme="chains": an operation chain for each row, chains in parallel, without waiting',
             'chains="skiplist": made as the paper does, not by sorting',
             'sharing="nothing", unless said: each thread runs the chains of its own rows',
         ))  # fmt: skip
-    shared = 'sharing="everything", unless said: a thread without work takes what another one has found ready'
+    shared = 'sharing="everything", unless said: an idle thread takes what another has found ready'
     whole = "whole transactions, each as soon as those before it on its rows are done"
     return f'scheme="chains": {whole}\n  {shared}'

@@ -32,7 +32,7 @@ REJECTED = Measure(
 )
 LOAD = Measure("load", "microseconds of work", "Work of each executor.", "counter", by="worker", exported="worker_load")
 OPERATIONS = Measure(
-    "operations", "operations", "Rows that transactions named as theirs; none are counted where no keys are needed.", "counter",
+    "operations", "operations", "Rows that transactions named as theirs; none where no keys are needed.", "counter",
     rate="operations_per_s", shown="column",
 )  # fmt: skip
 COMBINED = Measure(
@@ -40,19 +40,19 @@ COMBINED = Measure(
     rate="combined_per_s", shown="column",
 )  # fmt: skip
 EXECUTIONS = Measure(
-    "executions", "executions", "Events executed on versions of rows, those included that were executed again.", "counter",
+    "executions", "executions", "Events executed on versions of rows, repeated executions included.", "counter",
     rate="executions_per_s", shown="column",
 )  # fmt: skip
 VALIDATIONS = Measure(
-    "validations", "validations", "Times that what an execution has read was looked up again.", "counter",
+    "validations", "validations", "How often the reads of an execution were validated by looking them up again.", "counter",
     rate="validations_per_s", shown="column",
 )  # fmt: skip
 ABORTS = Measure(
-    "aborts", "executions", "Executions that were not valid, since something they had read was written after that.", "counter",
+    "aborts", "executions", "Executions that were not valid, since something they had read was written afterwards.", "counter",
     rate="aborts_per_s", shown="column",
 )  # fmt: skip
 ALONE = Measure(
-    "alone", "events", "Events of batches where too many executions were not valid, or there was no room: done by one thread.",
+    "alone", "events", "Events executed by one thread, in batches with too many invalid executions or no room.",
     "counter", rate="alone_per_s", shown="column",
 )  # fmt: skip
 BATCHES = Measure("batches", "batches", "Punctuations so far.", "counter", rate="batches_per_s", shown="column")
@@ -71,7 +71,7 @@ VERSIONS = Measure(
     rate="versions_per_s", shown="column",
 )  # fmt: skip
 VERSIONS_HELD = Measure(
-    "versions_held", "versions", "Versions of rows of one batch, which are held until it is over: an average.",
+    "versions_held", "versions", "Versions of rows held until the end of a batch, on average.",
     between=_versions_held, label="versions held",
 )  # fmt: skip
 """TStream, section IV-C: N * m of the N * m * s bytes; `explain()` gives s."""

@@ -17,7 +17,7 @@ class Backlog(KnownPanel):
     """Tuples that pile up before the sources, because an operator holds only a bounded number of them."""
 
     key, title, least = "backlog", "Due, not admitted", 10.0
-    about = "Tuples that are due, by the rate that is set or by recorded times, and were not taken yet: the operator has no room."
+    about = "Tuples that are due, by the set rate or by recorded times, but not yet taken, since the operator has no room."
 
     @classmethod
     def is_for(cls, scene: Scene) -> bool:
@@ -38,4 +38,4 @@ class Backlog(KnownPanel):
         return largest(highest, BEHIND)
 
     def text(self, now: Mapping[str, float]) -> str:
-        return f"Outside, due and not admitted: {amount(now[BEHIND])} tuples; inside: {amount(now['depth_tuples'])}."
+        return f"Due but not yet admitted: {amount(now[BEHIND])} tuples; inside: {amount(now['depth_tuples'])}."

@@ -16,8 +16,8 @@ class Depth(KnownPanel):
 
     key, title, least = "depth", "In flight", 10.0
     about = (
-        "Tuples that were admitted and that not every active thread has passed yet. Their number is bounded; what is due beyond"
-        " it waits at the source."
+        "Tuples that were admitted but not yet passed by every active thread. Their number is bounded; what is due beyond it"
+        " waits at the source."
     )
     also = ("depth_ms",)
 

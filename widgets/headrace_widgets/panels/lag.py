@@ -26,8 +26,8 @@ class Lag(KnownPanel):
 
     key, title, least = "lag", "Lag behind the rate", 0.1
     about = (
-        "How long ago the next tuple to be admitted was due, by the rate that is set or by its recorded time; and how late"
-        " results are with that: their latency in the interval (99 %), which begins when a tuple is admitted, plus the lag."
+        "How long the next tuple to be admitted has been due, by the set rate or by its recorded time. The delay of results is"
+        " this lag plus their latency in the interval (p99), which counts from a tuple's admission."
     )
 
     @classmethod
@@ -61,4 +61,4 @@ class Lag(KnownPanel):
         if now[DELAY] != now[DELAY]:
             return words
         delay = milliseconds(now[DELAY] * 1e3)
-        return f"{words} Results, with the wait outside: {delay} (p99)."
+        return f"{words} Results, with the wait at the source: {delay} (p99)."

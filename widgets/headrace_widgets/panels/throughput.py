@@ -27,8 +27,8 @@ class Throughput(KnownPanel):
 
     key, title, least = "throughput", "Input rate and throughput", 10.0
     about = (
-        "Tuples per second: how many are due, by the rate that is set or by times that were recorded; how many came in; and how"
-        " many were processed. Where more are due than come in, the rest waits at the source, and the lag grows."
+        "Tuples per second that are due (by the set rate or by recorded times), that came in, and that were processed. Where"
+        " more are due than come in, the rest waits at the source, and the lag grows."
     )
     needs, also = ("added", "processed"), ("results",)
 
