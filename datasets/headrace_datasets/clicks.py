@@ -102,7 +102,7 @@ def clicks(
             raise ValueError(f"{name} is {value}; give at most {MOST}")
     if made["users"] < USERS_PER_RATE * made["rate"]:
         raise ValueError(
-            f"rate is {rate}: so many clicks a second take more than users={users}; give at least"
+            f"rate is {rate}: that many clicks a second need more than users={users}; give at least"
             f" users={int(np.ceil(USERS_PER_RATE * made['rate']))}, or a rate of at most {made['users'] / USERS_PER_RATE:g}"
         )
     made["skew"] = number("skew", skew, 0.0, STEEPEST)

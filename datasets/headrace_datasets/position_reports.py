@@ -65,7 +65,7 @@ def position_reports(source: Dataset | str | os.PathLike[str], n: int | None = N
         raise ValueError(f"source is {source!r}, of type {type(source).__name__}; give a linear_road(...) or a file's name")
     path = Path(source)
     if not path.is_file():
-        raise FileNotFoundError(f"source is {str(source)!r}, which is no file; give the name of a text file of position reports")
+        raise FileNotFoundError(f"source is {str(source)!r}, which is not a file; name a text file of position reports")
     return Dataset(f"position_reports({str(source)!r}, n={rows})", SCHEMA, partial(_cut, partial(_of_file, path), rows))
 
 
@@ -121,7 +121,7 @@ def _numbers(lines: list[bytes], path: Path, first_line: int) -> NDArray[np.int6
     except (ValueError, OverflowError):
         at = next(at for at, one in enumerate(fields) if not all(_is_number(field) for field in one))
         raise ValueError(
-            f"{path}, line {first_line + at} has a field that is no whole number of 64 bits: {lines[at][:80]!r}"
+            f"{path}, line {first_line + at} has a field that is not a 64-bit whole number: {lines[at][:80]!r}"
         ) from None
 
 

@@ -268,8 +268,8 @@ def test_reports_of_linear_road_are_its_reports():
         (TEXT + "519 1 2 0 0 0 0\n", ["line 4 is earlier", "sort the file"]),
         ("-1 1 2 0 0 0 0\n", ["line 1 has a time below 0"]),
         ("1 1 2 0 0 0 -1\n", ["line 1 has a position below 0"]),
-        ("1 1 2 0 0 0 0\n1 1 2.5 0 0 0 0\n", ["line 2 has a field that is no whole number", "2.5"]),
-        ("1 99999999999999999999 2 0 0 0 0\n", ["line 1 has a field that is no whole number of 64 bits"]),
+        ("1 1 2 0 0 0 0\n1 1 2.5 0 0 0 0\n", ["line 2 has a field that is not a 64-bit whole number", "2.5"]),
+        ("1 99999999999999999999 2 0 0 0 0\n", ["line 1 has a field that is not a 64-bit whole number"]),
         ("4000000000 1 2 0 0 0 0\n", ["line 1 has a time above"]),
     ],
 )
@@ -283,7 +283,7 @@ def test_bad_files_are_told_by_line(tmp_path, text, parts):
 
 
 def test_a_missing_file_is_told_at_the_call(tmp_path):
-    with pytest.raises(FileNotFoundError, match=r"none\.txt.*which is no file; give the name"):
+    with pytest.raises(FileNotFoundError, match=r"none\.txt.*which is not a file; name a text file"):
         position_reports(tmp_path / "none.txt")
 
 

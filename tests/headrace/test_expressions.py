@@ -274,8 +274,8 @@ def test_example_truth_value_names_the_operators():
         (lambda: int(col("f")), r"^int\(col\('f'\)\): expressions have no int\(\); write \.cast\(\"int64\"\)"),
         (lambda: round(col("f"), 2), r"^round\(col\('f'\), 2\): .* whole numbers, .* round\(t.price, 2\), price2="),
         (lambda: len(col("s")), r"^len\(col\('s'\)\): expressions have no len\(\); write \.length\(\)"),
-        (lambda: lit(None), r"^None: is no constant, .* use .is_null\(\)"),
-        (lambda: col("n") == None, r"^None: is no constant, .* use .is_null\(\)"),  # noqa: E711
+        (lambda: lit(None), r"^None: is not a constant, .* use .is_null\(\)"),
+        (lambda: col("n") == None, r"^None: is not a constant, .* use .is_null\(\)"),  # noqa: E711
     ],
 )
 def test_example_what_is_no_expression_says_what_to_write(build, text):

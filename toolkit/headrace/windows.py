@@ -273,7 +273,7 @@ def _check_zone(zone: Any) -> None:
     try:
         zoneinfo.ZoneInfo(zone)
     except (ValueError, TypeError, OSError, LookupError):
-        raise ParameterError(f"zone = {zone!r}: no time zone known here; give a name such as 'Europe/Paris'") from None
+        raise ParameterError(f"zone = {zone!r}: not a time zone known here; give a name such as 'Europe/Paris'") from None
 
 
 def latest_index(ts: int, advance: int) -> int:

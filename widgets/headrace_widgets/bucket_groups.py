@@ -101,7 +101,7 @@ def from_text(text: str) -> list[int]:
         try:
             a, b = int(first), int(last if dash else first)
         except ValueError:
-            raise ValueError(f"buckets: {part.strip()!r} is no bucket; write for example 0-15, 40") from None
+            raise ValueError(f"buckets: {part.strip()!r} is not a bucket; write for example 0-15, 40") from None
         if not 0 <= a <= b < BUCKETS:
             raise ValueError(
                 f"buckets: {part.strip()!r}; buckets go from 0 to {BUCKETS - 1}, the smaller first"

@@ -203,7 +203,7 @@ def steps_of(text: str) -> list[tuple[float, int]]:
             steps.append((float(at), int(threads)))
         except ValueError:
             raise ValueError(
-                f"steps: {part.strip()!r} is no step; write seconds: threads, for example 0: 1, 10: 4"
+                f"steps: {part.strip()!r} is not a step; write seconds: threads, for example 0: 1, 10: 4"
             ) from None
     return steps
 

@@ -72,7 +72,7 @@ def prints_a_pair(t, emit):
         (prints_a_column_of_strings, r"print\(t.name\): t.name is a string; print numbers, and texts that stand in the call"),
         (prints_with_an_option, "sep= of print cannot be compiled; leave it out"),
         (prints_a_text_with_fields, "is a string; print numbers"),
-        (prints_a_pair, "is no number; print its numbers, one by one"),
+        (prints_a_pair, "is not a number; print its numbers one by one"),
     ],
 )
 def test_example_what_it_does_not_print(function, words):

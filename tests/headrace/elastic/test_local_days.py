@@ -170,7 +170,7 @@ def test_example_types_and_zones_of_the_event_time_stay():
     [
         ({"size": "12h"}, "size = '12h': with zone= windows are of whole days; give '1d'"),
         ({"size": "2d", "advance": "36h"}, "advance = '36h': with zone="),
-        ({"size": "1d", "zone": "Europe/Pari"}, "zone = 'Europe/Pari': no time zone known here"),
+        ({"size": "1d", "zone": "Europe/Pari"}, "zone = 'Europe/Pari': not a time zone known here"),
         ({"size": "1d", "zone": 1}, "zone = 1: no time zone"),
         ({"size": "1d", "zone": "../etc/passwd"}, "no time zone"),
         ({"size": "0d"}, "size = 0: must be at least 1"),

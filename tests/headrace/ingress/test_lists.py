@@ -278,8 +278,8 @@ def test_memory_of_copies_is_released_too():
     ("column", "error", "text"),
     [
         (pa.array([["a"]]), UnsupportedTypeError, "column 'x' has type list<.*string>.*ids instead of texts.*hr.each"),
-        (pa.array([1]), UnsupportedTypeError, "column 'x' has type int64, which is no list: cast it to list<int64>"),
-        (pa.array([None]), UnsupportedTypeError, "'x' has type null, which is no list: cast it to list<int64>"),
+        (pa.array([1]), UnsupportedTypeError, "column 'x' has type int64, which is not a list: cast it to list<int64>"),
+        (pa.array([None]), UnsupportedTypeError, "'x' has type null, which is not a list: cast it to list<int64>"),
         (pa.array([[[1]]]), UnsupportedTypeError, "'x'.*cannot read the elements: flatten it"),
         (pa.array([[{"a": 1}]]), UnsupportedTypeError, "'x'.*cannot read the elements: cast"),
         (

@@ -368,7 +368,7 @@ def test_example_spark_has_registered_its_frames():
 def test_a_column_alone_is_no_table():
     values = pd.Series([1, 2])
     for column in (values, pa.chunked_array([[1, 2]])):
-        with pytest.raises(InputError, match="is one column, of values alone: give a table"):
+        with pytest.raises(InputError, match="is a single column: give a table that has times"):
             open_input(column)
 
 

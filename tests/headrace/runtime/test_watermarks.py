@@ -396,7 +396,8 @@ def test_example_rows_are_named_as_they_are_counted_in_the_table():
 
 def test_example_a_watermark_that_is_no_time_of_the_stream():
     for said in ("10s", None, 1.5, datetime.datetime(2026, 1, 1), True):
-        fails(InputError, r"gives Watermark\(time=.*no event time of this stream; give a number", batch(1), hr.Watermark(said))
+        why = r"gives Watermark\(time=.*not an event time of this stream; give a number"
+        fails(InputError, why, batch(1), hr.Watermark(said))
     fails(EventTimeError, r"gives Watermark\(time=4611686018427387904\)", batch(1), hr.Watermark(2**62))
     fails(InputError, "it must yield Arrow record batches, and may hr.Watermark among them", batch(1), 10)
     fails(InputError, "sort=True reads all rows", batch(1), hr.Watermark(9), sort=True)

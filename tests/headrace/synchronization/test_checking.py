@@ -343,8 +343,8 @@ def all_tags(program):
 def test_example_drawing_of_c1():
     error = refused(mutant(WINDOW, fork=always_left))
     assert str(error).splitlines()[0] == (
-        "program 'window' is not consistent: C1 mirrored fails: updating the right side with 'barrier' and joining is not joining"
-        " and updating; what the event needs must be forked to its side, and what it changes must survive the join"
+        "program 'window' is not consistent: C1 mirrored fails: updating the right side with 'barrier' and joining differs from"
+        " joining and updating; what the event needs must be forked to its side, and what it changes must survive the join"
     )
     assert str(error.counterexample) == str(error).partition("\n\n")[2] == """\
 state     sum=1

@@ -178,7 +178,7 @@ def looks_at_another(state, e, emit):
     ("tag", "function", "words"),
     [
         ("update", also_of_another, "touches other entries of views"),
-        ("update", looks_at_another, "C4 fails: updating the entries"),
+        ("update", looks_at_another, "C4 fails: updating only the entries"),
     ],
 )
 def test_a_function_that_is_not_by_key_is_refused_by_check(tag, function, words):

@@ -292,7 +292,7 @@ def test_oracle_types_are_found_where_there_are_any(seed):
         ({"processes": {"part": ["valeu"]}}, UnknownNameError, "no tag 'valeu'"),
         ({"processes": {"parts": ["value"]}}, UnknownNameError, "no type of state 'parts'.*part"),
         ({"states": {**TYPED["states"], "other": {"n": "int64"}}, "processes": {"part": ["value"], "other": []},
-          "update": {"value": add, "question": ask, "barrier": close}}, ParameterError, "nobody can reach 'other'"),
+          "update": {"value": add, "question": ask, "barrier": close}}, ParameterError, "'other' cannot be reached"),
         ({"update": {**TYPED["update"], "question": {"all": ask}}}, ParameterError, "question has no function for 'part'"),
         ({"update": {**TYPED["update"], "barrier": {"all": close, "part": close}}}, ParameterError, "'part', which may not"),
         ({"join": {("all", "part", "part"): together}}, ParameterError, r"join: there is none for \('part', 'part', 'part'\)"),

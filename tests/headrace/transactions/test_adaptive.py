@@ -80,7 +80,7 @@ def test_example_the_reason_names_what_was_measured():
     reason = operator.said.reason
     assert "chains 500 1.00 M" in reason and "lock 500 2.00 M" in reason and "serial 500 700 k" in reason
     # Each was tried for 0.4 s, the second best twice: 1, 1.15, 1.1, 1.4, 1.3 and 1 M events/s fewer than there might have been.
-    assert reason.endswith("to try them cost 2.78 M events")
+    assert reason.endswith("trying them cost 2.78 M events")
     assert operator.said.figures == {"regret": pytest.approx(2.78e6)}
     assert operator.said.predicted == {"speed": 2e6} and operator.said.controls["scheme"] == "lock"
 
@@ -193,7 +193,7 @@ class Restless(Operator):
 def check_restless(controller):
     operator = Restless(controller, SPEEDS | {"serial": 3e6})
     looks = 0
-    while "to try them cost" not in str(getattr(getattr(operator, "said", None), "reason", "")):
+    while "trying them cost" not in str(getattr(getattr(operator, "said", None), "reason", "")):
         operator.look()
         looks += 1
         assert looks < 100, "a trial does not end"

@@ -231,7 +231,7 @@ def test_example_arguments_of_transact():
         (UnsupportedTypeError, {"data": pa.table({"id": [1.0], "v": [1]})}, ["'id' has type double", "cast it to int64"]),
         (SchemaError, {"data": pa.table({"idd": [1], "v": [1]})}, ["no column 'id'", "did you mean 'idd'?"]),
         (SchemaError, {"data": pa.table({"id": [1], "v": pa.array([None], pa.int64())})}, ["'v' is null at row 0", "fill it"]),
-        (ParameterError, {"columns": {"v": "int46"}, "rows": 1}, ["'int46' is no kind", "int64"]),
+        (ParameterError, {"columns": {"v": "int46"}, "rows": 1}, ["'int46' is not a kind", "int64"]),
         (ParameterError, {"columns": {"v": "int64"}, "rows": -1}, ["rows=-1", "from 0"]),
         (ParameterError, {"columns": {"v": "int64"}}, ["rows=", "data=", "neither"]),
         (ParameterError, {"columns": {"v": "int64"}, "rows": 1, "unknown": "rejct"}, ["'rejct'", "did you mean 'reject'?"]),

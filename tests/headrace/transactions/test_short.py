@@ -158,7 +158,7 @@ def other_columns_in_turns(e, t):
 @pytest.mark.parametrize(
     ("function", "said"),
     [
-        (written_in_turns, f"and r is used again behind it (line {written_in_turns.__code__.co_firstlineno + 4})"),
+        (written_in_turns, f"and r is used again after it (line {written_in_turns.__code__.co_firstlineno + 4})"),
         (done_with_one_first, "an operation chain for each row"),
         (other_columns_in_turns, "an operation chain for each row"),
     ],

@@ -254,7 +254,7 @@ def test_example_other_schemes_say_line_and_way_out(scheme):
 def test_example_what_cannot_be_run_on_versions():
     with pytest.raises(NotSupportedError, match="'s' of table 'S' is a list, set, map or array"):
         start(of_a_set, scheme="speculative")
-    with pytest.raises(NotSupportedError, match="would put keys into table 'I'"):
+    with pytest.raises(NotSupportedError, match="could insert keys into table 'I'"):
         start(of_new_rows, scheme="speculative")
     with pytest.raises(FunctionError, match="depends on what"):
         start(follow, scheme="serial", reconfigure=[(5, {"scheme": "lock"})])

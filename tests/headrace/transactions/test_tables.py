@@ -310,7 +310,7 @@ BAD = [
     ({"rows": 1, "columns": {"id": "int64"}}, ParameterError, "column 'id' is the key"),
     ({"rows": 1, "columns": ["i"]}, ParameterError, "columns=['i']: give a dict"),
     ({"rows": 1, "columns": {"\N{MICRO SIGN}": "int64", "\N{GREEK SMALL LETTER MU}": "int64"}}, ParameterError, "rename one"),
-    ({"rows": 1, "columns": {"i": "int16"}}, ParameterError, "columns: i: 'int16' is no kind; the kinds are int64, int32"),
+    ({"rows": 1, "columns": {"i": "int16"}}, ParameterError, "columns: i: 'int16' is not a kind; the kinds are int64, int32"),
     ({"rows": 1, "columns": {"i": "string"}, "first": {"i": 3}}, ParameterError, "first: i=3: give a string, as the kind is"),
     ({"rows": 1, **COLUMNS, "first": {"i": "a"}}, ParameterError, "first: i='a': give a whole number"),
     ({"rows": 1, "columns": {"i": "timestamp[us]"}}, ParameterError, "use int64, in its unit"),
@@ -333,7 +333,7 @@ BAD = [
     ({"row": 1, **COLUMNS}, ArgumentError, "did you mean rows=?"),
     ({"data": FRAME, "key": "Id"}, SchemaError, "the data has no column 'Id': key= names the column of keys; did you mean 'id'?"),
     ({"data": pd.DataFrame({"i": [1]}).rename_axis("id")}, SchemaError, "it is the frame's index, which is not read"),
-    ({"data": FRAME}, SchemaError, "key column 'id' has 1 twice, at rows 0 and 2: a table has one row a key"),
+    ({"data": FRAME}, SchemaError, "key column 'id' has 1 twice, at rows 0 and 2: a table has one row per key"),
     ({"data": pa.table({"id": ["b", "a", "b", "b"]})}, SchemaError, "has 'b' twice, at rows 0 and 2 (2 such pairs)"),
     ({"data": pa.table({"id": [1, None]})}, KeyNullError, "key column 'id' is null at row 1: fill it or filter it out"),
     ({"data": pa.table({"id": ["a", None]})}, KeyNullError, "key column 'id' is null at row 1"),
@@ -378,7 +378,7 @@ def test_example_constraints_that_cannot_be_meant():
         ("bool", True, "column: least=True of 'bool': only columns of numbers"),
         (hr.set_of("int64"), 0, "only columns of numbers have a least value"),
         ("string", "a", "column: least='a' of 'string': only columns of numbers"),
-        ("number", 0, "column: 'number' is no kind"),
+        ("number", 0, "column: 'number' is not a kind"),
     ]:
         with pytest.raises(ParameterError, match=re.escape(text)):
             hr.column(kind, least=least)

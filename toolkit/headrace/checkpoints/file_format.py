@@ -102,7 +102,7 @@ def read(path: Path) -> Contents:
             f"checkpoint {str(path)!r} cannot be read ({error.strerror}); give the folder of a run, or one of its checkpoints"
         ) from None
     if not data.startswith(MAGIC):
-        kind = "is empty" if not data else "is no checkpoint of this version"
+        kind = "is empty" if not data else "is not a checkpoint of this version"
         raise CheckpointError(f"checkpoint {str(path)!r} {kind}; {_FIX}")
     if hashlib.sha256(data[:-_DIGEST]).digest() != data[-_DIGEST:]:
         raise CheckpointError(f"checkpoint {str(path)!r} is damaged: its {len(data):,} bytes are not those written; {_FIX}")

@@ -41,7 +41,7 @@ def checked_print(line, values):
 def _checked_print(line, values):
     for kind in values:
         if not isinstance(kind, _SHOWN):
-            raise TypingError(f"print: {types.unliteral(kind)} is no number; print its numbers, one by one")
+            raise TypingError(f"print: {types.unliteral(kind)} is not a number; print its numbers one by one")
     return lambda line, values: _put(line, values)
 
 

@@ -19,7 +19,7 @@ from headrace.metrics.measures import (
 )
 
 UPDATES = Measure(
-    "updates", "updates", "Updates of window instances; of a join: stored tuples gone over.", "counter",
+    "updates", "updates", "Updates of window instances; of a join: stored tuples visited.", "counter",
     rate="updates_per_s", shown="column",
 )  # fmt: skip
 """(key, window) updates, of all instances."""
@@ -47,7 +47,7 @@ LIVE_WINDOWS = Measure("live_windows", "windows", "Window instances; of a join: 
 STATE_BYTES = Measure("state_bytes", "bytes", "Estimated memory of the state.", shown="column")
 """Of the window instances; of a join: of the tuples it stores."""
 
-FILTERED = Measure("filtered", "rows", "Rows that filters took out.", "counter", shown="column")
+FILTERED = Measure("filtered", "rows", "Rows removed by filters.", "counter", shown="column")
 NULL_KEYS = Measure("null_keys", "keys", "Null keys ignored by policy.", "counter", shown="column")
 """Their tuples were added all the same."""
 
@@ -62,11 +62,11 @@ TRANSFERRED_BYTES = Measure(
     "transferred_bytes", "bytes", "State moved between instances by reconfigurations.", "counter", shown="snapshot"
 )
 BARRIER = Measure(
-    "barrier_ns", "ns", "Of the time blocked: waiting for other workers, at a reconfiguration.", "counter", by="worker",
+    "barrier_ns", "ns", "Part of the blocked time: waiting for other workers at a reconfiguration.", "counter", by="worker",
     shown="snapshot",
 )  # fmt: skip
 TRANSFERRED_NS = Measure(
-    "transferred_ns", "ns", "Time that moving state between instances took.", "counter", shown="snapshot"
+    "transferred_ns", "ns", "Time spent moving state between instances.", "counter", shown="snapshot"
 )
 """Both are 0 under VSN."""
 LATEST_LATENCY = Measure(

@@ -210,9 +210,9 @@ def why_not(
     if middle.why_not:
         return f"there are steps between the two, which take record batches: {middle.why_not}"
     if not isinstance(before, AggregateProgram) or before.list_fields:
-        return f"{above.name!r} is no aggregate, or gives lists"
+        return f"{above.name!r} is not an aggregate, or gives lists"
     if not isinstance(program, AggregateProgram):
-        return "it is no aggregate"
+        return "it is not an aggregate"
     has_no_ties = _has_no_ties(program, before, middle)
     if program.order_matters and not has_no_ties:
         return f"its results depend on the order of tuples of equal event time: {program.order_matters}"

@@ -563,7 +563,7 @@ def lit(value: object) -> Expression:
         return value
     if value is None:
         raise ParameterError(
-            "None: is no constant, since what is compared with it or computed from it is unknown; use .is_null() or"
+            "None: is not a constant, since whatever is compared with it or computed from it is unknown; use .is_null() or"
             " .is_not_null()"
         )
     if isinstance(value, np.generic):

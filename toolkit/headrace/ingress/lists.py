@@ -75,7 +75,7 @@ def check_list_type(name: str, kind: pa.DataType, is_text: bool = False) -> None
     """
     if not columns.is_list(kind):
         raise UnsupportedTypeError(
-            f"column {name!r} has type {kind}, which is no list: cast it to list<int64> or list<float64>, or read it as a"
+            f"column {name!r} has type {kind}, which is not a list: cast it to list<int64> or list<float64>, or read it as a"
             f" single value"
         )
     element = columns.plain_type(kind.value_type)

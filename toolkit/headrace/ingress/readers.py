@@ -209,7 +209,7 @@ def translated_errors(name: str) -> Iterator[None]:
         if isinstance(error, PermissionError):
             raise InputError(f"{display_name(name)} may not be read by this user; check its permissions") from error
         is_file = not _UNNAMED.fullmatch(name)
-        fix = "check the file or write it again" if is_file else "what gives its rows has failed, by the error before this one"
+        fix = "check the file or write it again" if is_file else "the producer of its rows failed: see the error above"
         raise InputError(f"{display_name(name)} cannot be read: {first_line(error)}; {fix}") from error
 
 
@@ -369,7 +369,7 @@ def _first_pass(source: Any, name: str) -> pa.RecordBatchReader:
     except pa.ArrowInvalid as error:
         if "non-struct" not in str(error):
             raise
-        raise InputError(f"{display_name(name)} is one column, of values alone: give a table with times") from None
+        raise InputError(f"{display_name(name)} is a single column: give a table that has times as well") from None
 
 
 def _is_pandas(source: Any) -> bool:

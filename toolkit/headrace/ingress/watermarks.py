@@ -58,7 +58,7 @@ def watermark_time(mark: Watermark, kind: pa.DataType, window_size: int = 0, sou
         ts = _instant(value, f"{where} {mark!r}")
     else:
         fix = "a datetime, or a number of microseconds" if pa.types.is_timestamp(kind) else f"a number, as its {kind} column has"
-        raise InputError(f"{where} {mark!r}: no event time of this stream; give {fix}")
+        raise InputError(f"{where} {mark!r}: not an event time of this stream; give {fix}")
     if abs(ts) >= END_OF_TIME - window_size:
         raise EventTimeError(
             f"{where} {mark!r}: |event time| + window size ({span_text(window_size, kind)}) must be below 2**62; it says that all"
@@ -74,7 +74,7 @@ def _instant(value: Any, told: str) -> int:
         array = pa.array([value])
         return int(event_times(array, "watermark")[0])
     except (InputError, pa.ArrowException) as error:
-        raise InputError(f"{told}: no time in whole microseconds ({error})") from None
+        raise InputError(f"{told}: not a time in whole microseconds ({error})") from None
 
 
 def with_watermarks(reader: Reader, event_time: str, column: str) -> Reader:

@@ -104,7 +104,7 @@ class Measure:
         is_counter = self.kind == "counter"
         wrong = ""
         if not self.name.isidentifier() or self.name in RESERVED:
-            wrong = "every operator has that already, or it is no name: give another name"
+            wrong = "every operator has that already, or it is not a Python name: give another name"
         elif self.rate and (not is_counter or self.by is not None):
             wrong = "only a counter in all has a rate= by name"
         elif self.part_of and (not is_counter or self.by is None):
@@ -195,7 +195,7 @@ WORKER_TIME = (BUSY, IDLE, BLOCKED)
 
 LOST_WAKEUPS = Measure(
     "lost_wakeups", "sleeps",
-    "Sleeps that only the time-out ended although the wake-up was due: 0, unless threads stand still for a second.", "counter",
+    "Sleeps ended only by their time-out although a wake-up was due: 0, unless threads stall for a second.", "counter",
     shown="column",
 )  # fmt: skip
 """Of its sources for room and of its collector for results. A sleeper that is owed a wake-up waits a second more: so a waker that

@@ -109,7 +109,7 @@ class RunOptions:
             return
         raise ParameterError(
             f"step_threads={self.step_threads}: only steps (filter, select, map, flat_map, hr.keys) between a source and the"
-            f" first operator behind it have threads of their own, and this query has none there; leave it out"
+            f" first operator after it have threads of their own, and this query has none there; leave it out"
         )
 
     def check_operators(self, operators: Sequence[str], fed: Sequence[str]) -> None:

@@ -132,7 +132,7 @@ class SourceFeeder:
             raise
         late = np.flatnonzero(ts < (self._feed.inlet.mark if self.passed_time else MIN_TIME))
         if len(late):
-            others = f", as are {len(late) - 1} rows behind it" if len(late) > 1 else ""
+            others = f", as are {len(late) - 1} rows after it" if len(late) > 1 else ""
             why = (
                 f"is earlier than the time that passed while the source was idle (idle_after={self._rows.node.idle_after} s)"
                 f"{others}; pass late='drop' or 'side', or a longer idle_after="

@@ -89,7 +89,7 @@ class Stream(Runnable):
         for name, what in computed.items():
             if not isinstance(what, Expression | str):
                 wanted = "use map(), which takes functions" if callable(what) else f"write hr.lit({what!r})"
-                raise ParameterError(f"select({name}={what!r}): is no expression and no name of a column; {wanted}")
+                raise ParameterError(f"select({name}={what!r}): is neither an expression nor the name of a column; {wanted}")
         pairs = [(name, col(name)) for name in columns]
         pairs += [(name, col(e) if isinstance(e, str) else e) for name, e in computed.items()]
         check_output_names([name for name, _ in pairs], "select()")
@@ -493,7 +493,7 @@ class Stream(Runnable):
         check_spec(spec, "through()")
         for other in others:
             if not isinstance(other, Stream):
-                raise ParameterError(f"through(): {other!r} is no stream; give what hr.stream(...) and its methods return")
+                raise ParameterError(f"through(): {other!r} is not a stream; give what hr.stream(...) and its methods return")
         first = self if spec.has_sides or not others else self.union(*others)
         inputs = [first._node, *(other._node for other in others if spec.has_sides)]
         node = operator_node(spec, inputs, name)

@@ -149,7 +149,7 @@ class AdaptivePlan(Policy):
     def _worth_text(self, worth: float) -> str:
         if self.by == "rates":
             return rate_text(worth)
-        return f"{1e6 / worth:.3g} us of delay" if worth else "no end of delay"
+        return f"{1e6 / worth:.3g} us of delay" if worth else "unbounded delay"
 
 
 def _rates_text(rates: Mapping[ImplementationTag, float]) -> str:

@@ -62,23 +62,23 @@ class Counterexample:
         name, tags = self.program.name, " and ".join(map(repr, self.tags))
         if self.case.law == "C1":
             side = "right" if self.case.is_right else "left"
-            text = f"{self.law} fails: updating the {side} side with {tags} and joining is not joining and updating"
+            text = f"{self.law} fails: updating the {side} side with {tags} and joining differs from joining and updating"
             remedy = "what the event needs must be forked to its side, and what it changes must survive the join"
         elif self.case.law == "C2":
             text = "C2 fails: the join of a fork is not the state that was forked"
             remedy = "fork must keep everything, once or in a way that join undoes"
         elif self.case.law == "C4":
-            text = f"C4 fails: updating the entries of its key alone with {tags} is not updating everything"
+            text = f"C4 fails: updating only the entries of its key with {tags} differs from updating everything"
             remedy = "what this event needs, and changes, must be the entry of its own key; else leave by= out of the state"
         else:
-            text = f"C3 fails: {tags} change the state or what is emitted if they change places"
+            text = f"C3 fails: swapping {tags} changes the state or what is emitted"
             remedy = "make these tags depend on each other"
         sides = self.run()
         if error := sides.one.error or sides.other.error:
             text += f" ({error})"
         if self.verdict == ROUNDING:
             text += ", by rounding alone: floats are added in another order"
-            remedy = "sum integers (of a fixed point), or make the order not matter"
+            remedy = "sum fixed-point integers, or make the result independent of the order"
         return f"program {name!r} is not consistent: {text}; {remedy}"
 
     def __str__(self) -> str:

@@ -52,7 +52,7 @@ class TagPart(NamedTuple):
         if isinstance(other, Tag):
             return self.name == other.name
         # False would be taken for "they do not depend on each other".
-        raise TypeError(f"{other!r:.60} is no tag, and the tag {self.name} is compared with it; compare with the name of one")
+        raise TypeError(f"{other!r:.60} is not a tag, but tag {self.name} is compared with it; compare with the name of a tag")
 
     def __ne__(self, other: object) -> bool:  # a tuple has its own
         return not self == other
@@ -125,7 +125,7 @@ def _read_columns(of: Tag, given: Any) -> dict[str, str]:
         columns[name] = kind
     if of.by is not None:
         if of.by not in columns:
-            raise UnknownNameError(f"{where}: its key {of.by!r} is no column of it; {instead(of.by, columns, 'the columns')}")
+            raise UnknownNameError(f"{where}: its key {of.by!r} is not a column of it; {instead(of.by, columns, 'the columns')}")
         if columns[of.by] == "float64":
             raise ParameterError(f"{where}: its key {of.by!r} is float64; a key is an integer, a bool or a string")
     return columns
@@ -197,7 +197,7 @@ def read_states(
     for of in fields:
         if of not in reachable:
             raise ParameterError(
-                f"states: nobody can reach {of!r}: no forks lead from {next(iter(fields))!r} to it; give one, or leave it out"
+                f"states: {of!r} cannot be reached: no forks lead from {next(iter(fields))!r} to it; give one, or leave it out"
             )
     return {"update": functions, "states": fields, "processes": may, "forks": forks, "joins": joins}
 
@@ -304,7 +304,7 @@ def _paired(given: Any, tags: Mapping[str, Tag]) -> dict[tuple[str, str], tuple[
         raise ParameterError(f"program(depends={given!r}): {form}")
     for pair in given:
         if not isinstance(pair, tuple | list) or len(pair) != 2:
-            raise ParameterError(f"depends: {pair!r} is no pair of tags; {form}")
+            raise ParameterError(f"depends: {pair!r} is not a pair of tags; {form}")
         a, b = (one.name if isinstance(one, Tag) else one for one in pair)
         for name in (a, b):
             if name not in tags:

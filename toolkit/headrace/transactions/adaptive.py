@@ -225,7 +225,7 @@ class AdaptiveScheme(Policy):
             metric="speed",
             value=best.speed,
             threshold=trials[0].speed,
-            reason=f"events/s of {self._threads} threads: {'; '.join(map(str, trials))}; to try them cost"
+            reason=f"events/s of {self._threads} threads: {'; '.join(map(str, trials))}; trying them cost"
             f" {_spoken(regret)} events",
             predicted={"speed": best.speed},
             figures={"regret": regret},

@@ -32,8 +32,8 @@ def objection(bound: Bound, scheme: str) -> HeadraceError | None:
             )
         if table.unknown == "insert" and bound.undetermined is not None:
             return NotSupportedError(
-                f"scheme='speculative' would put keys into table {table.name!r} (unknown='insert') that are worked out from what"
-                f" does not come to be, since a key depends on what is read: use scheme='serial', or make the rows before"
+                f"scheme='speculative' could insert keys into table {table.name!r} (unknown='insert') that only an invalid"
+                f" execution computes, since a key depends on what is read: use scheme='serial', or make the rows beforehand"
             )
     return None
 

@@ -62,7 +62,7 @@ IMBALANCE = Measure(
     shown="figure", between=load_variation,
 )  # fmt: skip
 CHAINS = Measure(
-    "chains", "chains", "How many rows had so many operations in one batch: 1, 2 to 3, 4 to 7, ...", "counter", by="size",
+    "chains", "chains", "Rows by their number of operations in one batch: 1, 2 to 3, 4 to 7, ...", "counter", by="size",
     label="chain_length",
 )  # fmt: skip
 """TStream, section IV-C: an operation chain is what one batch does to one row. Counted where operations are linked."""

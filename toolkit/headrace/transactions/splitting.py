@@ -232,7 +232,7 @@ class _Splitting:
         found = used_in_turns(self._body, {name: site.row for name, site in self._sites.items()})
         if found is not None:
             first, second, node = found
-            raise _CannotSplit(f"{first} and {second} may be one row, and {first} is used again behind it ({_line(node)})")
+            raise _CannotSplit(f"{first} and {second} may be one row, and {first} is used again after it ({_line(node)})")
 
     # -- units
 

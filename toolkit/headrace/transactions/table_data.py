@@ -226,7 +226,7 @@ def _keys(where: str, name: str, array: pa.Array) -> tuple[np.ndarray | pa.Array
         row = columns.first_null(array)
         raise KeyNullError(f"{where}: key column {name!r} is null at row ", row, ": fill it or filter it out")
     if not is_string:
-        keys = columns.integers(array, name, fix="such a key cannot be; use a string")
+        keys = columns.integers(array, name, fix="use a string key")
         order = None if (keys[1:] >= keys[:-1]).all() else np.argsort(keys, kind="stable")
         keys = keys.copy() if order is None else keys[order]
         _check_different(where, name, keys[1:] == keys[:-1], order, lambda at: int(keys[at]))
@@ -250,7 +250,7 @@ def _check_different(
     rows = (at, at + 1) if order is None else (int(order[at]), int(order[at + 1]))
     raise SchemaError(
         f"{where}: key column {name!r} has {key_of(at)!r} twice, at rows {rows[0]} and {rows[1]}"
-        f"{f' ({int(same.sum()):,} such pairs)' if same.sum() > 1 else ''}: a table has one row a key; drop or sum up the others"
+        f"{f' ({int(same.sum()):,} such pairs)' if same.sum() > 1 else ''}: a table has one row per key; drop or sum up the others"
     )
 
 

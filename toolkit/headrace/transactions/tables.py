@@ -67,7 +67,7 @@ def _column(where: str, kind: Any, least: Any = None) -> Column:
         kind = "string" if is_text(kind) else str(kind)
     if isinstance(kind, str) and kind not in SCALAR_NAMES:
         if scalar(kind) is None:
-            raise ParameterError(f"{where}: {kind!r} is no kind; the kinds are {KINDS_TEXT}")
+            raise ParameterError(f"{where}: {kind!r} is not a kind; the kinds are {KINDS_TEXT}")
         raise ParameterError(
             f"{where}: {kind!r} cannot be a column of a table: use int64, in its unit; the kinds are {KINDS_TEXT}"
         )
