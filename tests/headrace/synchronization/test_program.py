@@ -124,7 +124,10 @@ def test_example_equal_tags_are_of_one_part():
         (lambda a, b: int(a == b), ["asked for value and value, it returned 1;"]),
         (lambda a, b: b == "barrier" and {a.name}, ["asked for value and barrier, it returned {'value'};"]),
         (lambda a, b: a.nam == "barrier", ["failed with AttributeError:", "'nam'; what", ".name and .part"]),
-        (lambda a, b: a == ("barrier", 0), ["failed with TypeError: ('barrier', 0) is not a tag", "compare with the name of a tag"]),
+        (
+            lambda a, b: a == ("barrier", 0),
+            ["failed with TypeError: ('barrier', 0) is not a tag", "compare with the name of a tag"],
+        ),
     ],
 )
 def test_example_functions_that_answer_nothing(depends, words):
@@ -152,7 +155,7 @@ def test_example_the_parts_and_the_cause_of_a_function_that_failed_are_named():
         ({"tags": {"value": {"two words": "int64"}, "barrier": {}}}, ParameterError, ["'two words'", "rename"]),
         ({"tags": {"value": {"ts": "int64"}, "barrier": {}}}, ParameterError, ["'ts' is the event time", "e.ts"]),
         ({"tags": {"value": {}, hr.tag("value", by="k"): {"k": "int64"}}}, ParameterError, ["'value' is there twice"]),
-        ({"tags": {hr.tag("value", by="k"): {"key": "int64"}, "barrier": {}}}, UnknownNameError, ["'k' is not a column of it", "'key'"]),
+        ({"tags": {hr.tag("value", by="k"): {"key": "int64"}, "barrier": {}}}, UnknownNameError, ["'k' is not a column", "'key'"]),
         ({"tags": {hr.tag("value", by="x"): {"x": "float64"}, "barrier": {}}}, ParameterError, ["'x' is float64", "integer"]),
         ({"update": {"value": add}}, ParameterError, ["tag 'barrier' has no function", "f(state, e, emit)"]),
         ({"update": {"value": add, "barrier": close, "barier": close}}, UnknownNameError, ["no tag 'barier'", "mean 'barrier'"]),
