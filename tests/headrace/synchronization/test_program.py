@@ -155,7 +155,11 @@ def test_example_the_parts_and_the_cause_of_a_function_that_failed_are_named():
         ({"tags": {"value": {"two words": "int64"}, "barrier": {}}}, ParameterError, ["'two words'", "rename"]),
         ({"tags": {"value": {"ts": "int64"}, "barrier": {}}}, ParameterError, ["'ts' is the event time", "e.ts"]),
         ({"tags": {"value": {}, hr.tag("value", by="k"): {"k": "int64"}}}, ParameterError, ["'value' is there twice"]),
-        ({"tags": {hr.tag("value", by="k"): {"key": "int64"}, "barrier": {}}}, UnknownNameError, ["'k' is not a column", "'key'"]),
+        (
+            {"tags": {hr.tag("value", by="k"): {"key": "int64"}, "barrier": {}}},
+            UnknownNameError,
+            ["'k' is not a column of the tag", "'key'"],
+        ),
         ({"tags": {hr.tag("value", by="x"): {"x": "float64"}, "barrier": {}}}, ParameterError, ["'x' is float64", "integer"]),
         ({"update": {"value": add}}, ParameterError, ["tag 'barrier' has no function", "f(state, e, emit)"]),
         ({"update": {"value": add, "barrier": close, "barier": close}}, UnknownNameError, ["no tag 'barier'", "mean 'barrier'"]),

@@ -125,7 +125,8 @@ def _read_columns(of: Tag, given: Any) -> dict[str, str]:
         columns[name] = kind
     if of.by is not None:
         if of.by not in columns:
-            raise UnknownNameError(f"{where}: its key {of.by!r} is not a column of the tag; {instead(of.by, columns, 'the columns')}")
+            there = instead(of.by, columns, "the columns")
+            raise UnknownNameError(f"{where}: its key {of.by!r} is not a column of the tag; {there}")
         if columns[of.by] == "float64":
             raise ParameterError(f"{where}: its key {of.by!r} is float64; a key is an integer, a bool or a string")
     return columns

@@ -250,7 +250,7 @@ def _check_different(
     rows = (at, at + 1) if order is None else (int(order[at]), int(order[at + 1]))
     raise SchemaError(
         f"{where}: key column {name!r} has {key_of(at)!r} twice, at rows {rows[0]} and {rows[1]}"
-        f"{f' ({int(same.sum()):,} such pairs)' if same.sum() > 1 else ''}: a table has one row per key; drop or sum up others"
+        f"{f' ({int(same.sum()):,} such pairs)' if same.sum() > 1 else ''}: a table has one row per key; drop or merge the others"
     )
 
 
