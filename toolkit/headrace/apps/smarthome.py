@@ -137,7 +137,7 @@ def program(slice: Duration = "1h", unit: str = DEFAULT_TIME_UNIT) -> Program:
     """Make the program for slices of a length, and event times of a unit."""
     width, day = parse_duration(slice, unit, "--slice"), parse_duration("1d", unit)
     if width == 0 or day % width:
-        raise ParameterError(f"--slice {slice}: does not divide a day; give one that divides a day, such as 1h or 15min")
+        raise ParameterError(f"--slice {slice} does not divide a day; give one that divides a day, such as 1h or 15min")
 
     def end(state, e, emit):
         # As e.every says, not a constant: one program compiles for slices of any length.
