@@ -41,7 +41,7 @@ HOW_TO_INSTALL = (
 )
 
 WITHOUT = (
-    "without Java, Parquet files, Arrow tables and pandas frames can still be read: `headrace tour`, `headrace run`, "
+    "without Java everything that reads Parquet files, Arrow tables or pandas frames works: `headrace tour`, `headrace run`, "
     "the dashboard"
 )
 
