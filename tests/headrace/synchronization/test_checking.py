@@ -391,7 +391,7 @@ in the other
 def test_example_rounding_is_said():
     error = refused(MEAN)
     assert error.counterexample.verdict == "rounding"
-    assert "by rounding alone: floats are added in another order; sum integers" in str(error)
+    assert "by rounding alone: floats are added in another order; sum fixed-point integers" in str(error)
     # Halves and quarters are added exactly.
     MEAN.check(examples=100, values={"x": [0.5, 0.25, -1.0]})
 

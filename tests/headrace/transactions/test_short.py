@@ -207,7 +207,7 @@ def in_order(e, t):
 
 
 def test_a_list_is_not_sorted_in_a_function():
-    with pytest.raises(FunctionError, match=r"sorted\(e.ks\): a column of lists .* sort it before, in Spark"):
+    with pytest.raises(FunctionError, match=r"sorted\(e.ks\): a column of lists .* sort it beforehand, in Spark"):
         hr.stream(EVENTS, event_time="ts").transact(in_order)
 
 

@@ -71,7 +71,7 @@ class Counterexample:
             text = f"C4 fails: updating only the entries of its key with {tags} differs from updating everything"
             remedy = "what this event needs, and changes, must be the entry of its own key; else leave by= out of the state"
         else:
-            text = f"C3 fails: swapping {tags} changes the state or what is emitted"
+            text = f"C3 fails: swapping events of {tags} changes the state or what is emitted"
             remedy = "make these tags depend on each other"
         sides = self.run()
         if error := sides.one.error or sides.other.error:
