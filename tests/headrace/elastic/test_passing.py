@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 
 import headrace as hr
-from headrace.elastic import passing
+from headrace.elastic import ways
 from headrace.errors import AggregateOverflowError, OverflowInputError, ParameterError
 from support.books import changed_and_watched, check_end
 from support.workloads import HANG_S, Steered, eventually
@@ -195,7 +195,7 @@ def test_planted_ties_taken_for_none_are_found(monkeypatch):
     parts = pa.table({"ts": [0, 0, 0], "k": ["c", "b", "a"], "v": [1, 2, 3], "f": [1.0] * 3})
     query = upper(parts).window(60).aggregate("all", v=hr.first("total"))
     assert query.to_arrow(passing="auto")["v"].to_pylist() == [3]
-    monkeypatch.setattr(passing, "_has_no_ties", lambda program, before, middle: True)
+    monkeypatch.setattr(ways, "_has_no_ties", lambda program, before, middle: True)
     assert query.to_arrow(passing="auto")["v"].to_pylist() == [1]
 
 
