@@ -144,7 +144,7 @@ def test_example_one_value_for_each_measure():
         ({"by": "core"}, "give one of .*worker"),
         ({"shown": "nowhere"}, "give one of .*plot"),
         ({"name": "threads"}, "every operator has that already"),
-        ({"name": "two words"}, "no name"),
+        ({"name": "two words"}, "not a Python name"),
         ({"rate": "x_per_s"}, "only a counter in all"),
         ({"kind": "counter", "by": "worker", "rate": "x_per_s"}, "only a counter in all"),
         ({"part_of": "time"}, "only counters by something"),

@@ -88,16 +88,20 @@ def priorities(schedule, figures, begun):
     return found
 
 
-def test_oracle_a_claim_takes_no_longer_than_a_time_slice():
+def check_claims():
     c, rng = arrays_of("ct"), np.random.default_rng(3)
     for _ in range(CASES):
         cost, batch = int(rng.choice([1, 3, 100, 999, SLICE // 7, SLICE, 3 * SLICE])), int(rng.integers(1, 257))
         c.known[2, words.COST] = cost * words.COST_UNIT
-        assert claim_of(c, 2, batch) == max(1, min(batch, SLICE // cost))
+        assert claim_of(c, 2, batch) == max(1, min(batch, SLICE // cost)), f"claims of {cost} ns a record"
     c.known[2, words.COST] = 1  # less than a nanosecond
-    assert claim_of(c, 2, 256) == 256
+    assert claim_of(c, 2, 256) == 256, "claims of cheap records"
     c.known[2, words.COST] = 0
-    assert claim_of(c, 2, 256) == 1, "what a record costs is not known yet"
+    assert claim_of(c, 2, 256) == 1, "claims of records whose cost is not known yet"
+
+
+def test_oracle_a_claim_takes_no_longer_than_a_time_slice():
+    check_claims()
 
 
 def check(schedule, cases=CASES):
@@ -189,3 +193,17 @@ def test_planted_mistakes_of_a_schedule(mistake):
     schedule, text, wrong = PLANTED[mistake]
     with planted(schedule_kernel, text, wrong), fails("AssertionError: stage|IndexError"):
         check(schedule)
+
+
+PLANTED_CLAIMS = {
+    "whatever it takes": ("min(batch, c.tuning[LONGEST_CLAIM] // max(1, spent // COST_UNIT))", "batch"),
+    "a whole batch, whatever one may cost": ("        return 1\n", "        return batch\n"),
+    "no record that takes longer than a slice": ("max(1, min(batch, c.tuning", "max(0, min(batch, c.tuning"),
+}
+
+
+@pytest.mark.interpreted
+@pytest.mark.parametrize("mistake", PLANTED_CLAIMS)
+def test_planted_mistakes_of_a_claim(mistake):
+    with planted(schedule_kernel, *PLANTED_CLAIMS[mistake]), fails("AssertionError: claims"):
+        check_claims()
