@@ -98,7 +98,7 @@ def test_example_what_is_no_specification_is_told(spec, message):
 
 
 def test_example_what_is_no_stream_is_told():
-    with pytest.raises(ParameterError, match="is no stream"):
+    with pytest.raises(ParameterError, match="is not a stream"):
         posts().through(Counted(), posts().key_by("text"))
 
 
