@@ -27,6 +27,7 @@ def claims(cost_ns, batch=256):
         (section,) = run._execution.sections.values()
         section.arrays.known[:, words.COST] = cost_ns * words.COST_UNIT
         source.let_all()
+        assert run.wait(180)
         assert run.to_arrow()["v"].to_pylist() == list(range(ROWS))
     return len(np.unique(section.out.c[0, :ROWS]))
 
