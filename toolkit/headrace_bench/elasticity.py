@@ -99,7 +99,7 @@ def draw(recorded: Recorded, note: str) -> str:
         _path("done", "posts", recorded.seconds, recorded.processed, end, top_rate),
         _path("lag", "lag", recorded.seconds, recorded.behind_s, end, top_lag, is_area=True),
         _text(LEFT, STRIPS["posts"][0] - 10, "posts a second: due (dashed), and done", "done-text"),
-        _text(LEFT, STRIPS["lag"][0] - 10, "lag: for how many seconds posts wait for their turn", "lag-text"),
+        _text(LEFT, STRIPS["lag"][0] - 10, "lag: how long posts wait, in seconds", "lag-text"),
         f'<line class="mark" x1="{plus:.1f}" x2="{plus:.1f}" y1="44" y2="{_bottom("lag")}"/>',
         _text(plus + 8, 56, f"run.reconfigure(threads=2): {recorded.took_ms:.1f} ms, no state is moved"),
         *(
