@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from typing import Any
 
 import pyarrow as pa
 
-from headrace.ingress.readers import Reader
+from headrace.ingress.readers import Item, Reader
 
 
 def shared_schema(one: pa.Schema, other: pa.Schema) -> pa.Schema | None:
@@ -32,7 +31,7 @@ def read_as(reader: Reader, schema: pa.Schema) -> Reader:
     if reader.schema.equals(schema):
         return reader
 
-    def renamed(items: Iterable[Any]) -> Iterator[Any]:
+    def renamed(items: Iterable[Item]) -> Iterator[Item]:
         for item in items:
             if not isinstance(item, pa.RecordBatch):
                 yield item  # a watermark
@@ -40,16 +39,12 @@ def read_as(reader: Reader, schema: pa.Schema) -> Reader:
             fields = [field.with_type(column.type) for field, column in zip(schema, item.columns, strict=True)]  # or codes of it
             yield pa.RecordBatch.from_arrays(item.columns, schema=pa.schema(fields))
 
-    coded, reopen = reader.coded, reader.reopen
-    return replace(
-        reader,
-        schema=schema,
-        batches=lambda: renamed(reader.batches()),
-        coded=None if coded is None else lambda columns: renamed(coded(columns)),
-        reopen=None
-        if reopen is None
-        else lambda columns, name: read_as(reopen(columns, name), pa.schema([schema.field(column) for column in columns])),
-    )
+    changed = replace(reader, schema=schema, batches=lambda: renamed(reader.batches()))
+    if (coded := reader.coded) is not None:
+        changed.coded = lambda columns: renamed(coded(columns))
+    if (reopen := reader.reopen) is not None:
+        changed.reopen = lambda columns, name: read_as(reopen(columns, name), pa.schema([schema.field(one) for one in columns]))
+    return changed
 
 
 __all__ = ["read_as", "shared_schema"]
