@@ -10,6 +10,7 @@ Cannot see  a machine that loses power between a write and its fsync
 """
 
 import itertools
+import shutil
 import signal
 from pathlib import Path
 
@@ -22,6 +23,7 @@ from support.program_applications import NAMES, nasty
 
 ROWS = 6_000
 EVERY = 1_000
+TRIES = 5
 PLANS = itertools.cycle([
     (["--plan", "auto", "--threads", 2, "--leaves", 2], ["--plan", "chain", "--threads", 1, "--leaves", 3]),
     (["--plan", "chain", "--threads", 2, "--leaves", 3], ["--plan", "flat", "--threads", 2, "--leaves", 4, "--heartbeat", 7]),
@@ -66,13 +68,27 @@ def inputs(tmp_path_factory, killer):
     return make
 
 
+def kill(killer, command, point, number=2):
+    """Run a command from the beginning until it dies at the point of its checkpoint of that number.
+
+    It may come to its end instead: where a thread that reads gets no core for long, the other inputs give what they have, and
+    when it goes on, all of it is processed before the next checkpoint (`headrace.runtime.checkpointing`, Progress).
+    """
+    for _ in range(TRIES):
+        status, said = killer.run(command, point, number)
+        if status:
+            break
+        shutil.rmtree("kept")
+        Path("out.parquet").unlink()
+    assert status == -signal.SIGKILL, said
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "point", "before", "after"), CASES, ids=lambda value: value if isinstance(value, str) else "")
 def test_property_a_run_that_was_killed_goes_on(folder, killer, inputs, name, point, before, after):
     command, expected = inputs(name)
     command = [*command, "--out", folder / "out.parquet"]
-    status, said = killer.run([*command, *before, "--checkpoint", folder / "kept", "--every", EVERY], point)
-    assert status == -signal.SIGKILL, said
+    kill(killer, [*command, *before, "--checkpoint", folder / "kept", "--every", EVERY], point)
     assert not Path("out.parquet").exists()
     newest = Folder("kept").numbers()[-1]
     if point not in BETWEEN:
@@ -87,7 +103,7 @@ def test_property_a_run_that_was_killed_goes_on(folder, killer, inputs, name, po
 def test_property_one_that_was_killed_before_its_first_checkpoint_begins_again(folder, killer, inputs, point):
     command, expected = inputs("eventwindow")
     command = [*command, "--out", folder / "out.parquet"]
-    assert killer.run([*command, "--checkpoint", folder / "kept", "--every", EVERY], point, 1)[0] == -signal.SIGKILL
+    kill(killer, [*command, "--checkpoint", folder / "kept", "--every", EVERY], point, 1)
     status, said = killer.run([*command, "--resume", folder / "kept", "--every", EVERY])
     assert status == 0 and "before its first checkpoint" in said
     assert Path("out.parquet").read_bytes() == expected
@@ -99,15 +115,15 @@ def test_property_one_that_was_killed_before_its_first_checkpoint_begins_again(f
 def test_property_one_that_is_killed_again_and_again_goes_on(folder, killer, inputs, name):
     command, expected = inputs(name)
     command, reached = [*command, "--out", folder / "out.parquet", "--every", EVERY, "--leaves", 2], []
-    status, _ = killer.run([*command, "--checkpoint", folder / "kept"], "the checkpoint is half written", 2)
+    kill(killer, [*command, "--checkpoint", folder / "kept"], "the checkpoint is half written")
     for point in ("it is committed", "results are half written", "before it is on disk", "it has its name"):
-        assert status == -signal.SIGKILL
         reached.append(Folder("kept").numbers()[-1])
         status, said = killer.run([*command, "--resume", folder / "kept"], point, 1)
         if status == 0:
             break
+        assert status == -signal.SIGKILL, said
     if status != 0:
         status, said = killer.run([*command, "--resume", folder / "kept"])
     assert status == 0, said
-    assert reached == sorted(reached) and reached[-1] > reached[0]
+    assert reached == sorted(reached) and (reached[-1] > reached[0] or len(reached) == 1)
     assert Path("out.parquet").read_bytes() == expected

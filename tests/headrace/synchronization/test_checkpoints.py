@@ -27,6 +27,7 @@ from headrace.errors import (
     RunStoppedError,
 )
 from headrace.reference import synchronization as reference
+from headrace.runtime import checkpointing
 from headrace.synchronization import resuming
 from headrace.synchronization.cuts import checksum_of
 from headrace.synchronization.plans import implementation_tags
@@ -308,6 +309,34 @@ def test_property_a_checkpoint_comes_after_so_many_events(tmp_path):
     # Until it is known that there are no barriers values wait for them, and a checkpoint may come later; none comes sooner.
     events = [0, *(one.events for one in run.checkpoints)]
     assert events[-1] == 1_800 and all(after - before >= 300 for before, after in itertools.pairwise(events))
+
+
+def counted_in(run):
+    return run.metrics().operators["program"].values["added"]
+
+
+def one_begins_late(folder, others):
+    """Start a run of which an input begins only when the others have given so many rows; it takes a checkpoint every 900."""
+    second = Gated(VALUES[1], 0)
+    inputs = {"value": [VALUES[0], second.stream], "barrier": BARRIERS}
+    with WINDOW.start(inputs, threads=2, leaves=2, checkpoint=folder, checkpoint_every=900) as run:
+        while counted_in(run) < others:
+            assert not run.wait(0.01)
+        assert counted_in(run) == others
+        second.is_open.set()
+        assert run.wait(HANG_S)
+        assert run.to_arrow().to_pylist() == expected_sums()
+    return run.checkpoints
+
+
+def test_property_an_input_that_begins_late_costs_no_checkpoint(tmp_path, monkeypatch):
+    monkeypatch.setattr(checkpointing, "_UNBEGUN_S", HANG_S)
+    assert len(one_begins_late(tmp_path / "kept", 900)) >= 2
+
+
+def test_liveness_an_input_that_does_not_begin_holds_the_others_up_for_a_while_only(tmp_path, monkeypatch):
+    monkeypatch.setattr(checkpointing, "_UNBEGUN_S", 0.0)
+    one_begins_late(tmp_path / "kept", len(VALUES[0]) + len(BARRIERS))
 
 
 def test_liveness_inputs_that_are_longer_than_mailboxes_leave_room_for_each_other(tmp_path):

@@ -5,7 +5,9 @@ Order       C1 everything comes to rest; C2 the section's state and frontier, an
                     a checkpoint refers to the results up to C2, whatever came out between C2 and C4
 Progress    With `checkpoint_every` the inputs wait when they have given that many rows. If all of these have been processed once
             nobody has anything to do, the inputs wait until C3. Otherwise some rows wait for inputs that are behind in time:
-            those inputs may then give as many rows as are missing, and if they stay silent, all inputs may. The next
+            those inputs may then give as many rows as are missing, and if they stay silent, all inputs may. One that has
+            not begun has longer: if the others went on at once, everything could be processed between two checkpoints
+            when it begins. The next
             checkpoint waits for C5 of this one: a disk slower than the stream slows the stream down, and no checkpoint
             is left out.
 Failure     A write error ends the run: going on without checkpoints is not what was asked for.
@@ -38,6 +40,7 @@ _LOOK_S = 50e-6
 _SETTLED_S = 0.05
 _BEHIND_S = 1e-3
 _SILENT_S = 0.02
+_UNBEGUN_S = 1.0
 _POLL_S = 0.1
 
 
@@ -240,7 +243,8 @@ class Checkpointing:
         elif allowance.is_restricted:
             if self._target.processed >= self._last + every:
                 return True
-            if time.monotonic() - self._restricted_s <= _SILENT_S:
+            patience_s = _SILENT_S if self._target.has_begun else _UNBEGUN_S
+            if time.monotonic() - self._restricted_s <= patience_s:
                 allowance.restrict(self._target.behind)  # it may be another one by now
             elif self._missing(run, every) <= 0:
                 return True

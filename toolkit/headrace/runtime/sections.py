@@ -114,6 +114,11 @@ class Checkpointed(Protocol):
         """Inputs that are behind in time, whose rows the others may wait for."""
         ...
 
+    @property
+    def has_begun(self) -> bool:
+        """Whether every input has given a row, a promise or its end."""
+        ...
+
     def at_rest(self) -> AbstractContextManager[None]:
         """A context in which nothing moves: no row comes in, and no result goes out."""
         ...

@@ -27,6 +27,7 @@ from headrace.kernel import compile_now
 from headrace.memory.arena import CLASSES
 from headrace.memory.atomics import CELL
 from headrace.memory.cells import read_cell
+from headrace.progress import MIN_TIME
 from headrace.runtime.allowance import Allowance
 from headrace.runtime.feeding import Stopped
 from headrace.synchronization import words
@@ -132,6 +133,11 @@ class ProgramCuts:
         """Inputs that are behind the others in time."""
         marks = {inlet.number: inlet.mark for inlet in self._section.inlets}
         return frozenset(number for number, mark in marks.items() if mark == min(marks.values()))
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether every input has given a row, a promise or its end."""
+        return all(inlet.mark > MIN_TIME for inlet in self._section.inlets)
 
     @contextmanager
     def at_rest(self) -> Iterator[None]:
