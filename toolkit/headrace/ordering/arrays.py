@@ -62,7 +62,7 @@ REORDERS = {"nonblocking": NONBLOCKING, "lock": LOCKED}
 _KINDS = {"partitioned": PARTITIONED, "stateful": STATEFUL}
 
 POOL_WORDS = 1 << 32
-"""Addresses for outputs that wait, less where the system grants less; memory is taken when it is written."""
+"""Words of address space reserved for outputs that wait; fewer where the system grants less. A page is allocated when written."""
 _LEAST_POOL_WORDS = 1 << 20
 
 
@@ -81,12 +81,12 @@ class PipelineArrays(NamedTuple):
     arena: np.ndarray  # input records of all stages, then outputs that wait
     arena_f: np.ndarray  # the same memory as float64
     pool: np.ndarray  # cells: free blocks by class
-    bucket: np.ndarray  # int64[buckets * BUCKET_WORDS], each on lines of its own
-    bucket_tail: np.ndarray  # int64[buckets]: records of each so far
-    tickets: np.ndarray  # int64[slots]: of which bucket a record is, and as how many-th
+    bucket: np.ndarray  # int64[buckets * BUCKET_WORDS], each on its own cache lines
+    bucket_tail: np.ndarray  # int64[buckets]: records appended to each so far
+    tickets: np.ndarray  # int64[slots]: a record's bucket, and its number within the bucket
     queue: np.ndarray  # serial numbers by bucket, where workers take buckets
-    bounds: np.ndarray  # int64[boundaries]: where ranges of keys begin, of all stages
-    out: np.ndarray  # int64[columns, capacity]: of the results
+    bounds: np.ndarray  # int64[boundaries]: where ranges of keys begin, for all stages
+    out: np.ndarray  # int64[columns, capacity]: the results
     work: np.ndarray  # int64[workers, stages, WORK_WORDS]
     known: np.ndarray  # int64[stages + 1, KNOWN_WORDS]
     tuning: np.ndarray  # int64[8]
@@ -111,14 +111,14 @@ def allocate(
     tuning: Sequence[int] = (0, 0, 0, 1, NEVER),
     planned: int = 0,
 ) -> PipelineArrays:
-    """Allocate with nobody active and no configuration written.
+    """Allocate with no worker active and no configuration written.
 
     Parameters
     ----------
     bound : Bound
         The stages.
     max_threads : int
-        Workers there may be.
+        Most workers.
     capacity : int
         Records of each stage's ring, a power of two.
     results : int

@@ -1,4 +1,4 @@
-"""What the functions of a pipeline's stages read and write, as the kernels have it, and their rewritten text.
+"""What the names in the functions of a pipeline's stages stand for in the kernels, and the rewritten functions.
 
 A stage reads records of its ring, one word for each column. The first stages, up to
 and including the first that emits, read columns of the input, which may be null; only the
@@ -43,11 +43,11 @@ class Column:
     Parameters
     ----------
     name : str
-        As functions write it behind ``t.``.
+        As functions write it after ``t.``.
     column : str
         As the schema calls it.
     kind : str
-        As `headrace.codegen.kinds` names it; of the input's columns int64, float64, bool or string.
+        As `headrace.codegen.kinds` names it; for the input's columns int64, float64, bool or string.
     dtype : str
         In the store, for a column of the input.
     """
@@ -70,7 +70,7 @@ class BoundStage:
     columns: tuple[Column, ...]
     """Of its input records, in order."""
     nullable: bool
-    """They are the input's."""
+    """Whether they are the input's, which may be null."""
     function: GeneratedFunction
     end: GeneratedFunction | None
 
@@ -140,7 +140,7 @@ class Bound:
 
     @property
     def gives_times(self) -> bool:
-        """Whether an output may have another time than its tuple; the progress of the input then says nothing of it."""
+        """Whether an output may have a different time from its tuple; the input's progress then says nothing about it."""
         return any(one.end is not None or OWN_TIME in one.function.writes.get("emit", ()) for one in self.stages)
 
     @property
@@ -158,7 +158,7 @@ def bind(stages: Sequence[Stage], schema: pa.Schema, event_time: str, debug: boo
         With the line of what cannot be compiled.
     """
     texts, memory = texts_in("s"), memory_of_workers(f"(s.owners[{len(stages)}] + me) * {CLASSES}")
-    # An integer that leaves its range ends the run, with or without `debug`: no result is silently wrong.
+    # Integer overflow ends the run, with or without `debug`: no result is silently wrong.
     writing = _Writing(event_time, {"poll": "stopped(c)", "debug": True, "texts": texts, "memory": memory})
     readable, fields = _input_fields(schema, event_time)
     # The stages that see the input's columns: all up to the first that emits. They share one layout.
@@ -219,7 +219,7 @@ def _input_fields(schema: pa.Schema, event_time: str) -> tuple[dict[str, Column]
 
 
 def _emitted_fields(columns: Sequence[Column], event_time: str) -> dict[str, Binding]:
-    """The fields of ``t`` behind a stage that emits."""
+    """The fields of ``t`` after a stage that emits."""
     fields: dict[str, Binding] = {
         one.name: FieldBinding(f"c_{one.name}", kind="string" if one.kind == "string" else None) for one in columns
     }
@@ -236,14 +236,14 @@ POLICY_FIELDS = {
     "position": "stage",
     "count": "c.form.shape[0]",
 }
-"""What a schedule of the user's reads of a stage."""
+"""What the user's own schedule can read of a stage."""
 
 
 def bind_policy(function: Callable, debug: bool = False) -> GeneratedFunction:
-    """Rewrite a schedule of the user's: how urgent a stage is."""
+    """Rewrite the user's own schedule: a function that returns a stage's urgency."""
     captured = capture(function)
     if not any(isinstance(node, ast.Return) for node in ast.walk(captured.node)):
-        # What only raises has no type, and the compiler's word of it would be about no function in particular.
+        # A function that only raises has no return type, and the compiler's error would not name the function.
         raise captured.error("must return a number, how urgent a stage is")
     return specialise(
         captured,
@@ -280,7 +280,7 @@ class _Writing:
             arguments=stage.roles,
             bindings=bindings,
             parameters=(*KERNEL_WORDS, *values),
-            decorator="compiled_user_within",  # the call, with all that a tuple has, would cost more than what most do
+            decorator="compiled_user_within",  # a call that passes all of a tuple costs more than most functions do
             **emits,
             **self._options,
         )
@@ -300,7 +300,7 @@ class _Writing:
 
 
 def _emission(number: int, stage: Stage, event_time: str, is_end: bool = False) -> dict[str, Any]:
-    """What ``emit`` becomes: fields by place, then the time: by default that of the tuple; at the end it must be given."""
+    """What ``emit`` becomes: fields by position, then the time, by default the tuple's; at the end it must be given."""
     emits: dict[str, Any] = dict(stage.emits) | {OWN_TIME: "int64"}
     places = "".join(f", {{{place}}}" for place in range(len(stage.emits)))
     example = ", ".join(f"{name}=..." for name in (OWN_TIME, *stage.emits))

@@ -1,13 +1,13 @@
-"""The rings between stages, and the reorder buffer: outputs come in in any order, and leave in the order of the input.
+"""The rings between stages, and the reorder buffer: outputs arrive in any order, and leave in the order of the input.
 
-A stage has a ring of input records and as many slots. A record's serial number says
-where it is in the ring, and where its outputs are in the slots. A worker that has claimed
+A stage has a ring of input records and as many slots. A record's serial number gives
+its place in the ring, and its outputs' place in the slots. A worker that has claimed
 records runs the stage on them, writes the outputs into a block, puts the block into
 the slot of the claim's first record, and tries to drain: to pass on what is complete,
-from the first slot that has not been passed on. The records that one worker has run in a
-row are passed on as a whole (WIDTH records): all of a claim, or, at a partitioned stage, as
-many of it as nobody else ran in between. If those are the next to be passed on,
-nobody drains, and the next ring has room for their outputs in one piece, the outputs skip the block: the worker
+from the first slot that has not been passed on. Consecutive records that one worker has
+run are passed on as a whole (WIDTH records): a whole claim, or, at a partitioned stage, a
+part of one. If those records are the next to be passed on, no worker is draining, and the
+next ring has room for their outputs in one piece, the outputs skip the block: the worker
 takes the right to drain first, and writes them directly into the next ring (`begin_in_place`).
 
 State       by stage  TAIL records appended, HEAD claimed, NEXT drained; DRAINING the
@@ -16,36 +16,36 @@ State       by stage  TAIL records appended, HEAD claimed, NEXT drained; DRAININ
             by slot   DONE the serial number for which it is complete, + 1; WIDTH, BLOCK,
                       COUNT outputs, PASSED of them
             the last stage passes on to the result ring 0 of `egress.rings`
-Invariants  I1  NEXT <= HEAD <= TAIL <= NEXT + ring: what was claimed has a slot, so an
-                output always fits, and no worker waits with one in its hands
+Invariants  I1  NEXT <= HEAD <= TAIL <= NEXT + ring: a claimed record has a slot, so its
+                output always fits, and no worker waits while it holds an output
             I2  only the holder of DRAINING writes NEXT, PASSED, and the TAIL, PROGRESS,
                 END_AT and queues of the next stage: one producer for each ring
             I3  a slot belongs to the worker that runs its records until DONE, then to the
-                holder of DRAINING, until NEXT is past it; the slots behind it, up to WIDTH,
+                holder of DRAINING, until NEXT is past it; the slots after it, up to WIDTH,
                 are left as they are (I4: no worker takes them for complete)
             I4  DONE is never cleared: it is a different number in each round of the ring
             I5  a claim that is written in place uses no slot: its first slot is not DONE, and no worker
-                passes it, until its writer, which holds DRAINING, has moved NEXT past it
-Ordering    W1 outputs and the slot are written, W2 store_release DONE, W3 fence, W4 look
+                goes past it, until its writer, which holds DRAINING, has moved NEXT past it
+Ordering    W1 outputs and the slot are written, W2 store_release DONE, W3 fence, W4 check
             whether the first slot is complete, D1 exchange DRAINING 0 -> 1; D2 load_acquire
             DONE, D3 outputs are read; D4 store_release TAIL of the next stage, D5 of NEXT,
-            D6 exchange DRAINING -> 0, D7 look again
+            D6 exchange DRAINING -> 0, D7 check again
                     W2 -> D2: outputs are read whole
                     Nothing is stranded (figure 4 of the paper with the fences that it
-                    needs): either W3 or the drainer's D6 comes first. If D6, then W4
-                    sees that NEXT, and goes on. If W3, then D7 sees DONE. Without the
-                    fences both may miss it
-                    where the result ring is full, the collector, which makes room, drains nothing: so D7 goes on
-                    until BLOCKED says so, which a sleeper looks at (`pipeline_kernel.await_work`). BLOCKED would
-                    stay 0 if the slot were completed, or the end appended, after D2 and before D7
-                    the slot that W4 looked at may be in its next round: then NEXT has
+                    needs): either W3 or the drainer's D6 comes first. If D6, W4 sees the
+                    drainer's NEXT, and its worker drains. If W3, D7 sees DONE. Without the
+                    fences both may miss the slot
+                    the collector makes room in a full result ring, but drains nothing: so D7 goes on until BLOCKED
+                    says that the ring is full; a worker reads BLOCKED before it sleeps (`pipeline_kernel.await_work`).
+                    Else BLOCKED would stay 0 if the slot were completed, or the end appended, between D2 and D7
+                    the slot that W4 reads may be in its next round: then NEXT has
                     moved on after W3, and the drainer's D7 is still to come
-                    in place: E1 load_acquire NEXT is the claim's first record, so D4 of all before it
-                    was seen, and neither NEXT nor the next TAIL moves until it is done; E2 exchange
-                    DRAINING 0 -> 1, as D1; the outputs are written behind TAIL, where nobody looks
-                    before D4. What others complete meanwhile comes after it: D2 and D7 find it
-                    D5 -> the producer's load_acquire of NEXT: a record is not written
-                    over while it is read; D4 -> load_acquire TAIL: nor read before it is
+                    in place: E1 load_acquire finds NEXT at the claim's first record, so D4 of all records before
+                    is visible, and neither NEXT nor the next stage's TAIL moves until the claim is done; E2 exchange
+                    DRAINING 0 -> 1, as D1; the outputs are written past TAIL, where no worker reads
+                    before D4. What others complete meanwhile comes after the claim: D2 and D7 find it
+                    D5 -> the producer's load_acquire of NEXT: a record is not
+                    overwritten while it is read; D4 -> load_acquire TAIL: nor read before it is
                     written
 Progress    A stage whose next ring is full is drained again by the worker that makes room there:
             `flush` goes upstream as long as something moved (D5, D6 and W4, D1 to D7 for the
@@ -139,9 +139,9 @@ from headrace.workers.worker_kernel import FAILED, fail, stopped
 IN_PLACE = -1
 """The class of no block: outputs are written into the next ring."""
 KEPT_CLASS = 7
-"""A slot keeps its block from round to round if it is not larger: 1 KiB."""
+"""Largest class of a block that a slot keeps from round to round: 1 KiB."""
 A_PLACE = (1 << 48) - 1
-"""Tells the compiler that a place is not negative: else each index would be looked at for one that counts from the end."""
+"""A mask that tells the compiler that a place is not negative; else it would check each index for one counted from the end."""
 
 
 @kernel
@@ -177,7 +177,7 @@ def record_of(c, stage, serial):
 
 @kernel
 def class_of(words):
-    """The least class of a block that has so many words."""
+    """The least class of a block that holds this many words."""
     size_class = LEAST_CLASS
     while (1 << size_class) < words:
         size_class += 1
@@ -186,7 +186,7 @@ def class_of(words):
 
 @kernel
 def begin_in_place(me, c, l, stage, serial):
-    """Begin to write a claim's outputs into the next ring, if they are next to be passed on and fit. Whether it did."""
+    """Begin to write a claim's outputs into the next ring, if they are next to be passed on and fit. True if it did."""
     after = stage + 1
     if after == c.form.shape[0] or c.form[stage, REORDER] == LOCKED:
         return False
@@ -233,7 +233,7 @@ def open_output(me, c, l, stage, serial):
 
 @kernel(borrows=True)
 def grow_output(c, l, words):
-    """Make room for so many more words. Returns where they go, or -1 if there is no memory."""
+    """Make room for this many more words. Returns where they go, or -1 if there is no memory."""
     used = l[OUT_AT] - l[OUT_BLOCK]
     size_class = max(LEAST_CLASS, l[OUT_CLASS])
     while (1 << size_class) < used + words:
@@ -253,7 +253,7 @@ def grow_output(c, l, words):
 
 @kernel
 def close_output(me, c, o, l, stage, serial, width):
-    """The claim is complete (W1, W2), or is passed on at once by the holder of DRAINING. True if something was passed on."""
+    """Complete a claim (W1, W2); the holder of DRAINING passes it on at once. True if something was passed on."""
     words = l[OUT_AT] - l[OUT_BLOCK]
     count = words // c.form[stage, OUT_STRIDE]
     c.work[me, stage, OUTPUTS] += count
@@ -296,7 +296,7 @@ def bucket_of(key, buckets):
 
 @kernel
 def range_of(c, first, buckets, key):
-    """The bucket of a key where there are boundaries, from `first` on: the number of them that are not above the key."""
+    """The bucket of a key at a stage with ranges: how many of its boundaries, from `first` on, are not above the key."""
     low, high = first, first + buckets - 1
     while low < high:
         middle = (low + high) // 2
@@ -309,7 +309,7 @@ def range_of(c, first, buckets, key):
 
 @kernel
 def note_time(c, stage, record):
-    """At a stage that needs time: whether it goes on with this record."""
+    """At a stage that needs time: fail if it goes back with this record."""
     ts, latest = c.arena[record + TS], load_relaxed(c.stage, cell(stage, LATEST))
     if ts < latest:
         fail(c, OUT_OF_ORDER, 0, c.arena[record + REF], ts, latest, stage)
@@ -345,7 +345,7 @@ def enqueue(c, stage, first, last):
 
 @kernel
 def append_end(c, stage, serial, progress):
-    """Append the end of the stream as a record: a stateful stage takes it, for others it is complete."""
+    """Append the end of the stream as a record: a stateful stage claims it; at other stages it is complete at once."""
     record = record_of(c, stage, serial)
     c.arena[record + TS] = progress
     c.arena[record + ORIGIN] = progress
@@ -367,7 +367,7 @@ def append_end(c, stage, serial, progress):
 
 @kernel
 def room_behind(c, o, stage):
-    """Records for which there is room behind a stage."""
+    """How many records there is room for in the ring after a stage."""
     if stage + 1 == c.form.shape[0]:
         return o.primary.shape[1] - (load_relaxed(c.words, GIVEN) - load_acquire(o.tail, 0))
     after = stage + 1
@@ -421,7 +421,7 @@ def drain_held(c, o, stage, passed, made):
     """
     is_last = stage + 1 == c.form.shape[0]
     first = load_relaxed(c.stage, cell(stage, NEXT))
-    # Before TAIL: it says something about all that was appended before it was published.
+    # Read before TAIL, which then includes every record appended before this PROGRESS was published.
     progress = load_acquire(c.stage, cell(stage, PROGRESS))
     appended = load_acquire(c.stage, cell(stage, TAIL))
     if is_last:
@@ -480,7 +480,10 @@ def drain_held(c, o, stage, passed, made):
 
 @kernel
 def is_in_flight(c):
-    """Whether any stage has a record that it has not passed on. Asked first to last: records are appended before passed on."""
+    """Whether any stage has a record that it has not passed on.
+
+    Stages are checked first to last: a record's outputs are appended to the next stage before it counts as passed on.
+    """
     for stage in range(c.form.shape[0]):
         if load_acquire(c.stage, cell(stage, NEXT)) != load_acquire(c.stage, cell(stage, TAIL)):
             return True
@@ -496,7 +499,7 @@ def is_complete(c, stage):
 
 @kernel
 def can_drain(c, o, stage):
-    """D7: whether it is complete, and there is room for its outputs or nobody has said that the result ring has none."""
+    """D7: whether the first slot is complete, and its outputs have room or BLOCKED does not yet say that they have none."""
     if not is_complete(c, stage):
         return False
     if room_behind(c, o, stage) > 0:
@@ -546,9 +549,9 @@ def drain_in_turn(c, o, stage):
 
 @kernel
 def flush(c, o, stage, has_passed):
-    """After DONE: drain, then the stages upstream that wait for the room that this made. True if something moved.
+    """After DONE: drain, then drain the stages upstream that wait for the room this made. True if something moved.
 
-    `has_passed`: something was passed on since the stage was last drained, and nobody has looked upstream.
+    `has_passed`: something was passed on since the stage was last drained, and the stages upstream were not checked since.
     """
     fence()  # W3
     any_moved = False

@@ -17,7 +17,7 @@ from headrace.workers.worker_kernel import THREADS
 
 SCHEDULES = {"qst": QST, "lp": LP, "et": ET, "ct": CT}
 OWN_POLICY = "own"
-"""What a schedule is called that is a function of the user's."""
+"""The name of a schedule that is the user's own function."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Configuration:
     schedule : str or dict
         One of `SCHEDULES`, `OWN_POLICY`, or stage -> how many workers it has to itself.
     batch : int
-        At most so many tuples are claimed by a worker at a time.
+        Most tuples that a worker claims at a time.
     """
 
     threads: int

@@ -3,10 +3,11 @@
 Invariants  I1  only the holder of INGESTING takes from the gate (its reader 0), and writes TAIL,
                 PROGRESS, END_AT and the queues of stage 0
             I2  a record's serial number is its row number in the merged input
-            I3  while we hold INGESTING and no record is in flight, nobody runs a stage: a record's outputs are appended
-                downstream (D4) before it counts as passed on (D5), and its function has returned before it is complete
-Ordering    exchange INGESTING 0 -> 1 and back: what one wrote, the next one reads.
-            TAIL as of `buffer_kernel`, D4 and D5
+            I3  while a worker holds INGESTING and no record is in flight, no worker runs a stage: a record's outputs are
+                appended downstream (D4) before it counts as passed on (D5), and its function has returned before it is
+                complete
+Ordering    exchange INGESTING 0 -> 1 and back: what one holder wrote, the next one reads.
+            TAIL as in `buffer_kernel`, D4 and D5
             T1 store_release TAIL, T2 store_release INPUT_OVER and PLACE: a worker that sees that a record is no longer
             in the gate sees it in the first ring (S2 of `pipeline_kernel`)
 Checked     tests/headrace/ordering/test_interleave_sleeping.py (sampled)
@@ -40,7 +41,7 @@ from headrace.references import HEARTBEAT
 from headrace.workers.changes_kernel import install
 
 PEEKED = 1024
-"""Records of the gate that are taken in one go."""
+"""Most records that are taken from the gate in one go."""
 
 
 @kernel
@@ -59,7 +60,7 @@ def ingest(me, g, c, x, s, l):
 
 @kernel
 def tell_texts(c, s, l):
-    """Note which strings the states hold, if asked to. False: records are in flight, and nobody may take more."""
+    """Note which strings the states hold, if asked to. False: records are in flight, and no more may be taken yet."""
     asked = load_acquire(c.words, TEXTS_ASKED)
     if asked == load_relaxed(c.words, TEXTS_TOLD):
         return True
@@ -117,7 +118,7 @@ def ingest_held(me, g, c, x, s, l):
     fill_rows(me, c, x, s, l, first, serial)
     enqueue(c, 0, first, serial)
     if ended:
-        while c.plan_at[planned] != NEVER:  # no row reached them: they are applied all the same
+        while c.plan_at[planned] != NEVER:  # the input ended before their rows: they are applied all the same
             install(c, c.plan_row[planned])
             planned += 1
         store_relaxed(c.words, PLANNED, planned)

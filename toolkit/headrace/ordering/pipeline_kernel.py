@@ -9,18 +9,18 @@ compiled once for all pipelines; it calls a pipeline's own functions by address
     end_stage(me, c, s, l, stage, position)       what it does at the end of the stream
     choose_own(me, c, s, l)                       the stage that the user's own schedule takes
 
-Ordering    of a sleeper    S0 `prepare`; S1 look at the stages, then into the gate, S2 at the first stage again, S3 sleep.
-                            A worker that takes records from the gate (T1, T2 of `ingest_kernel`) wakes none for them: S2
-                            sees them where S1 came too early for the stage and too late for the gate
-            of one that parks  Its last step may have moved something after the others had looked and gone to sleep. So L1 it
-                            drains what waits for the room that it made, which no other worker saw, one stage further
-                            upstream in each sweep; what others complete meanwhile, they drain. L2 `signal`: the others
-                            look at stages, gate and OVER again
+Ordering    of a sleeper    S0 `prepare`; S1 check the stages, then the gate, S2 the first stage again, S3 sleep.
+                            A worker that takes records from the gate (T1, T2 of `ingest_kernel`) wakes no other for them:
+                            S2 sees them if S1 checked the stage too early for them, and the gate too late
+            of one that parks  Its last step may have moved something after the others had checked and gone to sleep. So L1
+                            it drains what waits for the room that it made, which no other worker saw, one stage further
+                            upstream in each sweep; the others drain what they complete meanwhile. L2 `signal`: the
+                            others check stages, gate and OVER again
 Progress    No worker waits while there is something to do: one that finds no stage
             schedulable drains what can be drained, and sleeps only if there is neither a
-            record in the gate with room for it, nor a schedulable stage. Others are woken by
-            a worker that makes a stage schedulable (`wake`), a source that adds records
-            (event counts of the gate), and the collector when it makes room in the result ring.
+            record in the gate with room for it, nor a schedulable stage. A sleeper is woken by
+            a worker that makes a stage schedulable (`wake`), by a source that adds records
+            (event counts of the gate), and by the collector when it makes room in the result ring.
 Source      Prasaad, Ramalingam and Rajan, section 6
 Checked     tests/headrace/ordering/test_interleave_sleeping.py (one worker: every schedule of one preemption; more, sampled),
             with threads: test_oracle.py, test_schedules.py beside it
@@ -62,13 +62,13 @@ from headrace.workers.worker_kernel import (
 )
 
 WORK_YIELDS = 1000
-"""Looks of a worker without work, between which the core is given away, before it sleeps while there are records that another
-one works on: to sleep and to be woken takes longer than it mostly takes until one of these is there."""
+"""How often an idle worker yields the core and checks for work before it sleeps, while records are in flight: to sleep and to be
+woken mostly takes longer than to wait for one of them."""
 IDLE_YIELDS = 50
-"""Where there are none."""
+"""The same while no record is in flight."""
 IDLE_WAIT_NS = 20_000_000
 FLIGHT_WAIT_NS = 1_000_000
-"""While records are in flight: somebody else works on them, and will wake us."""
+"""Longest sleep while records are in flight: another worker works on them, and will wake this one."""
 
 
 @kernel
@@ -105,7 +105,7 @@ def is_over_or_full(c):
 
 @kernel
 def await_work(me, g, c, o):
-    """Sleep until there is something to do, or a moment."""
+    """Wait until there is something to do, and sleep only for a bounded time."""
     last = c.form.shape[0] - 1
     if load_relaxed(c.words, BLOCKED) != 0:
         turn(c.meter, me, ROOM_NS)
@@ -141,7 +141,7 @@ def await_work(me, g, c, o):
 
 @kernel
 def hand_over(g, c, o):
-    """Before a worker parks: drain as it would have gone on to do, and have the others look at what else it leaves."""
+    """Before a worker parks: drain what it would have drained next, and have the others check what else it leaves."""
     for _ in range(c.form.shape[0] + 1):
         if not sweep(c, o):  # L1
             break
@@ -165,7 +165,7 @@ def step(me, g, c, o, x, s, l):
         c.meter[me, SLICES] += 1
         wake(g, c)
         return True
-    # What was chosen had nothing to claim, or nothing was: whatever is there, the last stage first.
+    # No stage was chosen, or the chosen one had nothing to claim: take any that has work, the last stage first.
     for other in range(c.form.shape[0] - 1, -1, -1):
         if is_schedulable(c, other) and work(me, c, o, s, l, other, batch) > 0:
             c.meter[me, FALLBACKS] += 1
@@ -194,7 +194,7 @@ def run_worker(me, g, c, o, x, s, l):
     l : Words
         Private.
     """
-    # Each kernel counts the references to its arrays, by atomics, and all workers those to `x` in one word.
+    # Each kernel counts the references to its arrays atomically, and all workers would count those to `x` in the same word.
     x = borrowed(x)
     while not stopped(c):
         if load_acquire(c.reading, me * CELL) == 0:

@@ -12,9 +12,9 @@ Invariants  I1  a block is in one slot, with one worker, or in one free list
 Ordering    P1 (give) the next block's place is written, P2 compare_exchange of the head;
             T1 (take) load_acquire of the head, T2 the next one's place is read, T3
             compare_exchange of the head
-                    P1 -> P2 -> T1 -> T2: T2 reads what P1 wrote, unless somebody took the
-                    block in between and wrote over it; then the head was changed, its
-                    count too, and T3 fails (no ABA before 2^32 changes between T1 and T3)
+                    P1 -> P2 -> T1 -> T2: T2 reads what P1 wrote, unless another worker took
+                    the block in between and overwrote it; then the head has changed, and with it
+                    the count, and T3 fails (no ABA before 2^32 changes between T1 and T3)
 Progress    Lock-free: a compare_exchange fails only because another one succeeded.
 Checked     tests/headrace/ordering/test_interleave.py (sampled)
 """

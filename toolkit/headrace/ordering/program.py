@@ -34,7 +34,7 @@ from headrace.windows import parse_duration
 from headrace.workers import worker_kernel
 
 LEAST_RECYCLED = 1 << 14
-"""Ids of fewer strings are not worth looking for."""
+"""Up to this many strings, ids to be reused are not looked for."""
 
 
 class Program:
@@ -111,7 +111,7 @@ class Program:
         return own_words(words.PRIVATE_WORDS)
 
     def release(self, watermark: int, shared: PipelineArrays) -> None:
-        """The results of all tuples up to `watermark` are out: ids of strings that nothing has any more may go to others."""
+        """The results of all tuples up to `watermark` are out: ids of strings that nothing refers to any more may be reused."""
         if self.texts is None or watermark >= END_OF_TIME:
             return
         if self._is_asking:
@@ -127,7 +127,7 @@ class Program:
                 self._recycle(watermark + 1)
 
     def _recycle(self, horizon: int) -> None:
-        """Free the ids of strings that were used before `horizon` only."""
+        """Free the ids of strings that were last used before `horizon`."""
         assert self.texts is not None
         self.texts.horizon = horizon
         self.texts.recycle(horizon)

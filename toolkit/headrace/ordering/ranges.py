@@ -56,7 +56,7 @@ def ranges_of(sample: Any, ranges: int) -> list[int]:
     above = found[found > found[0]]
     if not above.size:
         raise ParameterError(f"ranges_of(): all keys of the sample are {found[0]}; one key is one range")
-    return np.unique(first.clip(above[0])).tolist()  # before the least key is nothing
+    return np.unique(first.clip(above[0])).tolist()  # a boundary at the least key would leave an empty range before it
 
 
 def check_ranges(boundaries: Any) -> tuple[int, ...]:

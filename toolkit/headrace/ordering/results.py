@@ -36,7 +36,7 @@ class OrderedResults:
         self.name, self.schema, self._event_time, self._bound, self._texts = name, schema, event_time, bound, texts
         self._payload = Gatherer(stores) if bound.passes_input else None
         self.is_last = is_last
-        """Nobody needs their times to rise."""
+        """No operator follows, which would need times that do not go back."""
         self.latest: int | None = None
         """The time of the newest result, if an operator follows."""
         self.processing = LatencyHistogram()
@@ -57,7 +57,7 @@ class OrderedResults:
         if self._payload is not None:
             columns = self._payload.take(records.a, self.schema.names)
             return pa.RecordBatch.from_arrays(columns, schema=self.schema)
-        # Copies: Arrow would refer to the collector's arrays, which it writes over.
+        # A copy: Arrow would refer to the collector's array, which the collector overwrites.
         arrays = [restore_times(records.b.copy(), self.schema.field(0).type)]
         emitted = self._bound.stages[-1].emitted
         for field, column, words in zip(list(self.schema)[1:], emitted, records.values, strict=True):

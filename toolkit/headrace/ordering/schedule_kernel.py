@@ -59,7 +59,7 @@ from headrace.workers.worker_kernel import THREADS
 TIME_SLICE, CT_WINDOW, QST_CAPACITY, LP_LEAST, LONGEST_CLAIM = range(5)
 
 SHARING_NS = 60.0
-"""What a tuple of a partitioned stage takes longer where workers share the stage, its buckets' words going to and fro."""
+"""How much longer a tuple of a partitioned stage takes where workers share the stage: cache lines of buckets change cores."""
 
 
 @kernel
@@ -95,7 +95,7 @@ def cost(c, stage):
 
 @kernel
 def claim_of(c, stage, batch):
-    """Records of a claim: at most a batch, and no more than can be done in time; one while the cost of a record is unknown.
+    """Records of a claim: at most a batch, and no more than fit into LONGEST_CLAIM; one while a record's cost is unknown.
 
     No other worker takes what one has claimed, and everything after it in order waits for it.
     """
@@ -119,7 +119,7 @@ def goes_alone(c, stage):
     if workers == 1:
         return True
     if c.rows[config, SCHEDULE] == FIXED or c.rows[config, SCHEDULE] == OWN:
-        return False  # a user's schedule that says how many work where is followed
+        return False  # how many workers a stage has is then up to the user's schedule
     of_all = of_stage = 0.0
     before = 1.0
     for other in range(c.form.shape[0]):

@@ -68,7 +68,7 @@ class OrderedSpec:
 
     def explain(self, node: OperatorNode) -> str:
         """Say what each stage reads, keeps and gives, and how many workers it may have."""
-        bound = next(iter(self.bound.values()))  # of all alike: they differ in what their text checks
+        bound = next(iter(self.bound.values()))  # any of them: they differ only in what their text checks
         return "\n".join(line for one in bound.stages for line in one.explain())
 
     def describe(self, unit: str = "") -> str:

@@ -52,9 +52,9 @@ from headrace.workers.worker_kernel import fail, stopped
 """
 
 LEAST_LOOKED_FOR = 64
-"""Keys of a bucket, before those are looked for that can be forgotten."""
+"""Keys that a bucket has at least before it is searched for keys to forget."""
 STATE_FULL = "the state of a pipeline"
-"""What a MemoryError of a kernel says if it is about state."""
+"""The text of a kernel's MemoryError about state."""
 
 _EMIT = """
 @kernel
@@ -185,7 +185,7 @@ if l[OUT_AT] - l[OUT_BLOCK] - before != {stride} and not stopped(c):
     raise ValueError({not_once!r})
 """
 NOT_ONCE = "map() takes a function that emits once for each tuple, and for this one it did not: flat_map() takes any number"
-"""What a ValueError of a kernel says if it is about that."""
+"""The text of a kernel's ValueError about that."""
 
 _FILL = """
 @kernel

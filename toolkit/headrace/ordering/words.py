@@ -6,14 +6,14 @@ from headrace.workers.worker_kernel import FIRST_COUNTER, PROGRAM_ENTRIES, THREA
 
 # Cells of `words`, after the workers' own and those of changes.
 PLANNED = (CHANGE_WORDS + 0) * CELL  # planned changes so far
-INGESTING = (CHANGE_WORDS + 1) * CELL  # somebody takes records from the gate
-PLACE = (CHANGE_WORDS + 2) * CELL  # in the gate, of the next record
+INGESTING = (CHANGE_WORDS + 1) * CELL  # a worker takes records from the gate
+PLACE = (CHANGE_WORDS + 2) * CELL  # place of the next record in the gate
 INPUT_OVER = (CHANGE_WORDS + 3) * CELL  # the gate has given its last record
 GIVEN = (CHANGE_WORDS + 4) * CELL  # rows written into the result ring
 OVER = (CHANGE_WORDS + 5) * CELL  # the last row is among them
 BLOCKED = (CHANGE_WORDS + 6) * CELL  # the result ring was full when rows were to be written
-TEXTS_ASKED = (CHANGE_WORDS + 7) * CELL  # how often somebody has asked what strings the states hold
-TEXTS_TOLD = (CHANGE_WORDS + 8) * CELL  # how often that was said
+TEXTS_ASKED = (CHANGE_WORDS + 7) * CELL  # how often the workers were asked which strings the states hold
+TEXTS_TOLD = (CHANGE_WORDS + 8) * CELL  # how often that was answered
 TEXTS_AT = (CHANGE_WORDS + 9) * CELL  # as of which event time
 WORD_COUNT = CHANGE_WORDS + 10
 
@@ -47,7 +47,7 @@ served. LATEST: event time of the record appended last, of a stage that needs ti
 SHAPE_WORDS = 16
 
 ALONE = 1 << 32 | 1
-"""In WORKERS: one, which lets in no other."""
+"""In WORKERS: one worker, which keeps out all others."""
 A_COUNT = (1 << 32) - 1
 """The bits of WORKERS that say how many there are."""
 
@@ -59,7 +59,7 @@ NONBLOCKING, LOCKED = range(2)
 DONE, WIDTH, BLOCK, CLASS, COUNT, PASSED = range(6)
 SLOT_WORDS = 8
 
-# A word of `tickets`: the bucket of a record, and above which record of it this is, modulo 2**TICKET_BITS.
+# A word of `tickets`: a record's number within its bucket, modulo 2**TICKET_BITS, and the bucket in the bits above.
 TICKET_BITS = 32
 TICKET = (1 << TICKET_BITS) - 1
 
@@ -77,7 +77,7 @@ QST, LP, ET, CT, FIXED, OWN = range(6)
 MOST_BATCH = 256
 
 YIELD_EVERY = 200
-"""Looks of a worker that waits for its turn between which it gives the core away."""
+"""A worker that waits for its turn yields the core after this many checks."""
 
 # Columns of `meter`, after the workers' times.
 DECISIONS, FALLBACKS, SLICES = range(FIRST_COUNTER, FIRST_COUNTER + 3)
@@ -85,9 +85,9 @@ DECISIONS, FALLBACKS, SLICES = range(FIRST_COUNTER, FIRST_COUNTER + 3)
 # Columns of `work`, of each worker and stage.
 TUPLES, OUTPUTS, SPENT_NS, DELEGATED, BATCHES, SIZE = range(6)
 WORK_WORDS = 8
-"""SIZE: the class of a block that would have held what came of the last claim."""
+"""SIZE: the class of a block that would have held the outputs of the last claim."""
 
-# Columns of `known`, of each stage: what is learned online, and of the last row when the window began.
+# Columns of `known`, of each stage: what is learned during the run. In the last row WINDOW_NS is when the window began.
 COST, WINDOW_NS, TAKEN, MADE = range(4)
 KNOWN_WORDS = 16
 COST_UNIT = 64
@@ -95,19 +95,19 @@ COST_UNIT = 64
 
 # A worker's private words.
 (
-    # What was just written apart and is read together would wait for the memory: STAGE, FIRST, LAST do not touch.
+    # Words written one by one and at once read by one load would stall it: STAGE, FIRST and LAST are not adjacent.
     STAGE,  # at work
     POSITION,  # of the record at work
     FIRST,  # of the records that its function is called for
     OUT_AT,  # where in the arena the next output goes
-    LAST,  # behind them
+    LAST,  # the one after them
     OUT_LIMIT,
     OUT_BLOCK,
     OUT_CLASS,
     TURN,  # where it begins to look for a bucket
-    HOLDS,  # 1: whose outputs are written has DRAINING of its stage
+    HOLDS,  # 1: the worker holds DRAINING of the stage whose outputs it writes
     CLAIMED_NS,  # when the records at work were claimed, of the first stage
-    CHOOSING,  # the stage about which the user's own policy is asked, + 1; 0: nobody is
+    CHOOSING,  # the stage about which the user's own schedule is asked, + 1; 0: none
     PROGRAM,  # the addresses of the program's entries, in the order of `build`
 ) = range(13)
 TICKETS_COPIED = PROGRAM + PROGRAM_ENTRIES

@@ -9,9 +9,9 @@ How workers share a partitioned stage (section 4 of the paper)::
                   claimer goes on to its next. Records of its claim that a worker runs
                   one after another have one output, in the slot of the first of them; records of other
                   claims, and its own behind one that another worker runs, have an output each
-    BY_PARTITION  a worker takes a bucket that nobody has, and runs what waits there
-    SHARED        a worker runs what it claims, and waits where it is not its turn in the bucket
-    ALONE         with HYBRID, where that is faster (`schedule_kernel.goes_alone`): a worker that lets nobody else in
+    BY_PARTITION  a worker takes a bucket that no other has, and runs what waits there
+    SHARED        a worker runs what it claims, and waits for its turn in the bucket
+    ALONE         with HYBRID, where that is faster (`schedule_kernel.goes_alone`): a worker keeps out all others,
                   claims and runs as at a stateless stage, and notes how far each bucket is
 
 Invariants  I1  records are claimed once: HEAD moves by compare_exchange, or its mover is
@@ -20,34 +20,34 @@ Invariants  I1  records are claimed once: HEAD moves by compare_exchange, or its
             I3  SERVED of a bucket is written by the worker that runs it
             I4  a worker has one output open at a time; it closes it before it runs a record
                 that does not follow the one before it
-            I5  what comes out of a run that is stopped is a prefix of its results: an output is never
-                closed after a function, seeing STOP, may have left it unfinished
+            I5  a run that is stopped gives a prefix of its results: an output that a function may have
+                left unfinished when it saw STOP is never closed
 Ordering    H1 the tickets of the records are copied, H2 compare_exchange HEAD, H3 fetch_add
             CLAIMED + 1; the runner: H4 SERVED and the tickets are read, H5 the record is run, H6
             SERVED is written, H7 fetch_add CLAIMED - 1
-                    a record may be run, drained and written over between H2 and H3 by a
-                    delegate; so nothing of it is read after H2 (H1 before: TAIL has
+                    between H2 and H3 a delegate may run the record, and it may be drained and
+                    overwritten; so nothing of it is read after H2 (at H1 it is safe: TAIL has
                     published it, and NEXT cannot pass HEAD, which H2 checks), unless H3
-                    says that nobody runs the bucket, and H4 that this record is next: then
+                    says that no worker runs the bucket, and H4 that this record is next: then
                     it is the worker's until H7
-                    a record that is run next is behind NEXT, so its word of `tickets` stays;
-                    words passed on the way to it may be of the next round, where the word,
-                    bucket and ticket in one, is a different one
-                    H7 -> H3 of the next runner: it sees SERVED and the state of the keys
+                    NEXT has not passed the record that is run next, so its word of `tickets` stays;
+                    words that the search for it passes may be of the next round, where the
+                    word, which combines bucket and ticket, is a different one
+                    H7 -> H3 of the next runner: it sees SERVED and the states of the keys
             of STATEFUL  fetch_add WORKERS + 1, fetch_add WORKERS - 1: the same
             of SHARED    store_release SERVED, load_acquire SERVED
-            of ALONE     compare_exchange WORKERS 0 -> ALONE, fetch_add WORKERS - ALONE: the same. A worker inside with others
-                    leaves when its buckets' counts are 0, so CLAIMED of all of them is; A1 the record is run,
-                    A2 its ticket is read and SERVED written, A3 it is complete: before, its word of `tickets` stays
+            of ALONE     compare_exchange WORKERS 0 -> ALONE, fetch_add WORKERS - ALONE: the same. Workers that share a stage
+                    leave it when their buckets' counts are 0, so CLAIMED of every bucket is 0; A1 the record is run,
+                    A2 its ticket is read and SERVED written, A3 it is complete: until then its word of `tickets` stays
             S1 a function, or the loop that calls it (`template`), loads STOP and leaves, S2 STOP is loaded and the output is
                     not closed: STOP is never cleared. The next worker to run a bucket or a stateful stage sees STOP too, by
-                    H7 -> H3 and its counterparts, so that nothing which a half-run function left in a state comes out
-Progress    A hybrid runner goes on past its time slice, until the count is 0: nobody else
+                    H7 -> H3 and its counterparts, so that nothing that a half-run function left in a state comes out
+Progress    A hybrid runner goes on past its time slice, until the count is 0: no other worker
             will. Meanwhile it drains once for every batch, so that others find room. A SHARED
             waiter waits for a record that was claimed before its own, by a worker that
             runs or waits for an earlier one.
             After STOP each worker ends the function it is in, whose loops check STOP where they may be long, and begins
-            no other; it goes through the rest of its claim without running it. Nobody uses outputs that are not closed
+            no other; it goes through the rest of its claim without running it. Outputs that are not closed are never used
 Checked     tests/headrace/ordering/test_interleave.py (sampled)
 """
 
@@ -125,11 +125,12 @@ from headrace.ordering.words import (
 from headrace.workers.worker_kernel import stopped
 
 AHEAD = 3
-"""Lines are fetched so many records ahead: one of `mobility` took 170 ns where two workers share its stage, and not 190."""
+"""Cache lines are prefetched this many records ahead: where two workers share the stage of `mobility`, a record took 170 ns, and
+190 without."""
 COST_TUPLES = 256
-"""A visit with so many tuples counts for half of what is known of a stage's cost."""
+"""A visit with this many tuples makes up half of the new estimate of a stage's cost."""
 NO_MEMORY = "outputs that wait"
-"""What a MemoryError of a kernel says if it is about these."""
+"""The text of a kernel's MemoryError about them."""
 
 
 @kernel
@@ -152,7 +153,7 @@ def claim(c, l, stage, batch, copies):
 
 @kernel
 def begin_output(me, c, l, stage, serial):
-    """Open the output of a record; what is run next writes its outputs there."""
+    """Open the output of a record; the records run next write their outputs there."""
     if not open_output(me, c, l, stage, serial):
         raise MemoryError(NO_MEMORY)
 
@@ -219,7 +220,7 @@ def take_stateful(me, c, o, s, l, stage, batch):
         if not stopped(c):  # S2
             close_output(me, c, o, l, stage, first, 1)
         count = 1
-    if count <= 0:  # behind the end of the stream it is below 0
+    if count <= 0:  # it is below 0 once the end of the stream is claimed
         return 0
     flush(c, o, stage, has_passed)
     return count
@@ -232,7 +233,7 @@ def find_record(c, stage, bucket, served, serial, step):
     serial += step
     while load_relaxed(c.tickets, label_of(c, stage, serial)) != wanted:
         serial += step
-    # After a long pause the ring may have come round since the beginning; what is not run yet is less than a ring behind NEXT.
+    # The ring may have come round since the search began; a record not yet run is less than a ring after NEXT.
     first = load_acquire(c.stage, cell(stage, NEXT))
     return first + ((serial - first) & c.form[stage, MASK])
 
@@ -273,9 +274,9 @@ def fetch_ahead(c, l, stage, first, serial):
 
 @kernel
 def take_hybrid(me, c, o, s, l, stage, batch):
-    """Claim a batch; run what nobody else will. Returns how many records were claimed."""
+    """Claim a batch; run what no other worker will. Returns how many records were claimed."""
     first, count = claim(c, l, stage, batch, True)
-    begun = first  # what was run since then is in the output that is open, if there is something
+    begun = first  # the records run from here on are in the open output, if there are any
     has_passed = False
     for serial in range(first, first + count):
         if serial + AHEAD < first + count:
@@ -346,7 +347,7 @@ def take_shared(me, c, o, s, l, stage, batch):
 
 @kernel
 def take_partition(me, c, o, s, l, stage, batch):
-    """Take a bucket that nobody has, and run what waits there. Returns how many records were run."""
+    """Take a bucket that no other worker has, and run what waits there. Returns how many records were run."""
     buckets = c.form[stage, BUCKET_COUNT]
     mask = c.form[stage, MASK]
     for k in range(buckets):
@@ -364,7 +365,7 @@ def take_partition(me, c, o, s, l, stage, batch):
             l[CLAIMED_NS] = now_ns()
         for n in range(waiting):
             serial = c.queue[c.form[stage, QUEUE] + own * (mask + 1) + ((served + n) & mask)]
-            # The worker that has appended it may have yet to publish it.
+            # The worker that appended it may not have published it yet.
             while load_acquire(c.stage, cell(stage, TAIL)) <= serial and not stopped(c):
                 pause()
             has_passed = run_records(me, c, o, s, l, stage, serial, 1) or has_passed
@@ -397,7 +398,7 @@ def take(me, c, o, s, l, stage, batch, alone):
 
 @kernel
 def learn_cost(c, stage, spent_ns, taken):
-    """Weigh a visit by its number of tuples: one of a tuple or two is mostly claiming, draining and reading the clock."""
+    """Weigh a visit by its number of tuples: with one or two it is mostly claiming, draining and reading the clock."""
     if taken > 0:
         seen = spent_ns * COST_UNIT // taken
         before = load_relaxed(c.known[stage], COST)
@@ -424,7 +425,7 @@ def work(me, c, o, s, l, stage, batch):
         now = now_ns()
         if count == 0:
             break
-        until = now  # what finds nothing is no part of a tuple's cost
+        until = now  # a call that finds nothing is no part of a tuple's cost
         if now - begun >= c.tuning[TIME_SLICE] or stopped(c):
             break
     fetch_add(c.stage, cell(stage, WORKERS), -ALONE if alone else -1)
