@@ -5,16 +5,16 @@ are, with watermarks between them that no later record precedes.
 
 State       LEAD      how far a record may be ahead of the last watermark in the log
             LAST_TS   that watermark (holder of FLAG)
-            MOVED_FIRST  the source from which records are moved first the next time (holder of FLAG)
+            MOVED_FIRST  the source whose records are moved first the next time (holder of FLAG)
 Invariants  U1  after a watermark W in the log no record has ts < W; the last watermark is `END_OF_TIME`, and comes once
             U2  a record has ts < W + LEAD for the last watermark W before it: readers need room for the windows that
                 begin before that, and for no others
             U3  records of one source keep their order; a source's own heartbeats are not put into the log: they count
                 by its MARK
 Ordering    M1 load_acquire all MARKs, M2 load_acquire all HEADs, M3 read rings
-                    a promise that is seen implies the data it covers (as where records are merged): the watermark is
+                    a thread that sees a promise sees the data it covers (as where records are merged): the watermark is
                     the least of the first times in the rings, and of the promises of sources with an empty ring
-            M4 write log, the watermark last, M5 store_release END; M6 store_release MERGED, as in the other mode
+            M4 write log, the watermark last, M5 store_release END; M6 store_release MERGED, as where records are merged
 Progress    The source that holds time back can go on: the first record in its ring is the watermark, or its ring is
             empty, and the watermark moves with its promise. The others wait for it once they are LEAD ahead. A log with
             room for a single record takes the watermark first, else nothing would show that it moved.
@@ -80,7 +80,7 @@ def move_as_they_come(g, room):
     reached = load_relaxed(g.words, LAST_TS)
     turn = load_relaxed(g.words, MOVED_FIRST)
     end = first
-    stop = first + room - (1 if room > 1 else 0)  # and one for a watermark
+    stop = first + room - (1 if room > 1 else 0)  # and one slot for a watermark
     for i in range(sources):
         end = _move_run(g, (turn + i) % sources, reached + load_relaxed(g.words, LEAD), end, stop)
     store_relaxed(g.words, MOVED_FIRST, (turn + 1) % sources)

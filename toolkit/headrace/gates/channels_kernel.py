@@ -21,9 +21,9 @@ Ordering    W0 load_acquire TAIL, W1 write tuples, W2 store_release HEAD, W3 sto
                     W2 is before W3 and R1 before R2: a reader that sees a promise sees all it covers
 Waiting     Each thread sleeps on its own event count, signalled after W3 by its writer and after R4 by
             its reader; a writer is woken only when its reader passes the middle of a queue, as in the gate.
-            What it waits for is tried again between `ticket` and `await_wake`.
+            Between `ticket` and `await_wake` it checks again for what it waits for.
 Progress    Full and empty queues cannot deadlock: of all writers of a stage, let j have the smallest
-            MARK. By I3 everything j has written is ready wherever it lies, so the reader that keeps j waiting can
+            MARK. By I3 everything j has written is ready, in every queue, so the reader that keeps j waiting can
             go on, unless the next stage is full; there the same holds, and the last stage always takes.
 Source      Viper paper, section 3.3: for each reader, an SPSC queue with one source, and a merging structure with
             more. Differs: the reader merges, not the thread that adds (ScaleGate).
@@ -42,7 +42,7 @@ from headrace.memory.bundle import by_reference
 from headrace.memory.event_count import prepare, signal, sleep
 
 WAIT_NS = 1_000_000
-"""A sleeper wakes and checks at least so often."""
+"""A sleeper wakes and checks at least this often."""
 
 # What a step of a stage returns.
 NOTHING_DONE, PROGRESS, OVER = range(3)
@@ -94,7 +94,7 @@ def await_wake(q, thread, number):
 
 @kernel
 def room_of(q, first, step, count):
-    """How many tuples fit the fullest of a writer's queues: so many have room, whichever reader gets them."""
+    """How many tuples fit into the fullest of a writer's queues: this many have room, whichever reader gets them."""
     capacity = q.ts.shape[1]
     room = capacity
     for i in range(count):
@@ -131,7 +131,7 @@ def release(q, r, tail, head):
 
 @kernel
 def put(q, r, head, ts, ref, at):
-    """W1: write one tuple into a queue, as number `head`; the caller has made sure of the room."""
+    """W1: write one tuple into a queue, as number `head`; the caller has made sure that there is room."""
     slot = head & (q.ts.shape[1] - 1)
     q.ts[r, slot] = ts
     q.ref[r, slot] = ref

@@ -7,9 +7,10 @@ State       VERSION  the seqlock of membership, see `memory.seqlock`
             LOST_WAKEUPS  sleeps of sources that only the time-out ended, though
             the wake-up was due (see `source_kernel`)
 Ordering    V1 to V3 of the seqlock around each scan of the readers' cells
-                    without it a scan could pass the slot of a joiner before it
-                    joined, and that of its companion after this had gone on,
-                    and would take for free what the joiner still reads
+                    without it a scan could read the cells of a joiner before it
+                    joined, and those of the reader at whose place it joins after
+                    that one had gone on; it would take for free what the joiner
+                    still reads
 Progress    One thread at a time changes membership, by a try-lock; a scan that
             meets a change reports it and never waits for its end.
 Checked     tests/headrace/gates (both gates), tests/litmus
@@ -36,14 +37,14 @@ DATA_EVENT = 0
 SPACE_EVENT = EVENT_CELL
 
 LEAST_BOUND = 16
-LEAST_BOUND_NS = 16_000_000  # so many take no longer, though they be fewer then
+LEAST_BOUND_NS = 16_000_000  # LEAST_BOUND tuples that would take longer than this are made fewer
 FIRST_BOUND = 64  # while nobody knows what a tuple costs: a change that is asked for begins behind them
 NOTHING = np.iinfo(np.int64).max
 
 
 @kernel
 def smallest_of_readers(g, at):
-    """The smallest of the active readers' cells in `at` (NOTHING if nobody reads), and their largest cost."""
+    """The smallest of the active readers' cells in `at` (NOTHING if there are none), and their largest cost."""
     smallest = NOTHING
     slowest = 0
     for r in range(g.reading.size // CELL):
@@ -55,7 +56,7 @@ def smallest_of_readers(g, at):
 
 @kernel
 def slowest_reader(g, at):
-    """`smallest_of_readers` as of one moment; -1 if nobody reads, or if membership is changing.
+    """`smallest_of_readers` as of one moment; -1 if no reader is active, or if membership is changing.
 
     The end of that change wakes the sources that found no room.
     """
@@ -70,8 +71,8 @@ def slowest_reader(g, at):
 def tuples_allowed(g, cost, sources, read):
     """How many tuples of each of `sources` may wait for a reader that takes `cost` ns for each: the smaller bound.
 
-    The bound in time uses the reader's present cost per tuple. Where a tuple meets those before it, the waiting ones will
-    cost more. So, except at the beginning, no more may wait than it has `read`.
+    The bound in time uses the reader's present cost per tuple. Where a tuple is compared with those before it, the waiting
+    tuples will cost more. So, except at the beginning, no more may wait than it has `read`.
     """
     allowed = load_relaxed(g.words, BOUND)
     target = load_relaxed(g.words, BOUND_NS)

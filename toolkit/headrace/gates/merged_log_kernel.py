@@ -20,7 +20,7 @@ Invariants  I1  MERGED[s] <= HEAD[s] <= MERGED[s] + ring capacity
                 LEAD is above 0 it is not, see `arrival_kernel`
 Ordering    A1 write ring, A2 store_release HEAD, A3 store_release MARK
             M1 load_acquire all MARKs, M2 load_acquire all HEADs, M3 read rings
-                    a promise that is seen implies the data it covers: A2 is
+                    a thread that sees a promise sees the data it covers: A2 is
                     before A3, M1 before M2, so no record below the limit is
                     missed
             M4 write log, M5 store_release END; M6 store_release MERGED
@@ -28,7 +28,7 @@ Ordering    A1 write ring, A2 store_release HEAD, A3 store_release MARK
             R3 store_release CURSOR; M0 load_acquire CURSOR
                     a slot is reused only once every reader has passed it
             L1 store LIMIT, fence, L2 load CURSOR (M0, until LIMIT stays)
-            R3 store CURSOR, fence, R4 load LIMIT: wakes at half of it
+            R3 store CURSOR, fence, R4 load LIMIT: the reader wakes sources at half of it
                     one sees the other: a source that finds no room under a new
                     limit has seen the cursors of the readers that used the old
                     one; readers whose cursors it has not seen use the new one
@@ -37,12 +37,12 @@ Ordering    A1 write ring, A2 store_release HEAD, A3 store_release MARK
                     one of them sees the other: what was published during a
                     merge is merged by the holder or by the loser
             U1 load_acquire MERGED, U2 load_acquire END, U3 load_acquire the CURSORs
-                    END is stored before MERGED: what U1 counts lies below U2's END. Of the
-                    log's records at most END - CURSOR are unread, of any source; so all
-                    records of one source are read but at most so many, and those in its ring
+                    END is stored before MERGED: what U1 counts lies below U2's END. At most
+                    END - CURSOR of the log's records are unread; so of one source at most
+                    that many are, and those in its ring
             J1 store_release CURSOR, J2 store_release READING
                     a thread that sees the activation sees where it starts. READING is an
-                    id, not a flag, so that a reader that left and is back at once notices
+                    id, not a flag, so that a reader that left and rejoined at once notices it
 Progress    A holder of FLAG that is preempted delays the merge by its time
             slice (not lock-free; the skip list in `scalegate` is). No thread
             blocks on FLAG: one that finds it taken goes on. Only `add_source`
@@ -95,7 +95,7 @@ CONTROL_RESERVE = 64
 
 MERGE_CHUNK = 1024
 SCANS = 16
-"""So often per limit's worth of records it is checked whether readers' costs have risen, whether or not there is room."""
+"""How often in LIMIT records it is checked whether the readers' costs have risen, even while there is room."""
 
 
 @by_reference
@@ -137,7 +137,7 @@ def _room(g, end):
         while not known:
             smallest, slowest = slowest_reader(g, g.cursor)  # M0, L2
             if smallest < 0:
-                break  # what was known before holds until the end of the change wakes us
+                break  # the values known so far hold until the change ends, which wakes all threads that wait
             floor = smallest
             allowed = tuples_allowed(g, slowest, 1, floor)
             known = allowed == limit
@@ -158,7 +158,7 @@ def _take_flag(g):
 
 @kernel
 def _append_direct(g, ts, start, count, first_ref, step, at):
-    """Write records into the log; the caller holds FLAG and has made sure of the room."""
+    """Write records into the log; the caller holds FLAG and has made sure that there is room."""
     end = load_relaxed(g.words, END)
     mask = g.out_ts.shape[1] - 1
     for i in range(count):
@@ -313,14 +313,14 @@ def control(g, epoch):
     Returns
     -------
     int
-        1 if placed, 0 if somebody merges just now: call again.
+        1 if placed, 0 if another thread holds FLAG or all reserved slots are taken: call again.
     """
     if not _take_flag(g):
         return 0
     end = load_relaxed(g.words, END)
     smallest, _ = slowest_reader(g, g.cursor)
     if smallest < 0:
-        smallest = load_relaxed(g.words, FLOOR)  # no reader is before it, nor will one start there
+        smallest = load_relaxed(g.words, FLOOR)  # no reader is before it, nor will one start before it
     if end - smallest >= g.out_ts.shape[1]:
         store_release(g.words, FLAG, 0)
         return 0
@@ -334,7 +334,7 @@ def control(g, epoch):
     if load_relaxed(g.words, AGAIN) != 0:
         merge(g)
     wake_readers(g)
-    wake_sources(g)  # FLAG turned it away
+    wake_sources(g)  # FLAG may have turned one away
     return 1
 
 

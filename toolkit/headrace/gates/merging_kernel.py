@@ -17,7 +17,7 @@ from headrace.memory.atomics import prefetch, prefetch_for_write
 NEXT_AT, UNTIL, NEXT_TS, SCRATCH_ROWS = range(4)
 """Rows of `scratch`, and how many there are."""
 RUN = 8
-"""Records of one source that are moved without looking at the others, once the last of them is known to come first."""
+"""Records of one source that are moved without comparing them with others, once the last of them is known to come first."""
 LINE = 8
 """int64 words in a cache line."""
 

@@ -2,12 +2,12 @@
 
 Written for the merged log; `headrace.gates.variants` puts it on other kernels.
 
-Ordering    W1 look; W2 READERS_WAITING += 1, draw the ticket, fence
-            (`event_count.prepare`); W3 look again; W4 sleep until DATA_EVENT changes
+Ordering    W1 check; W2 READERS_WAITING += 1, draw the ticket, fence
+            (`event_count.prepare`); W3 check again; W4 sleep until DATA_EVENT changes
             (source)  publish, fence, read READERS_WAITING
-                    of W2 and the source's fence one comes first: either W3 sees
-                    the record, or the source sees the waiting reader and wakes it
-Progress    W4 ends after `DATA_WAIT_NS` at the latest. `stop` is looked at between
+                    either W2 or the source's fence comes first: W3 sees the
+                    record, or the source sees the waiting reader and wakes it
+Progress    W4 ends after `DATA_WAIT_NS` at the latest. `stop` is read between
             W2 and W4: the thread that sets it signals DATA_EVENT afterwards.
 Checked     tests/headrace/gates/test_interleave.py, tests/litmus/test_gates.py
 """
@@ -30,7 +30,7 @@ def await_records(g, reader, position, spins, stop):
     reader, position : int
         As for `peek`.
     spins : int
-        How often to look before sleeping; 0 where another thread could use the core.
+        How often to check before sleeping; 0 where another thread could use the core.
     stop : int64[]
         ``stop[0]`` is not 0 once no thread is to sleep any more.
     """

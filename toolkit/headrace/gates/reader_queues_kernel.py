@@ -3,7 +3,7 @@
     senders -> a queue from each to each reader -> the reader merges its own queues into its lane
 
 To the loop of an operator's instances this is a gate (`variants` loads kernels written for the merged log on it): `lane`
-gives a reader its own row, and each tuple is in one lane only, that of the reader which owns its key under ROUTED, the
+gives a reader its own row, and each tuple is in one lane only, that of the reader that owns its key under ROUTED, the
 configuration in force for the senders. Queues hold no heartbeats: each sender's MARK is its promise to all readers, and a
 reader writes a heartbeat into its own lane when the smallest MARK has risen.
 
@@ -24,8 +24,8 @@ Invariants  I1  TAIL[q] <= TAKEN[q] <= END[q] <= TAIL[q] + size, of which RESERV
             I3  a reader takes tuples together, and any other record alone; its lane is filled again only when
                 CURSOR[r] = MERGED[r]: then all that is TAKEN is read, and TAIL says so
             I4  a control record stands in the queue of the last source to every member of the configuration it ends,
-                with the time all sources have promised, or one before all; so it comes after all tuples up to that
-                time, and before all later tuples, whose times are after it
+                with the time all sources have promised, or, before the first promise, one below all times; so it comes
+                after all tuples up to that time, and before all later tuples, whose times are after it
             I5  a reader that left has read its lane up to the control record that ended its membership, and gets nothing
                 before it is a member again: it goes on from its cursor
 Ordering    W0 load_acquire TAIL, W1 write records, W2 store_release END, W3 store_release MARK
@@ -35,10 +35,10 @@ Ordering    W0 load_acquire TAIL, W1 write records, W2 store_release END, W3 sto
                     R4 -> W0: a slot, and the row it refers to, is used again only once it is read
             R1 in order of the sources, and once for all that is moved from a queue: a reader that sees what was sent after
                     a switch sees the control record, which is in the last source's queue
-            R0 is a scan of `memory.seqlock`: a reader that sees what a sender has promised since another one joined
+            R0 is a scan of `memory.seqlock`: a reader that sees what a sender has promised since another sender joined
                     sees the joiner's MARK, too
 Progress    A sender waits for the fullest queue to a member, whichever owns its tuples, and a reader for the smallest MARK;
-            all that the sender with that MARK has sent is ready wherever it lies. The one thread of `switch` waits for a
+            all that the sender with that MARK has sent is ready, in every queue. The one thread of `switch` waits for a
             reserved slot, or STOP.
 Source      Viper (Walulya et al.), section 3.3: a channel for each reader, acknowledged flow control. Differs:
             membership and mapping change while it runs, as with STRETCH's TB (section 7).
@@ -82,7 +82,7 @@ from headrace.references import BUCKET_MASK, HEARTBEAT, ROW_MASK
 ROUTED = WORD_COUNT * CELL
 QUEUE_WORDS = WORD_COUNT + 1
 RESERVE = 16
-"""Slots of each queue that only control records take: as many changes as may be on their way."""
+"""Slots of each queue that only control records take: most changes that may be in flight."""
 LANE = 1024
 """Records that a reader merges at once; a power of two."""
 NAP_NS = 20_000
@@ -319,14 +319,14 @@ def fill_lane(g, reader, end):
             limit_source = s
             limit_at = load_relaxed(g.mark_at, s * CELL)
     if limit == NOTHING or not is_whole(g.words, VERSION, before):
-        return end  # nobody feeds just now, or that changes
+        return end  # no source feeds now, or membership is changing
     first = reader * sources
     mask = g.ring_ts.shape[1] - 1
-    until = end + g.out_ts.shape[1] - 2  # a heartbeat goes before a control record, and one at the end
+    until = end + g.out_ts.shape[1] - 2  # room for a heartbeat before a control record, and for one at the end
     begun = end
     reached = load_relaxed(g.told, reader * CELL)
     while end < until:
-        # The queue whose first record is next, and the time up to which its own go before the others'.
+        # Find the queue whose first record is next, and the time before which its records precede those of the others.
         best = -1
         best_end = np.int64(0)
         best_ts = NOTHING
@@ -359,7 +359,7 @@ def fill_lane(g, reader, end):
             if ts >= bound or (moved > 0 and ref < HEARTBEAT):
                 break
             if ref < HEARTBEAT and ts > reached:
-                # All that change meet at one time.
+                # All readers take a change at the same event time.
                 put_in_lane(g, reader, end, ts, HEARTBEAT, g.ring_at[best, slot])
                 reached = ts
                 end += 1
@@ -408,7 +408,7 @@ def tuples_passed(g):
 
 @kernel
 def join_reader(g, reader, position, activation):
-    """Activate `reader` at its own lane's position (I5); `position` is that of another lane."""
+    """Activate `reader` at its own lane's position (I5); `position`, which is in another lane, is not used."""
     store_release(g.reading, reader * CELL, activation)
 
 

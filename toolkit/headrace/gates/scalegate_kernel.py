@@ -25,14 +25,14 @@ Ordering    A2 link a node, A3 store_release MARK
             C2 (control) BOUNDARY := largest claim, fence, read the claims;
                         raise and repeat until none is beyond
                         one of them sees the other: no reader takes a record
-                        beyond the boundary: a claim beyond it raised it
+                        beyond the boundary, since a claim beyond it raised it
             J1 store_release CURSOR, J2 store_release READING
                         a thread that sees the activation sees where it starts
             V1 to V3 of `memory.seqlock` around marks or stands
-                        a limit knows every source it must wait for; a node is
-                        not recycled under a reader that just joined
-Progress    add is lock-free; peek waits for nobody (a reader at a boundary
-            that is not confirmed yet gets nothing and is woken). Changes of
+                        a limit includes every source it must wait for; a node
+                        is not recycled under a reader that just joined
+Progress    add is lock-free; peek never waits (a reader at a boundary that
+            is not confirmed yet gets nothing and is woken later). Changes of
             membership, and controls, are rare; each excludes its own kind by
             a try-lock.
 Source      Gulisano et al., ScaleGate; STRETCH, section 6 (Elastic ScaleGate).
@@ -97,7 +97,7 @@ CONTROL_FLAG = 1 * CELL
 PROPOSED = 2 * CELL
 CONFIRMED = 4 * CELL
 
-# What a reader keeps for itself, in `reader`.
+# A reader's private words, in `reader`.
 NODE, FILLED, LIMIT_TS, LIMIT_SOURCE = 0, 1, 2, 3
 READER_WORDS = 16
 
@@ -372,8 +372,8 @@ def join_reader(g, reader, position, activation):
     """
     node = NIL
     stamp = 0
-    # A cursor at `position` will do even of one that has left: while nobody has
-    # gone on, it stands on the same node as those that have not.
+    # The cursor of a reader that has left will do as well: at `position` it stands
+    # on the same node as the active reader there, which does not move.
     for r in range(g.reading.size // CELL):
         if load_acquire(g.cursor, r * CELL) == position:
             node = load_acquire(g.stand, r * CELL)
@@ -416,7 +416,7 @@ def source_floor(g, source):
     The caller has VERSION odd: every limit that a reader uses was taken before.
     """
     limit_ts, limit_source = _limit(g)
-    if limit_ts == NOTHING:  # nobody feeds: above all that was promised
+    if limit_ts == NOTHING:  # no source feeds: at or above all that was promised
         limit_ts = load_acquire(g.mark, 0)
         limit_source = 0
         for s in range(1, g.mark.size // CELL):
@@ -455,7 +455,7 @@ def add_source(g, source):
         recycle(g, source, smallest, slowest)
     if state[FULL_AT] <= state[NEXT_SEQ]:
         return 0
-    # The foremost stand: alive, since nothing is recycled now that was not behind every reader.
+    # The foremost stand: its node is alive, since only nodes that every reader has left are recycled now.
     foremost = 0
     for r in range(g.passed.size // CELL):
         passed = load_acquire(g.passed, r * CELL)

@@ -5,7 +5,7 @@ State       node        TS, REF, AT (arrival), STAMP, NEXT[0..3], one cache line
                         the levels above are shortcuts. STAMP: -1 not linked
                         yet, 0 not reached by any reader, k the k-th of the list
                         (the head is the first). A source's nodes come from its
-                        own pool, in turn; a slot has the same height always.
+                        own pool, in turn; a slot always has the same height.
             per source  private: LAST node, NEXT and OLDEST sequence number in
                         the pool, FULL_AT where it must look for room again, a
                         FINGER per level above 0
@@ -49,7 +49,7 @@ TS, REF, AT, STAMP, NEXT = 0, 1, 2, 3, 4
 LEVELS = 4
 NIL = -1
 
-# What a source keeps for itself, in `source`.
+# A source's private words, in `source`.
 LAST, NEXT_SEQ, OLDEST, FULL_AT, FINGER = 0, 1, 2, 3, 4
 SOURCE_WORDS = 16
 
@@ -112,7 +112,7 @@ def _follow_shortcuts(g, source, ts, level, at):
     before : int
         The last node of the level that is not after (ts, source).
     at : int
-        The node where level 0 may be entered: as given, or further.
+        The node where level 0 may be entered: the given one, or one further on.
     """
     shift = g.words[POOL_SHIFT]
     at_ts = g.nodes[at * NODE_WORDS + TS]
@@ -146,7 +146,7 @@ def _follow_shortcuts(g, source, ts, level, at):
 
 @kernel
 def insert(g, source, ts, ref, arrival):
-    """Link one node; the caller has made sure of the room."""
+    """Link one node; the caller has made sure that there is room."""
     nodes = g.nodes
     state = g.source[source]
     shift = g.words[POOL_SHIFT]

@@ -7,17 +7,17 @@ merged log; `headrace.gates.variants` puts it on the other gate.
 Ordering    W1 try; W2 SOURCES_WAITING += 1, draw the ticket, fence
             (`event_count.prepare`); W3 try again; W4 sleep until SPACE_EVENT changes
             (reader)  advance: store_release CURSOR, fence, read SOURCES_WAITING
-                    of W2 and the reader's fence one comes first: either W3 sees
-                    the cursor, or the reader sees the waiting source and wakes it. Without
-                    W3, a reader that goes on between W1 and W2 would see nobody, and
-                    W4 would sleep beside an empty gate until its time-out
+                    either W2 or the reader's fence comes first: W3 sees the
+                    cursor, or the reader sees the waiting source and wakes it. Without
+                    W3, a reader that goes on between W1 and W2 would see no waiting source,
+                    and W4 would sleep at an empty gate until its time-out
             Other events that make room also wake: a merge that drains a ring, and
             the end of placing a control record or of a change of membership, which
             turned W1 and W3 away.
 Progress    W4 ends after `ROOM_WAIT_NS`, unless readers have gone far enough to wake
             the sleeper (`is_wakeup_due`) and gave no signal: a reader may have lost
             its core before it could. If no signal comes for `LOST_NS` either, it is a
-            lost wake-up: LOST_WAKEUPS counts these. `stop` is looked at between W2
+            lost wake-up: LOST_WAKEUPS counts these. `stop` is read between W2
             and W4: the thread that sets it signals SPACE_EVENT afterwards.
 Checked     tests/headrace/gates/test_interleave.py, tests/litmus/test_gates.py
 """

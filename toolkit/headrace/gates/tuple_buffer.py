@@ -360,7 +360,7 @@ class TupleBuffer:
         finally:
             self._kernels.close_membership(self.arrays)
 
-    # -- what stands -----------------------------------------------------------------------------
+    # -- present state ---------------------------------------------------------------------------
 
     @property
     def sources(self) -> set[int]:
