@@ -38,7 +38,7 @@ SPACE_EVENT = EVENT_CELL
 
 LEAST_BOUND = 16
 LEAST_BOUND_NS = 16_000_000  # LEAST_BOUND tuples that would take longer than this are made fewer
-FIRST_BOUND = 64  # while nobody knows what a tuple costs: a change that is asked for begins behind them
+FIRST_BOUND = 64  # while the cost of a tuple is unknown: a requested change begins after these tuples
 NOTHING = np.iinfo(np.int64).max
 
 

@@ -44,7 +44,7 @@ HANDED_OUT, SIZE, SEED = 0, 1, 8
 CUT_CLASS = 6
 """Smaller blocks are cut from one of this class: 512 bytes."""
 ARENA_WORDS = 1 << 32
-"""32 GiB of addresses; memory is taken when it is written. Less where the system grants less."""
+"""32 GiB of address space, less where the system grants less. A page is allocated when it is written."""
 
 FIRST, CLASS, COUNT, STATE, HEAD = range(5)
 CLASS_MASK = 63
@@ -53,7 +53,7 @@ _LEAST_ARENA_WORDS = 1 << 20
 
 
 def allocate_arena(owners: int, limit_words: int = ARENA_WORDS) -> tuple[np.ndarray, np.ndarray]:
-    """Allocate FREE for so many owners, and ARENA of at most `limit_words`."""
+    """Allocate FREE for this many owners, and ARENA of at most `limit_words`."""
     arena = reserved_or_less(limit_words, min(limit_words, _LEAST_ARENA_WORDS), np.int64)
     arena[SIZE] = arena.size
     arena[SEED : SEED + 4] = np.array(draw_seed(), np.uint64).view(np.int64)

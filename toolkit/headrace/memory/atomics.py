@@ -53,7 +53,7 @@ _FUTEX_WAIT_PRIVATE, _FUTEX_WAKE_PRIVATE = 128, 129
 
 
 def clock_of(system: str, implementation: str) -> int:
-    """The number by which `clock_gettime` of a system knows the clock that `time.monotonic_ns` reads.
+    """The clock id that a system's `clock_gettime` takes for the clock that `time.monotonic_ns` reads.
 
     Compiled code and Python subtract each other's times, so they must read one
     clock. On macOS Python reads ``mach_absolute_time``, which stops while the
@@ -244,7 +244,7 @@ if JIT:
 
     @intrinsic
     def yield_core(typing_context):
-        """Let another thread run that waits for this core, if there is one."""
+        """Let another thread that waits for this core run, if there is one."""
 
         def generate(context, builder, signature, args):
             builder.call(_declare(builder, "sched_yield", _I32, []), [])

@@ -41,8 +41,8 @@ class BundleType(types.Type):
     def __init__(self, name: str, names: tuple[str, ...], arrays: tuple[Any, ...]):
         self.names, self.arrays = names, arrays
         fields = ", ".join(f"{n}: {a}" for n, a in zip(names, arrays, strict=True))
-        # By a hash: the type's name is part of the name of each function that takes it, where a letter such as the
-        # dotless i is not for LLVM, and much text takes time.
+        # A hash: the type's name is part of the name of each function that takes it. There LLVM does not accept a letter
+        # such as the dotless i, and a long name takes time.
         super().__init__(f"Bundle[{name} {hashlib.sha256(fields.encode()).hexdigest()[:16]}]")
 
     def offset_words(self, name: str) -> int:
@@ -154,7 +154,7 @@ def by_reference(fields: type) -> Any:
 
         @typeof_impl.register(Bundle)
         def _typeof(value, context):
-            # Asked for before each call of a kernel that may not be compiled yet: some hundred times in the start of a run.
+            # Called before each call of a kernel that may not be compiled yet: some hundred times when a run starts.
             if value._type is None:
                 value._type = BundleType(fields.__qualname__, names, tuple(typeof_impl(array, context) for array in value))
             return value._type

@@ -87,10 +87,10 @@ def reserved(count: int, dtype, huge_pages: bool = False) -> np.ndarray:
     flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _NO_RESERVE
     if not huge_pages:
         return np.frombuffer(mmap.mmap(-1, size, flags=flags), dtype, count)
-    # Before the first place where such a page can lie there would be small ones.
+    # Begin where such a page can begin: before that, all pages would be small.
     memory = mmap.mmap(-1, size + HUGE_PAGE, flags=flags)
     if hasattr(mmap, "MADV_HUGEPAGE"):
-        with contextlib.suppress(OSError):  # a kernel without them: advice, no more
+        with contextlib.suppress(OSError):  # a kernel without such pages: this is only advice
             memory.madvise(mmap.MADV_HUGEPAGE)
     start = -np.frombuffer(memory, np.uint8).ctypes.data % HUGE_PAGE
     return np.frombuffer(memory, dtype, count, offset=start)
@@ -134,7 +134,7 @@ def touch(array: np.ndarray) -> None:
 
 @kernel
 def _touch(words, step):
-    # Read and written at once: a read of its own would have the system supply a page that is for reading only.
+    # Read and write at once: after a mere read the system would supply a read-only page.
     for i in range(0, words.size, step):
         compare_exchange(words, i, 0, 0)
 

@@ -6,8 +6,8 @@ Ordering    sleeper  S1 WAITERS += 1, S2 read EVENT, S3 fence, S4 re-check the
                      condition, S5 futex_wait while EVENT is what S2 read
             signaller P1 publish the condition, P2 fence, P3 read WAITERS,
                      P4 if any: EVENT += 1, wake
-            Of S1 and P1 one comes first in the order the two fences make. If it
-            is S1, P3 sees the waiter and P4 changes EVENT, so S5 returns or does
+            Either S1 or P1 comes first, in the order that the two fences make. If
+            it is S1, P3 sees the waiter and P4 changes EVENT, so S5 returns or does
             not sleep. If it is P1, S4 sees the condition.
 Progress    A sleeper also wakes after `timeout_ns`; a lost wake-up would cost
             time, never correctness.
@@ -18,7 +18,8 @@ from headrace.kernel import kernel
 from headrace.memory.atomics import fence, fetch_add, futex_wait, futex_wake, load_acquire, load_relaxed
 
 LOST_NS = 1_000_000_000
-"""A thread that lost its core between P1 and P4 is back by then: a sleeper not woken so long after its time-out never will be."""
+"""A thread that lost its core between P1 and P4 has it back by then: a sleeper not woken this long after its time-out never will
+be."""
 
 
 @kernel
@@ -32,9 +33,9 @@ def prepare(words, waiters, event, index):
 
 @kernel
 def doze(event, index, ticket, timeout_ns):
-    """S5, without leaving: `cancel` does that. True if it timed out and nobody has signalled.
+    """S5, without leaving: `cancel` does that. True if it timed out and no thread has signalled.
 
-    If the condition holds then, and still nobody has signalled, a wake-up was
+    If the condition holds then, and still no thread has signalled, a wake-up was
     lost: a thread that published it after S1 would have seen this sleeper.
     """
     futex_wait(event, index, ticket, timeout_ns)  # S5

@@ -29,7 +29,7 @@ RUN = 16
 
 @kernel(borrows=True)
 def class_for(least_class, words):
-    """The smallest class, from `least_class` on, whose blocks have at least so many words."""
+    """The smallest class, from `least_class` on, whose blocks have at least this many words."""
     size_class = np.int64(least_class)
     while (np.int64(1) << size_class) < words:
         size_class += 1
@@ -38,7 +38,7 @@ def class_for(least_class, words):
 
 @kernel(borrows=True, seldom=True)
 def enlarge(free, arena, lists, heads, at, words):
-    """Move a list to a block of at least so many words. Returns 0, or -1 if there is no room."""
+    """Move a list to a block of at least this many words. Returns 0, or -1 if there is no room."""
     size_class = class_for(max(LEAST_CLASS, heads[at + CLASS]), words)
     block = take_any(free, arena, lists, size_class)
     if block < 0:
@@ -128,7 +128,7 @@ def list_find(arena, heads, at, value, start, is_float):
 
 @kernel(borrows=True)
 def slice_first(count, start):
-    """The index at which a slice with this start (or stop) begins (or ends) in a list of so many elements."""
+    """The index at which a slice with this start (or stop) begins (or ends) in a list of `count` elements."""
     if start < 0:
         start += count
     return min(max(np.int64(0), start), count)

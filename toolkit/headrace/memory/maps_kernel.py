@@ -48,11 +48,11 @@ from headrace.memory.seeded import seeded
 from headrace.memory.words import clear_words, copy_words, half, set_half
 
 VALUE = 1
-"""The value of an entry begins so many words after its key."""
+"""The value of an entry begins this many words after its key."""
 LEAST_CLASS = 3
 LEAST_SPARSE, MOST_SPARSE = 5, 15
-"""Classes of blocks with twice as many places in the index: in a half-full index every third key is not at its place, and a
-mispredicted branch takes longer than everything else. Larger blocks wait for memory, and smaller ones are numerous."""
+"""The classes of blocks with twice as many places in the index: in a half-full index every third key is not at its place, and a
+mispredicted branch takes longer than all the rest. Larger blocks wait for memory, and smaller ones are numerous."""
 HASHED = 64
 IN_ORDER = 1
 NEW_KEYS = 2
@@ -182,7 +182,7 @@ def make_index(arena, heads, at, width):
 def enlarge(free, arena, lists, heads, at, count, key, width):
     """Move a map to a block for at least `count` entries, this key among them. Returns 0, or -1 if there is no room."""
     size_class = max(np.int64(LEAST_CLASS), heads[at + CLASS] & CLASS_MASK)
-    # Some more than one: a block for a single entry would be replaced at once.
+    # At least two entries: a block for a single one would soon be replaced.
     words = max(count, 2) * (width + 1)
     while words > (np.int64(1) << size_class) - (slots_of(size_class, width) >> 1):
         size_class += 1
@@ -268,7 +268,7 @@ def close_hole(arena, hole, first, size_class, slots, width):
         if number == 0:
             return
         home = home_of(arena, arena[first + (number - 1) * (width + 1)], slots)
-        # It may stay where it is only if its home is behind the hole.
+        # It may stay where it is only if its home is after the hole.
         if ((j - home) & mask) >= ((j - i) & mask):
             set_half(arena, index + i, number)
             set_half(arena, index + j, 0)
@@ -317,11 +317,11 @@ def map_order(arena, heads, at, width, order, prefixes, addresses, lengths):
     else:
         for i in range(count):
             set_half(arena, index + i, i)
-        # Two parts, of which the second one has room behind it.
+        # In two parts: the second one fits into the room after the numbers.
         part = max(in_order, count - count // 3)
         sort_numbers(arena, index, in_order, 0, part, index + count, first, stride, order, prefixes, addresses, lengths)
         sort_numbers(arena, index, 0, part, count, index + count, first, stride, order, prefixes, addresses, lengths)
-        if part < count:  # what lies behind the numbers is none of them
+        if part < count:  # else there is no second part, and no number at `part`
             merge_numbers(arena, index, 0, part, count, index + count, first, stride, order, prefixes, addresses, lengths)
     for i in range(count):
         follow(arena, index, i, first, stride)

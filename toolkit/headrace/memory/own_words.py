@@ -35,7 +35,7 @@ class WordsType(types.Type):
 
 
 def own_words(count: int) -> Words:
-    """Allocate so many words, all 0.
+    """Allocate this many words, all 0.
 
     Examples
     --------

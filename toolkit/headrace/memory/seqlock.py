@@ -18,7 +18,7 @@ Ordering    S1 VERSION becomes odd (compare_exchange, acq_rel), S2 store_release
                     found it odd. A relaxed store could be seen before S1 (C11;
                     ARMv8.0), and half of a change be taken for all of it. All of
                     S2 is seen or none: the order of its stores does not matter
-Progress    A change excludes others by a try-lock. A scan waits for nobody: it is
+Progress    A change excludes others by a try-lock. A scan never waits: it is
             told that a change came in between, and begins again or does without.
 Source      Boehm, "Can seqlocks get along with programming language memory models?", 2012.
 Checked     tests/headrace/memory/test_weak_memory.py (a model, and the rule I2 in

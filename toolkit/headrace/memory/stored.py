@@ -11,7 +11,7 @@ one took them before, and no instance holds more than `CHAIN` free ones.
 State       FOLLOWING[n]  next node of the list or chain; 0: none
             BELOW[n]      of the first node of a chain in the pool: the next chain
             POOL          TOP  (count of pops, first node of the top chain)
-                          USED  nodes handed out so far, beside those given back
+                          USED  nodes handed out so far for the first time
                           LIMIT  most nodes there may be
             OWN[i]        the chain instance i takes from
 Invariants  I1  a node is in one list or one chain; only the instance that took it off touches it
@@ -56,7 +56,7 @@ ONE_POP = 1 << NODE_BITS
 def allocate(limit: int, instances: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Allocate FOLLOWING, BELOW, POOL and OWN for at most `limit` stored tuples.
 
-    Every instance may hold up to a chain of free nodes, so there are so many more nodes.
+    Every instance may hold up to a chain of free nodes, so there are that many more nodes.
     """
     nodes = nodes_of(limit, instances)
     pool = padded_cells(3)

@@ -5,8 +5,8 @@ that `worker_kernel` names, the fields ``rows`` (a row is a configuration, its f
 (a cell for each worker, 0: parked), ``met_at``, ``done_at``, ``installed``; their cells in ``words`` are these.
 
 Invariants  I1  only the holder of CHANGING writes CONFIG, CHANGE, `installed`, `reading`
-            I2  workers 0 to THREADS - 1 of the row in force are active; there is one at least
-Ordering    C1 exchange CHANGING 0 -> 1, C2 `reading` and CONFIG, C3 store_release CHANGE,
+            I2  workers 0 to THREADS - 1 of the row in force are active; there is at least one
+Ordering    C1 exchange CHANGING 0 -> 1, C2 store `reading` and CONFIG, C3 store_release CHANGE,
             C4 exchange CHANGING -> 0; a worker that is activated is unparked after C2
 Checked     tests/headrace/ordering (test_interleave_sleeping.py: workers become active, or park), tests/headrace/synchronization
 """
@@ -18,7 +18,7 @@ from headrace.workers.worker_kernel import AFTER, BEFORE, THREADS, WORKER_WORDS,
 # Cells of `words`; an engine's own follow.
 CONFIG = (WORKER_WORDS + 0) * CELL  # row in force
 CHANGE = (WORKER_WORDS + 1) * CELL  # changes so far
-CHANGING = (WORKER_WORDS + 2) * CELL  # somebody installs one
+CHANGING = (WORKER_WORDS + 2) * CELL  # a thread installs one
 CHANGE_WORDS = WORKER_WORDS + 3
 
 

@@ -16,8 +16,8 @@ _MOMENT_S = 0.1
 
 
 def _clock_of(thread: int) -> int:
-    """Return the clock of a thread's processor time, by its number in the kernel, as pthread_getcpuclockid does; but for a
-    thread that has ended, reading this clock is an error where that function crashes."""
+    """Return the clock of a thread's processor time, given its number in the kernel, as pthread_getcpuclockid does. For a
+    thread that has ended, reading this clock is an error, where that function crashes."""
     return (~thread << 3) | 6  # CPUCLOCK_PERTHREAD_MASK | CPUCLOCK_SCHED
 
 
@@ -57,7 +57,7 @@ class WorkerPool:
         self._done[name] = done
         try:
             thread.start()
-        except RuntimeError:  # the system gives no more threads: nobody shall wait for the end of this one
+        except RuntimeError:  # the system grants no more threads: `wait` must not wait for this one
             del self._done[name]
             raise
 

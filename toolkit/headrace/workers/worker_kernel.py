@@ -10,8 +10,8 @@ may have further fields, with the fields
 
 which `arrays.worker_arrays` allocates.
 
-State       STOP; FAILED (0, 1 while the first failure is written, 2); meter: STATE
-            is the number of the counter that the time of `me` SINCE its last turn belongs to
+State       STOP; FAILED (0, 1 while the first failure is written, 2); meter: STATE is
+            the number of the counter to which a worker's time SINCE its last turn belongs
 Invariants  I1  STOP is never cleared
             I2  only the thread that turned FAILED from 0 to 1 writes `failure`
 Ordering    F1 compare_exchange FAILED 0 -> 1 (acq_rel), F2 `failure` is written, F3
@@ -20,10 +20,10 @@ Ordering    F1 compare_exchange FAILED 0 -> 1 (acq_rel), F2 `failure` is written
             T1 a span is written, T2 store_release SPANS; a reader takes SPANS before
             and after it copies the ring, and leaves out spans overwritten meanwhile
             (`spans`). The end of the last span may move on while it reads
-            P1 load_acquire of the worker's futex word, P2 is it active, is STOP set; P3
+            P1 load_acquire of the worker's futex word, P2 check whether it is active or STOP is set; P3
             futex_wait compares the word. `unpark` adds to the word after the change that it
             announces was stored: either it comes before P1 and P2 sees the change, or P3 does not sleep
-Progress    Nobody sleeps longer than PARK_NS, whatever is lost.
+Progress    No thread sleeps longer than PARK_NS, even if a wake-up is lost.
 Checked     tests/headrace/elastic/test_barrier.py, tests/headrace/ordering/test_interleave_sleeping.py (parking, STOP),
             tests/litmus
 """
@@ -56,15 +56,15 @@ BARRIER_WAITING = 3 * CELL  # workers that wait for the others
 WATCHER_WAITING = 4 * CELL
 WORKER_WORDS = 5
 
-# Words of its own in which each worker keeps the addresses of a program's entries (`codegen.called`): as many as there may be.
+# Private words of each worker for the addresses of a program's entries (`codegen.called`): as many as there may be entries.
 PROGRAM_ENTRIES = 8
 
-# Columns of `rows`, of which each is a configuration; an engine's own follow.
+# Columns of `rows`, where each row is a configuration; an engine's own follow.
 THREADS = 0
 """Workers 0 to THREADS - 1 are active."""
 ROW_WORDS = 8
 
-# Columns of `installed`, of each change: configurations before and after it, and, of some engines, the events before it.
+# Columns of `installed`, of each change: configurations before and after it, and, in some engines, the events before it.
 BEFORE, AFTER, SEEN_AT = range(3)
 
 # Indices into `event`.
@@ -80,13 +80,13 @@ _COUNTERS = 16
 METER_WORDS = _COUNTERS + SPANS_KEPT * SPAN_WORDS
 """Of each worker, a multiple of a cache line: its counters, then its latest spans."""
 LEAST_SPAN_NS = 20_000
-"""What is shorter is no span of its own: the spans around it are one if they are of one state."""
+"""A shorter time is no span of its own: the spans around it are joined if they are of the same state."""
 
 PARK_NS = 1_000_000_000
 WAIT_NS = 20_000_000
 
-# Words per worker in `meter`. The first five are the times it spent; the number of one of them is what STATE says it
-# does since SINCE (`turn`). An engine's counters follow.
+# Words per worker in `meter`. The first five are the times it spent in each state; STATE is the number of its present
+# one, SINCE when it began (`turn`). An engine's counters follow.
 (
     PARKED_NS,  # not active: of no interest
     BUSY_NS,
@@ -95,7 +95,7 @@ WAIT_NS = 20_000_000
     BARRIER_NS,  # waiting for other workers
     STATE,
     SINCE,
-    SPANS,  # spans so far; the last `SPANS_KEPT` are behind the counters
+    SPANS,  # spans so far; the last `SPANS_KEPT` follow the counters
     FIRST_COUNTER,
 ) = range(9)
 
