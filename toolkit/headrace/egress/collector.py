@@ -4,7 +4,7 @@ One thread per operator drains the instances' rings, holds back what is
 above the smallest promise, sorts the rest and hands it to the sink or to the
 next operator's input. Sorting is by content (time, key value, positions), never
 by instance, so the number of instances cannot be seen in the result. The
-operator's finisher determines the content that orders: times and keys, or only the
+operator's finisher determines which content that is: times and keys, or only the
 position of the tuple that caused the result.
 """
 
@@ -30,13 +30,13 @@ from headrace.metrics.latency import LatencyHistogram
 from headrace.progress import END_OF_TIME, MIN_TIME
 
 IDLE_NS = 20_000_000
-"""Longest sleep: memory is freed and time passed on at least this often."""
+"""Longest sleep: memory is freed and the watermark passed on at least this often."""
 PASS_ON_NS = 2_000_000
-"""The same where another operator waits for this one's time."""
+"""The same where another operator waits for this one's watermark."""
 REST = 2.0
-"""After a release of few rows, while sources wait for room, the collector rests for so many times what it took. Else
-it would follow every batch of an instance: a saturated join gave 600 releases/s of 50 rows for half a core, and held
-the interpreter's lock when the sources needed it. Otherwise release at once: cores are idle."""
+"""After a release of few rows, while sources wait for room, the collector rests this many times as long as it took. Else
+it would release after every batch of an instance: a saturated join made 600 releases/s of 50 rows, which took half a core,
+and held the interpreter's lock when the sources needed it. While no source waits, it releases at once: cores are idle."""
 MOST_REST_S = 0.002
 
 
@@ -158,7 +158,7 @@ class Collector:
         self._drain(held)
         if read_cell(out.words, rings.OUT_STOP):
             return True
-        # What is held back is gone through only when some of it may go.
+        # Go through the held records only when some of them may be released.
         if held.is_due(bound, place):
             with held.release(bound, place) as records:
                 self._release(records)
@@ -186,7 +186,7 @@ class Collector:
             yield self._is_whole and self._held is not None
 
     def held_back(self) -> list[np.ndarray | None]:
-        """Copy what is in the rings or held back, as columns. Called while it is at rest and nobody writes results."""
+        """Copy what is in the rings or held back, as columns. Called while it is at rest and no instance writes results."""
         assert self._held is not None
         self._drain(self._held)
         return self._held.copies()

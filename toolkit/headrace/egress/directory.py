@@ -113,7 +113,7 @@ class DirectorySink:
                     return
 
     def _temporary(self, name: str) -> Path:
-        """Return a name that nobody can guess: others may write to the directory, and could put links at names they know."""
+        """Return a name that cannot be guessed: others may write to the directory, and could put links at names they know."""
         return self.path / f".{name}.{uuid.uuid4().hex}"
 
     def _write(self) -> None:

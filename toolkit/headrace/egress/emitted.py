@@ -25,7 +25,7 @@ def emitted_column(
     texts : KeyDictionary or None
         Of strings, if there are any.
     is_copy : bool
-        Nobody else refers to `words`.
+        Nothing else refers to `words`.
 
     Examples
     --------
@@ -38,7 +38,7 @@ def emitted_column(
         return cast(strings, kind)
     if pa.types.is_boolean(kind):
         return pa.array(words != 0, kind)
-    values = words if is_copy else words.copy()  # Arrow would refer to the collector's arrays, which it writes over
+    values = words if is_copy else words.copy()  # Arrow would refer to the collector's arrays, which are overwritten
     values = values.view(np.float64) if is_float else values
     if pa.types.is_temporal(kind):
         return as_arrow(values, kind)

@@ -2,8 +2,8 @@
 
 Numbers, times and truth values without nulls are gathered by a kernel, whatever
 their order and however many sources and batches they come from; other columns
-batch by batch, by Arrow. (By Arrow alone, two forwarded sources with three
-numbers in a row cost 58 ns a row, by the kernel 12.) One call serves all columns,
+batch by batch, by Arrow. (Two forwarded sources with three numbers in a row take
+58 ns a row by Arrow alone, and 12 by the kernel.) One call serves all columns,
 and the addresses of a batch's columns are looked up once: a join gives a few dozen rows
 at a time, so fixed work for each column would cost more than the rows.
 """
@@ -28,7 +28,7 @@ from headrace.references import row_of, source_of
 _WIDTHS = (8, 4, 1)
 _BY_ARROW = -1
 _ALIGNED = 64
-"""Bytes: where Arrow would have a buffer begin."""
+"""Bytes: the alignment that Arrow recommends for buffers."""
 
 
 class Gatherer:
@@ -81,7 +81,7 @@ class Gatherer:
     def _neighbours(self, refs: np.ndarray, names: Sequence[str]) -> list[pa.Array] | None:
         """Return consecutive rows of one batch, as `forward` asks for, without a copy.
 
-        A slice keeps all of its batch in memory, so few rows are copied even so.
+        A slice keeps all of its batch in memory, so a few rows of a large batch are copied all the same.
         """
         count = len(refs)
         if refs[-1] - refs[0] != count - 1:
@@ -107,7 +107,7 @@ class Gatherer:
         widths = table.widths
         if table.has_nulls.any():
             widths = np.where(table.has_nulls[:, is_used].any(axis=1), _BY_ARROW, widths)
-        # Each column takes what its values take, in one piece of memory.
+        # The columns lie in one piece of memory, each with the space that its values need.
         sizes = np.where(widths == gather_kernel.BITS, (len(refs) + 7) // 8, widths * len(refs))
         ends = np.cumsum((np.maximum(sizes, 0) + _ALIGNED - 1) // _ALIGNED * _ALIGNED)
         starts = np.concatenate(([0], ends[:-1]))

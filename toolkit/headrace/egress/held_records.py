@@ -13,11 +13,11 @@ from headrace.memory.cells import reserved, touch
 from headrace.progress import END_OF_TIME
 
 FEW_ROWS = 4096
-"""A release of so many costs about as much as one of a single row."""
+"""A release of this many rows costs about as much as one of a single row."""
 _ROOM = 1 << 18
-"""Records there is room for from the start."""
+"""Records that there is room for from the start."""
 KEPT_S = 10.0
-"""More room stays for so long after a quarter of it was wanted: mostly the next window will want it again."""
+"""More room stays for this long after a quarter of it was used: mostly the next window will use it again."""
 
 
 class Held:
@@ -47,7 +47,7 @@ class Held:
         self.earliest = END_OF_TIME
         """Smallest `primary` held."""
         self.first_place = 0
-        """The smallest `a` of those with that `primary`; if they are released by it."""
+        """The smallest `a` of the records with that `primary`, where records are released by place."""
 
     def add(self, parts: Sequence[np.ndarray | None]) -> None:
         """Copy records to the end."""
@@ -117,7 +117,7 @@ class Held:
         return [column[: self.count] for column in self._columns[HEAD_COLUMNS:] if column is not None]
 
     def _give_back(self, held: int) -> None:
-        """Halve the room, down to that of the start, if for long less than a quarter was used, as by `held` records just now."""
+        """Halve the room, down to that of the start, if for `KEPT_S` at most a quarter was used; now `held` records use it."""
         if self._room == _ROOM:
             return
         now = self._clock()

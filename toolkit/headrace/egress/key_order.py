@@ -9,7 +9,7 @@ from headrace.ingress.keys import KeyDictionary
 from headrace.ingress.sorting import argsort, distinct, ranks
 
 FEW_TIMES = 16
-"""Right boundaries in one release for which going through the records once each beats sorting by them."""
+"""Up to this many right boundaries in one release, a pass over the records for each is faster than sorting by them."""
 
 
 def arrange(dictionary: KeyDictionary, ids: np.ndarray, times: np.ndarray) -> tuple[np.ndarray, list[pa.Array]]:
@@ -30,7 +30,7 @@ def arrange(dictionary: KeyDictionary, ids: np.ndarray, times: np.ndarray) -> tu
     """
     numbers = dictionary.numbers(ids)
     if numbers is not None:
-        # What is looked up by id is looked up once: where there are many keys every id is a miss.
+        # Look up by id only once: where there are many keys, each look-up is a cache miss.
         order = argsort(times, *numbers)
         return order, dictionary.from_numbers([column.take(order) for column in numbers])
     order = _order(dictionary, ids, times)

@@ -14,7 +14,7 @@ from headrace.memory.cells import read_cell
 
 _LEAST_ROOM = 1 << 12
 _KEPT_ROOM = 1 << 20
-"""Words. More room than this is given back when little of it is used: fresh memory costs more than what is written to it."""
+"""Words. Only more room than this is given back when little of it is used: fresh memory costs more than writing to it."""
 
 
 class _Taken:
@@ -34,7 +34,7 @@ class _Taken:
         if end > len(self._memory):
             kept = self._end - self._start
             room = max(_LEAST_ROOM, 2 * (kept + len(words)))
-            # Where much has gone its place will do; never less than half of the room is free then.
+            # If enough words were dropped, the memory is kept, of which at least half is then free.
             memory = self._memory if room <= len(self._memory) else np.empty(room, np.int64)
             memory[:kept] = self.words
             self._memory, self._start, self._end, end = memory, 0, kept, kept + len(words)

@@ -4,7 +4,7 @@ A record is (primary, a, b, c, at) and the operator's value columns. `primary`
 orders results first: the right boundary of the window, or the position of the
 tuple that made the result; a, b, c order the rest by content. Each instance
 promises in MARK[r] that it will write no further record with
-primary <= MARK[r]; the collector releases what all active instances promised.
+primary <= MARK[r]; the collector releases what all active instances have promised.
 Where `a` orders the records of one primary, PLACE_MARK promises more, for
 all instances at once (`publish_place`): no further record with primary = MARK + 1
 and a < PLACE_MARK. So the order of the output never depends on which instance wrote what.
@@ -13,8 +13,8 @@ Where another operator takes the records instead of a collector, ELSEWHERE has t
 each of these steps (`elsewhere`): rows are written here all the same, and that kernel alone deals with HEAD, TAIL and MARK.
 
 An engine whose workers join and leave changes the membership under its own seqlock
-(`membership`), together with whatever else changes then. Positions alone are enough:
-an engine without event time leaves the watermark at `progress.MIN_TIME`.
+(`membership`), together with whatever else changes then. An engine without event time
+leaves the watermark at `progress.MIN_TIME`: promises of positions alone are enough.
 
 State       OUT_HEAD[r] records written, OUT_TAIL[r] records collected,
             MARK[r] the promise; END_OF_TIME for a worker that is not active
@@ -24,8 +24,8 @@ Invariants  I1  0 <= OUT_HEAD[r] - OUT_TAIL[r] <= capacity
 Ordering    W1 write record, W2 store_release OUT_HEAD, W3 store_release MARK
             C1 load_acquire all MARKs, under the seqlock of `membership`,
             C2 load_acquire OUT_HEAD, C3 read records
-                    W2 is before W3 and C1 before C2: a seen promise implies
-                    the records it covers
+                    W2 is before W3 and C1 before C2: a collector that sees a promise
+                    sees the records it covers
             W4 store_release MARK_TS; C0 load_acquire all MARK_TS before the MARKs
                     a watermark that is seen is never ahead of the promise: no
                     held-back record refers to what it allows to be freed
@@ -40,8 +40,8 @@ Ordering    W1 write record, W2 store_release OUT_HEAD, W3 store_release MARK
                     With new records W6 is skipped: their signal has its own fence
             P1 store_release PLACE_MARK := 0, P2 store_release MARK, P3 store_release PLACE_MARK, W5, P4 load WANTED and
             WANTED_PLACE; C6 load_acquire MARK, C7 load_acquire PLACE_MARK, C8 load_acquire MARK
-                    a mark only grows: if C6 and C8 are the same, C7 is behind P1 of that mark, and before P2 of
-                    the next one, so it is a place of that mark, or 0
+                    a mark only grows: if C6 and C8 read the same one, C7 comes after P1 of that mark, and before P2 of
+                    the next one, so it reads a place of that mark, or 0
 Progress    A full ring waits for the collector (back-pressure), polling STOP; the
             collector waits for the end of a change of membership, polling OUT_STOP,
             after which it releases nothing.
@@ -85,7 +85,7 @@ WANTED_PLACE = 8 * CELL  # smallest `a` of those with the primary WANTED; writte
 WORD_COUNT = 9
 
 FOR_ROOM, FOR_ROWS, FOR_MARK, FOR_SWITCH = range(4)
-"""What it is called for: to wait until a row fits (1, or 0 when stopped), `publish`, `start_mark`, `switch_behind`."""
+"""Requests to that kernel: to wait until a row fits (1, or 0 when stopped), `publish`, `start_mark`, `switch_behind`."""
 
 RELEASE_EVENT = 0
 DRAINED_EVENT = EVENT_CELL
@@ -285,7 +285,7 @@ def glance(o, wanted):
         pending = load_acquire(o.head, r * CELL) - load_relaxed(o.tail, r * CELL)
         if pending > 0:
             ready = True
-    for r in range(o.list_head.size // CELL):  # whoever waits for room for words
+    for r in range(o.list_head.size // CELL):  # an instance may wait for room for words
         if load_acquire(o.list_head, r * CELL) != load_relaxed(o.list_tail, r * CELL):
             ready = True
     return bound, watermark, ready

@@ -28,8 +28,8 @@ _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 class CollectSink:
     """Keep all results; beyond `spill_bytes` in a temporary Arrow file.
 
-    They can be read while more are written, as a batch never changes. The file is unnamed from its first byte on, so
-    that nobody else can open it, and its space is freed when the process ends, in whatever way.
+    They can be read while more are written, as a batch never changes. The file is unnamed from its first byte on, so that
+    no other process can open it by name, and its space is freed when the process ends, in whatever way.
     """
 
     def __init__(self, spill_bytes: int = DEFAULT_SPILL_BYTES):
@@ -95,7 +95,7 @@ class CollectSink:
         with self._lock:
             spilled, rest, file = self._spilled, list(self._batches), self._file
         if spilled:
-            # Batches are views of what is mapped, and keep it.
+            # Batches are views of the mapped memory, and keep it alive.
             reader = pa.ipc.open_stream(pa.py_buffer(mmap.mmap(file, 0, access=mmap.ACCESS_READ)))
             for _ in range(spilled):
                 yield reader.read_next_batch()

@@ -20,7 +20,7 @@ Ordering    P1 write words, P2 store_release PAYLOAD_HEAD, then W2 of `rings`
                     P2 is before W2 and C2 before P3: a record comes with its words
             P5 store_release PAYLOAD_TAIL, P0 load_acquire PAYLOAD_TAIL
                     a place is written again only once it is read
-            P2, `signal` (a fence); C4 of `rings` (a fence), then its look at
+            P2, `signal` (a fence); C4 of `rings` (a fence), then it loads
             PAYLOAD_HEAD: a collector that goes to sleep has seen the words, or is
             woken. The same holds for P5 and a writer that waits for room
 Progress    A full ring waits for the collector (back-pressure), polling STOP.
