@@ -26,7 +26,7 @@ class Held:
     Parameters
     ----------
     dtypes : list of dtype or None
-        Of `primary`, `a`, `b`, `c`, `at` and the values; None for a column that nobody reads.
+        Of `primary`, `a`, `b`, `c`, `at` and the values; None for a column that is not read.
     clock : callable
         Returns seconds.
     by_place : bool
@@ -42,7 +42,7 @@ class Held:
             if column is not None:
                 touch(column[:FEW_ROWS])
         self._wanted_s = 0.0
-        """When a quarter of the room was last held."""
+        """When more than a quarter of the room was last used."""
         self.count = 0
         self.earliest = END_OF_TIME
         """Smallest `primary` held."""
@@ -84,7 +84,7 @@ class Held:
         index, rest = None, np.zeros(0, np.int64)
         if not is_ready.all():
             rest = np.flatnonzero(~is_ready)
-            if place and held[1] is not None:  # mostly few are left to look at
+            if place and held[1] is not None:  # mostly few are left to check
                 goes = (first[rest] == bound + 1) & (held[1][rest] < place)
                 is_ready[rest[goes]], rest = True, rest[~goes]
             index = np.flatnonzero(is_ready)

@@ -285,7 +285,7 @@ def glance(o, wanted):
         pending = load_acquire(o.head, r * CELL) - load_relaxed(o.tail, r * CELL)
         if pending > 0:
             ready = True
-    for r in range(o.list_head.size // CELL):  # an instance may wait for room for words
+    for r in range(o.list_head.size // CELL):  # whoever waits for room for words
         if load_acquire(o.list_head, r * CELL) != load_relaxed(o.list_tail, r * CELL):
             ready = True
     return bound, watermark, ready

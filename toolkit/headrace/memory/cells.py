@@ -97,7 +97,7 @@ def reserved(count: int, dtype, huge_pages: bool = False) -> np.ndarray:
 
 
 def reserved_or_less(count: int, least: int, dtype) -> np.ndarray:
-    """Reserve so many elements; where the system does not grant them, half as many, and so on down to `least`.
+    """Reserve `count` elements; where the system does not grant them, half as many, and so on down to `least`.
 
     Raises
     ------

@@ -11,8 +11,8 @@ Most keys are small integers, so the index is used in one of two ways::
     hashed   a key is at the place that its seeded hash gives, or after it (linear probing)
 
 A map begins direct, becomes hashed with the first key that is out of range, and may
-become direct again when it moves to a larger block. Either way nobody can choose
-keys that collide, and only time depends on the hash.
+become direct again when it moves to a larger block. Either way an attacker cannot
+choose keys that collide, and only time depends on the hash.
 
 `free, arena, lists` give the owner of the blocks, and `heads, at` the map: see
 `headrace.memory.arena`. `width` is the same in every call for a map. The address of an

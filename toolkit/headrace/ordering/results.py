@@ -82,7 +82,7 @@ class InTimeOfResults:
     """A consumer of a pipeline whose functions give times: its watermark follows the results, not the input.
 
     A given time may be earlier than the input's by any amount, but not earlier than that of the output before. If the
-    consumer were told of the input's progress, windows behind it would close before all their rows had come, and when
+    consumer were told of the input's progress, windows downstream would close before all their rows had come, and when
     they closed would depend on the timing of threads.
 
     Parameters

@@ -9,7 +9,7 @@ Fields of the bundle ``s``::
     owners                    the first free list of each stage, then of the workers: a field, not a constant, so that
                               another number of buckets needs no compilation
     key_heads                 a map for each bucket: key -> words of its state and, where keys are forgotten, when it
-                              was last seen; key_limits: a bucket with so many keys is searched for keys to forget
+                              was last seen; key_limits: a bucket with this many keys is searched for keys to forget
     forget_after              by stage, event time for which a key is remembered
     stage_state               by stage, where a stateful one has its state in the arena
     temporaries               heads of containers that last for one call

@@ -8,7 +8,7 @@ How workers share a partitioned stage (section 4 of the paper)::
                   again; otherwise the worker that runs the bucket runs this record too, and the
                   claimer goes on to its next. Records of its claim that a worker runs
                   one after another have one output, in the slot of the first of them; records of other
-                  claims, and its own behind one that another worker runs, have an output each
+                  claims, and its own after one that another worker runs, have an output each
     BY_PARTITION  a worker takes a bucket that no other has, and runs what waits there
     SHARED        a worker runs what it claims, and waits for its turn in the bucket
     ALONE         with HYBRID, where that is faster (`schedule_kernel.goes_alone`): a worker keeps out all others,
