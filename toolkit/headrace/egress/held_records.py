@@ -117,7 +117,7 @@ class Held:
         return [column[: self.count] for column in self._columns[HEAD_COLUMNS:] if column is not None]
 
     def _give_back(self, held: int) -> None:
-        """Halve the room, down to that of the start, if for `KEPT_S` at most a quarter was used; now `held` records use it."""
+        """Halve the room, down to that of the start, if for `KEPT_S` at most a quarter was used; `held` records used it last."""
         if self._room == _ROOM:
             return
         now = self._clock()

@@ -34,7 +34,7 @@ class _Taken:
         if end > len(self._memory):
             kept = self._end - self._start
             room = max(_LEAST_ROOM, 2 * (kept + len(words)))
-            # If enough words were dropped, the memory is kept, of which at least half is then free.
+            # If enough words were dropped, the present memory will do: at least half of it is then free.
             memory = self._memory if room <= len(self._memory) else np.empty(room, np.int64)
             memory[:kept] = self.words
             self._memory, self._start, self._end, end = memory, 0, kept, kept + len(words)

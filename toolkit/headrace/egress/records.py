@@ -17,7 +17,7 @@ class Records:
     """Drained result records as columns; `b` and `c` are None where the finisher does not read them.
 
     `words` has the lists that columns of positions refer to, where there are any. With `index`, the records are the rows at
-    these positions of the columns `given`: a column is gathered when it is asked for, since seldom all of them are.
+    these positions of the columns `given`: each column is gathered when it is first read, as most uses need only some.
     """
 
     def __init__(self, primary, a, b, c, at, values, words: Payload | None = None, index: np.ndarray | None = None):
@@ -60,7 +60,7 @@ class Records:
 
 
 class Ordered:
-    """Records in a given order; a column is put in order when it is asked for, since seldom all of them are."""
+    """Records in a given order; each column is put in order when it is first read, as most uses need only some."""
 
     def __init__(self, records: Records, order: np.ndarray):
         self._records, self._order = records, order

@@ -37,7 +37,7 @@ DATA_EVENT = 0
 SPACE_EVENT = EVENT_CELL
 
 LEAST_BOUND = 16
-LEAST_BOUND_NS = 16_000_000  # LEAST_BOUND tuples that would take longer than this are made fewer
+LEAST_BOUND_NS = 16_000_000  # fewer than LEAST_BOUND may be allowed where so many take longer than this
 FIRST_BOUND = 64  # while the cost of a tuple is unknown: a requested change begins after these tuples
 NOTHING = np.iinfo(np.int64).max
 

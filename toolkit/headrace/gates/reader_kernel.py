@@ -5,8 +5,8 @@ Written for the merged log; `headrace.gates.variants` puts it on other kernels.
 Ordering    W1 check; W2 READERS_WAITING += 1, draw the ticket, fence
             (`event_count.prepare`); W3 check again; W4 sleep until DATA_EVENT changes
             (source)  publish, fence, read READERS_WAITING
-                    either W2 or the source's fence comes first: W3 sees the
-                    record, or the source sees the waiting reader and wakes it
+                    if the source's fence comes before that of W2, W3 sees the
+                    record; else the source sees the waiting reader and wakes it
 Progress    W4 ends after `DATA_WAIT_NS` at the latest. `stop` is read between
             W2 and W4: the thread that sets it signals DATA_EVENT afterwards.
 Checked     tests/headrace/gates/test_interleave.py, tests/litmus/test_gates.py

@@ -225,7 +225,7 @@ def merge(g):
 
 @kernel
 def add_source(g, source):
-    """Let `source` feed. Between open_ and close_membership, while all sources wait; there, its promise is to follow."""
+    """Let `source` feed. Between open_ and close_membership, while all sources wait; its promise follows before the close."""
     if load_acquire(g.feeding, source * CELL) == 0:
         store_release(g.mark, source * CELL, MIN_TIME)
         store_release(g.feeding, source * CELL, 1)

@@ -7,8 +7,8 @@ merged log; `headrace.gates.variants` puts it on the other gate.
 Ordering    W1 try; W2 SOURCES_WAITING += 1, draw the ticket, fence
             (`event_count.prepare`); W3 try again; W4 sleep until SPACE_EVENT changes
             (reader)  advance: store_release CURSOR, fence, read SOURCES_WAITING
-                    either W2 or the reader's fence comes first: W3 sees the
-                    cursor, or the reader sees the waiting source and wakes it. Without
+                    if the reader's fence comes before that of W2, W3 sees the cursor;
+                    else the reader sees the waiting source and wakes it. Without
                     W3, a reader that goes on between W1 and W2 would see no waiting source,
                     and W4 would sleep at an empty gate until its time-out
             Other events that make room also wake: a merge that drains a ring, and

@@ -139,7 +139,7 @@ class OrderedOptions:
         return Configuration(threads, schedule, whole("batch", wish["batch"], 1, MOST_BATCH))
 
     def tuning(self, stages: int) -> tuple[int, ...]:
-        """Parameters of the schedules for a pipeline with so many stages, as `schedule_kernel` takes them."""
+        """Parameters of the schedules for a pipeline with this many stages, as `schedule_kernel` takes them."""
         most_behind = self._most_behind
         if most_behind is None:
             most_behind = stages * self.capacity // 2

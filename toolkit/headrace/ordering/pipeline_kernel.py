@@ -62,8 +62,8 @@ from headrace.workers.worker_kernel import (
 )
 
 WORK_YIELDS = 1000
-"""How often an idle worker yields the core and checks for work before it sleeps, while records are in flight: to sleep and to be
-woken mostly takes longer than to wait for one of them."""
+"""How often an idle worker yields the core and checks for work before it sleeps, while records are in flight: sleeping and being
+woken mostly takes longer than waiting for one of these."""
 IDLE_YIELDS = 50
 """The same while no record is in flight."""
 IDLE_WAIT_NS = 20_000_000

@@ -145,7 +145,7 @@ class OrderedSection(GatedSection):
     # -- what is measured
 
     def records_held(self, members: list[int]) -> int:
-        """At least how many records are in the gate or in the first stage."""
+        """A lower bound of the number of records in the gate and in the first stage."""
         waiting = log_records_held(self.gate, self.kernels, [0])
         drained, _, tail = records_at(self, 0)
         return waiting + tail - drained

@@ -52,7 +52,7 @@ from headrace.workers.worker_kernel import fail, stopped
 """
 
 LEAST_LOOKED_FOR = 64
-"""Keys that a bucket has at least before it is searched for keys to forget."""
+"""The least number of keys at which a bucket is searched for keys to forget."""
 STATE_FULL = "the state of a pipeline"
 """The text of a kernel's MemoryError about state."""
 

@@ -95,7 +95,7 @@ COST_UNIT = 64
 
 # A worker's private words.
 (
-    # Words written one by one and at once read by one load would stall it: STAGE, FIRST and LAST are not adjacent.
+    # One load of words that were just written separately would stall: so STAGE, FIRST and LAST are not adjacent.
     STAGE,  # at work
     POSITION,  # of the record at work
     FIRST,  # of the records that its function is called for

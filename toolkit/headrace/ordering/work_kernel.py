@@ -125,7 +125,7 @@ from headrace.ordering.words import (
 from headrace.workers.worker_kernel import stopped
 
 AHEAD = 3
-"""Cache lines are prefetched this many records ahead: where two workers share the stage of `mobility`, a record took 170 ns, and
+"""Cache lines are prefetched this many records ahead: a record of `mobility` took 170 ns where two workers share its stage, and
 190 without."""
 COST_TUPLES = 256
 """A visit with this many tuples makes up half of the new estimate of a stage's cost."""

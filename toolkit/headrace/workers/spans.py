@@ -36,7 +36,7 @@ def counters(meter: np.ndarray) -> np.ndarray:
 def times(meter: np.ndarray, until_ns: int) -> np.ndarray:
     """Copy the workers' counters, with the time of each worker's present state booked up to a time; 0: now."""
     meter = counters(meter)
-    until_ns = until_ns or time.monotonic_ns()  # after the copy: what was booked was before
+    until_ns = until_ns or time.monotonic_ns()  # read after the copy, so later than all that is booked in it
     rows = np.arange(len(meter))
     meter[rows, meter[:, worker_kernel.STATE]] += np.maximum(0, until_ns - meter[:, worker_kernel.SINCE])
     return meter
