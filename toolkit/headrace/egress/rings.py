@@ -81,7 +81,7 @@ WANTED = 3 * CELL  # smallest primary the collector holds back: wake it when pas
 OUT_LOST_WAKEUPS = 4 * CELL  # sleeps of the collector that only the time-out ended, though it had been owed a wake-up
 ELSEWHERE = 5 * CELL  # not 0: the address of a kernel in the collector's place, and in the next word that of its arrays
 PLACE_MARK = 7 * CELL  # of primary = MARK + 1, no further record has a smaller `a`; 0 where that says nothing
-WANTED_PLACE = 8 * CELL  # smallest `a` of those with the primary WANTED; written by a collector that releases by place
+WANTED_PLACE = 8 * CELL  # smallest `a` of the records with primary WANTED; written by a collector that releases by place
 WORD_COUNT = 9
 
 FOR_ROOM, FOR_ROWS, FOR_MARK, FOR_SWITCH = range(4)

@@ -1,4 +1,7 @@
-"""Cells of `words` that a merged log has beside those of `membership_kernel`. Only the holder of FLAG uses them, except END."""
+"""Cells of `words` that a merged log has beside those of `membership_kernel`.
+
+Only the holder of FLAG writes them, except FLAG and AGAIN.
+"""
 
 from headrace.gates.membership_kernel import WORD_COUNT
 from headrace.memory.atomics import CELL

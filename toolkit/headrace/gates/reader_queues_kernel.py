@@ -399,7 +399,7 @@ def advance(g, reader, position):
 
 @kernel
 def tuples_passed(g):
-    """A lower bound of the number of tuples that readers have passed, together: for each, those up to its latest batch."""
+    """A lower bound of the number of tuples that all readers have passed: for each reader, those up to its latest batch."""
     passed = np.int64(0)
     for r in range(g.reading.size // CELL):
         passed += load_relaxed(g.passed, r * CELL)

@@ -40,7 +40,7 @@ class Configuration:
 
 
 def write_configuration(c: PipelineArrays, row: int, configuration: Configuration, names: Sequence[str]) -> None:
-    """Fill one row of the tables the workers read; `names` are those of the stages."""
+    """Fill one row of the tables that the workers read; `names` are the stages' names."""
     schedule = configuration.schedule
     is_fixed = isinstance(schedule, Mapping)
     c.rows[row, THREADS] = configuration.threads
