@@ -1,6 +1,6 @@
 """What the leader of a punctuation does: close the batch, make changes that are due or requested, accept the next one.
 
-Nothing here knows the program, so it is compiled once. The gate is the merged log, which has one reader here.
+Nothing here depends on the program, so this file is compiled once. The gate is the merged log, here with one reader.
 
 Invariants  of `executor_kernel`: I1 to I4. Everything here is done by the leader,
             while all others wait (I2 of `phases_kernel`)
@@ -8,9 +8,9 @@ Ordering    await_input: W1 look, W2 READERS_WAITING += 1 and a ticket
             (`event_count.prepare`), W3 look again, W4 sleep until DATA_EVENT changes.
             A thread that adds records, asks for a change or a pause, or stops the run
             signals DATA_EVENT afterwards
-Progress    The leader waits for input at `await_input`. A batch that is begun waits
+Progress    The leader waits for input at `await_input`. A batch that has begun waits
             for more events no longer than MAX_DELAY, and not while a source waits
-            for room, since the gate may hold no more than has been accepted.
+            for room: the gate may be full of events that were already accepted.
 Checked     tests/headrace/transactions
 """
 
@@ -91,7 +91,7 @@ ACCEPTED, ASKED, ENDED, STOPPED = range(4)
 
 @kernel
 def await_input(me, g, c, place, timeout_ns):
-    """Wait for a record at `place`, or until somebody asks for something, the run stops, or the time is over."""
+    """Wait for a record at `place`, or until a change or a pause is requested, the run stops, or the time is up."""
     turn(c.meter, me, IDLE_NS)
     store_relaxed(c.words, ACCEPTING, now_ns())
     for _ in range(load_relaxed(c.words, SPIN)):
@@ -111,7 +111,7 @@ def await_input(me, g, c, place, timeout_ns):
 
 @kernel
 def pass_time(c, o, l, ts):
-    """The leader moves time on for all executors: no later event is earlier than `ts`."""
+    """Advance the watermark of all executors, as the leader: no event still to come is earlier than `ts`."""
     l[WATERMARK] = max(l[WATERMARK], ts - 1)
     threads = c.rows[load_relaxed(c.words, CONFIG), THREADS]
     mark = load_relaxed(c.words, SEEN) - 1
@@ -239,7 +239,7 @@ def punctuate(me, g, c, o, l):
                 signal(c.words, WATCHER_WAITING, c.event, WATCH_EVENT)
             if outcome != ENDED or c.plan_at[planned] == NEVER:
                 return
-        # It is due, or no event reached it: planned changes are applied all the same.
+        # The planned change is due, or the input ended before it: it is applied in both cases.
         store_relaxed(c.words, PLANNED, planned + 1)
         install(c, o, l, c.plan_row[planned], l[WATERMARK])
         return

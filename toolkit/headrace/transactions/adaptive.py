@@ -1,4 +1,4 @@
-"""The scheme of transactions, their punctuation and the sharing of chains, by trial: the fastest is kept for a while."""
+"""Chooses the scheme, the punctuation and the sharing of chains by trial: the fastest choice is kept for a while."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ TRIED = ("chains", "lock", "mvlk", "partition", "speculative", "serial")
 LEAST_PUNCTUATION = 32
 _STEP = 4
 _TWO_SOCKETS = 4
-"""Threads from which on two groups have more than one each."""
+"""Least number of threads with which each of two groups has more than one."""
 _PATIENCE = 20
-"""Looks after which a trial that did not begin is given up."""
+"""Observations after which a trial that has not begun is given up."""
 _STEADY = 0.1
-"""Fraction by which two measures may differ that agree."""
+"""Fraction by which two measurements that agree may differ."""
 _MOST_PIECES = 8
-"""Measures of a trial, two of which should agree: what does not get steady is taken as it was last."""
+"""Measurements of a trial, at most: if no two successive ones agree, the last two count."""
 _NEAR = 0.8
-"""Share of the fastest's speed from which a third one is measured once more, too."""
+"""Fraction of the fastest choice's speed from which the third fastest is measured once more, too."""
 
 
 @dataclass
@@ -47,7 +47,7 @@ class _Trial:
     pieces: list[_Piece] = field(default_factory=list)
 
     def add(self, observation: Observation, piece_s: float) -> None:
-        """Note the events done in the time in which the executors had input, in pieces of so many seconds."""
+        """Add the events executed and the time in which the executors had input, in pieces of `piece_s` seconds."""
         if observation.processed <= 0:
             return
         if not self.pieces or self.pieces[-1].seconds >= piece_s:
@@ -56,7 +56,7 @@ class _Trial:
         self.pieces[-1].seconds += (1 - observation.idle) * observation.interval_s
 
     def is_over(self, piece_s: float) -> bool:
-        """Whether the two newest pieces agree, or there were enough of them: caches fill and loops are learnt first."""
+        """Whether the two newest pieces agree, or there were enough of them: caches and branch predictors warm up first."""
         if len(self.pieces) < 2 or self.pieces[-1].seconds < piece_s:
             return False
         before, now = self.pieces[-2].speed, self.pieces[-1].speed
@@ -74,7 +74,7 @@ class _Trial:
 
     @property
     def speed(self) -> float:
-        """Events per second of the time in which the executors had input, of the two newest pieces."""
+        """Events per second of the time in which the executors had input, over the two newest pieces."""
         return _both(self.pieces)
 
     def __str__(self) -> str:
@@ -208,7 +208,7 @@ class AdaptiveScheme(Policy):
                     break
                 best = trials[-1]
         if self.sharings and best.controls["scheme"] == "chains" and "sharing" in before:
-            best.controls["sharing"] = before["sharing"]  # named, so that it is asked for again if the others are worse
+            best.controls["sharing"] = before["sharing"]  # named, so that it is requested again if the others are slower
             with_best = [best]
             for sharing in SHARINGS if self._threads >= _TWO_SOCKETS else SHARINGS[:2]:
                 if sharing != before["sharing"]:
@@ -234,7 +234,7 @@ class AdaptiveScheme(Policy):
     def _once_more(
         self, best: _Trial, trials: Sequence[_Trial]
     ) -> Generator[Request | None, None, tuple[_Trial, list[_Trial]]]:
-        """Measure the fastest and its close rivals again: the first measurements are of the run's beginning, or old."""
+        """Measure the fastest and its close rivals again: the first measurements are from the run's beginning, or old."""
         others = [each for each in trials if each.seconds and each is not best]
         others = sorted(others, key=lambda each: each.speed, reverse=True)[:2]
         rivals = [each for place, each in enumerate(others) if place == 0 or each.speed >= _NEAR * best.speed]
@@ -257,17 +257,17 @@ class AdaptiveScheme(Policy):
             else:
                 return
             trials.append(trial)
-            yield None  # the interval in which it came into force is of two kinds
+            yield None  # the interval in which it came into force mixes two configurations
         while not trial.is_over(self.trial_s / 2):
             if not _is_in_force(trial, self._observed()):
-                return  # somebody else has changed it
+                return  # another request has changed the configuration
             trial.add(self._observed(), self.trial_s / 2)
             if not trial.is_over(self.trial_s / 2):
                 yield None
 
 
 def _both(pieces: Sequence[_Piece]) -> float:
-    """Speed of the two newest."""
+    """Speed over the two newest pieces."""
     newest = pieces[-2:]
     return _Piece(sum(piece.events for piece in newest), sum(piece.seconds for piece in newest)).speed
 
@@ -278,7 +278,7 @@ def _is_in_force(trial: _Trial, observation: Observation) -> bool:
 
 
 def _best(trials: Sequence[_Trial], gain: float) -> _Trial:
-    """The fastest; the first one, which was in force before, unless it is faster by so much."""
+    """The fastest trial if it gains more than `gain` on the first, which was in force before; else the first."""
     best = max((trial for trial in trials if trial.seconds), key=lambda trial: trial.speed, default=trials[0])
     return best if best.speed > trials[0].speed * (1 + gain) else trials[0]
 

@@ -1,4 +1,4 @@
-"""Finds operations that only add to their row a number taken from the event, so that many of a batch are done as one.
+"""Finds operations that only add a number taken from the event to their row, so that many of a batch are done as one.
 
 Of several such operations on one row, with no other between them, only the last is done, with the sum of all
 (`combining_kernel`). This is for hot rows that many events of a batch count in. An operation qualifies if each of its
@@ -40,7 +40,7 @@ def added_columns(site: Site, event: str) -> list[str] | None:
         if isinstance(node, ast.Return):
             break
         if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
-            known.add(node.targets[0].id)  # by the event: a unit has no other statements of this kind
+            known.add(node.targets[0].id)  # it depends on the event alone: a unit has no other assignments
         elif isinstance(node, ast.AugAssign) and isinstance(node.op, ast.Add | ast.Sub) and _is_of(node.target, row):
             columns.append(node.target.attr)  # type: ignore[union-attr]
         else:

@@ -40,7 +40,7 @@ MOST_PUNCTUATION = 1 << 17
 """Events between two punctuations, at most: what a batch has room for."""
 MOST_NODES = 1 << 24
 NODES = 1 << 19
-"""Versions that a batch may have, of an executor."""
+"""Versions that one executor may make in a batch."""
 
 
 def operations_of(capacity: int, asked: int = 0) -> int:
@@ -64,7 +64,7 @@ class ExecutorArrays(NamedTuple):
     places: np.ndarray  # of its record in the gate
     set_at: np.ndarray  # its operations are set_at to set_at + set_size - 1
     set_size: np.ndarray
-    pending: np.ndarray  # what it waits for, by scheme
+    pending: np.ndarray  # what it waits for; depends on the scheme
     order: np.ndarray  # events, as a scheme arranges them
     # By operation.
     sets: np.ndarray  # int64[operations]: record << 1 | is_write
@@ -75,22 +75,22 @@ class ExecutorArrays(NamedTuple):
     # By record.
     locks: np.ndarray  # int64[RECORD_WORDS * records]
     tails: np.ndarray  # int64[RECORD_WORDS * records]
-    table_rows: np.ndarray  # of `memory`: the rows of all tables, behind them versions of rows
-    table_places: np.ndarray  # int64[tables + 1, 3], its columns by `words`; no row where there is one version only
+    table_rows: np.ndarray  # of `memory`: the rows of all tables, then versions of rows
+    table_places: np.ndarray  # int64[tables + 1, 3], its columns named in `words`; empty where each row has one version only
     heads: np.ndarray  # int64[records]: versions of a batch
     # By version, by event.
     nodes: np.ndarray  # int64[4 * versions]
     behind: np.ndarray  # int64[capacity]: the next event that waits for the same one
-    # By record, then by operation: chains as skip lists, where these were asked for.
+    # By record, then by operation: chains as skip lists, where requested.
     links: np.ndarray  # int64[LEVELS * (records + operations)]
     # By executor.
     filling: np.ndarray  # int64[workers, FILLING_WORDS]: where its key sets grow
     known: np.ndarray  # int64[workers, 2 * slots]: operations of a large key set by record
     fingers: np.ndarray  # int64[workers, FINGER_WORDS * records]: of `links`
-    part_at: np.ndarray  # int64[workers, BUCKETS + 1]: parts of what it arranged
+    part_at: np.ndarray  # int64[workers, BUCKETS + 1]: where the parts that it arranged begin or end
     base: np.ndarray  # int64[workers, workers * workers]: by scheme
     stack: np.ndarray  # int64[workers, capacity]: events that only it may run now
-    lengths: np.ndarray  # int64[workers, LENGTH_CLASSES]: records by how many operations a batch had on them
+    lengths: np.ndarray  # int64[workers, LENGTH_CLASSES]: records by their number of operations in a batch
     served: np.ndarray  # cells[workers]: events that have left a partition
     offers: np.ndarray  # cells[workers]: a ready event that another executor may take, + 1
     # Configurations.
@@ -117,18 +117,18 @@ def allocate(
     copies: range = range(0),
     skip_lists: bool = False,
 ) -> ExecutorArrays:
-    """Allocate with nobody active and no configuration written.
+    """Allocate; no executor is active and no configuration is written yet.
 
     Parameters
     ----------
     max_threads : int
-        Executors there may be.
+        Most executors that may be active.
     records : int
         Of all tables.
     capacity : int
         Events that a batch may have; a larger punctuation is cut to it.
     operations : int
-        That a batch may have, and so a transaction; see `operations_of`.
+        Most operations of a batch, and so of a transaction; see `operations_of`.
     planned : int
         Configurations 1 to `planned` come into force at counts of events.
     max_delay_ns : int
@@ -196,13 +196,13 @@ def activate(c: ExecutorArrays, out: Any) -> None:
 
 
 def rows_seen(c: ExecutorArrays, private: np.ndarray) -> dict[int, int]:
-    """Which rows the event at work at an executor sees, where those are not the tables': record -> where it begins.
+    """Which versions of rows an executor's current event sees instead of the tables' rows: record -> where it begins.
 
     Parameters
     ----------
     c : ExecutorArrays
     private : int64[]
-        The executor's words; it does not go on.
+        The executor's words; the executor must not be running.
     """
     if not private[VERSIONED]:
         return {}

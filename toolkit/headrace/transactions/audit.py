@@ -15,9 +15,9 @@ from typing import Any, NamedTuple
 from headrace.metrics.balance import Conserved
 
 EVERY_S = 0.5
-"""Between two sums, at least,"""
+"""Least seconds between two sums."""
 SHARE = 0.01
-"""and this is the largest share of the time that it takes."""
+"""Largest share of the time that sums may take."""
 
 
 class _Found(NamedTuple):

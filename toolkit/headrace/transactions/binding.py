@@ -45,13 +45,13 @@ from headrace.transactions.words import MOST_SITES
 KERNEL_WORDS = ("me", "c", "s", "i", "ts")
 """Parameters of every function, before its own ones and the columns that it reads."""
 PRIVATE = ("l",)
-"""Parameter of one that runs whole: the executor's words."""
+"""Parameter of a function that runs whole: the executor's words."""
 TURNS = "turn_"
-"""What names operations in a loop is given 0 for its turn, by the row's number."""
+"""Parameters of a function that names operations in a loop, with the row's number: the turn, which begins at 0."""
 NOTED, NOTED_END = "noted", "noted_end"
-"""What names operations is given where the next one goes, and where there is no more room."""
+"""Parameters of a function that names operations: where the next operation goes, and where the room ends."""
 NEXT_OPERATION = "next_operation"
-"""What follows operations is given the first one of its function, and finds them in the order in which they were noted."""
+"""Parameter of a function that follows operations: its first one; the others come in the order in which they were noted."""
 
 
 @dataclass
@@ -84,7 +84,7 @@ class Taken:
 
     @property
     def whole(self) -> set[int]:
-        """Functions that are an operation as they are."""
+        """Functions that are one operation as a whole."""
         return {number for number, site in self.sites if not site.is_unit}
 
 
@@ -112,7 +112,7 @@ class Bound:
 
     @property
     def generated(self) -> list[GeneratedFunction]:
-        """All there are, for errors of the compiler."""
+        """All generated functions, for the compiler's errors."""
         taken = self.operations
         parts = [] if taken is None else [*taken.names, *taken.posts, *taken.units.values(), *taken.addends.values()]
         return [*self.functions, *self.speculative, *self.keys, *parts]
@@ -147,11 +147,11 @@ def bind(
         if undetermined is None and not any(each.reason for each in splits):
             try:
                 taken = writing.taken(splits, columns)
-            except FunctionError as error:  # of a part; what is wrong with the whole, writing that has said
+            except FunctionError as error:  # in a part: an error in the whole function was raised above
                 splits[:] = [Split(error.args[0]) for _ in splits]
         return runs, keys, taken, columns
 
-    # What they read is known once they are rewritten; the second time only that is passed.
+    # Which columns the functions read is known once they are rewritten; the second time only those are passed.
     runs, keys, taken, _ = written(list(readable))
     parts = [] if taken is None else [*taken.names, *taken.posts, *taken.units.values()]
     read = {name for function in [*runs, *keys, *parts] for name in function.reads.get("e", ())}
@@ -214,12 +214,12 @@ def kept_field(site: int, number: int) -> str:
 
 
 def added_field(site: int, number: int) -> str:
-    """The array of what operations of a site add to one of their columns: of the sums so far, of its slice of a batch."""
+    """The array of what operations of a site add to one of their columns, with those of the slice that they stand for."""
     return f"added_{site}_{number}"
 
 
 def memory_of(kind: str) -> str:
-    """"float64" or "int64": what values of a kind are kept in."""
+    """The type in which values of a kind are kept: "float64" or "int64"."""
     known = scalar(kind)
     assert known is not None
     return "float64" if known.in_functions.startswith("float") else "int64"
@@ -237,7 +237,7 @@ class _Writing:
     # -- whole
 
     def run(self, number: int, lowered: Lowered, columns: tuple[str, ...], speculates: bool = False) -> GeneratedFunction:
-        """The function itself: 0 if it is done, 1 if it was rejected. If speculative, it finds versions of rows, and may end."""
+        """The function itself: 0 if done, 1 if rejected. A speculative one works on versions of rows, and may end early."""
         bindings: dict[str, Any] = {"e": self._fields, "state emitted": self._emitted(number)}
         rows: dict[str, Opened] = {}
         for row in lowered.rows.values():
@@ -246,7 +246,7 @@ class _Writing:
             slot, at = f"row_{row.number}", f"at_{row.number}"
             text = self._found(row)
             if speculates:
-                # Of two names of one row, one may be written: both are the copy.
+                # Two names may stand for one row: if either is written, both mean the copy.
                 is_copied = any(each.is_written for each in lowered.rows.values() if each.table is row.table)
                 text += f"{at} = touch_{table}(me, c, s, i, {slot}, {is_copied})\nif {at} < 0:\n    return 1\n"
             else:

@@ -1,7 +1,7 @@
 """Splits a row that both branches of a condition find into two, so that reading it in one does not count as writing it.
 
-In lowered text a row is named as it was written, ``accounts[key]``. A row is read or written as a whole. So that an event
-that takes a branch which only reads it need not wait like one that writes, each branch gets a row of its own.
+In lowered text a row is named as it was written, ``accounts[key]``. A row is read or written as a whole. Each branch gets
+a row of its own, so that an event whose branch only reads the row need not wait like one that writes it.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Collection
 
 OTHER = "\u200c"
-"""Follows the name of a row in the second branch: it is not seen, and in no name that somebody wrote."""
+"""Follows the name of a row in the second branch: it is invisible, and in no name that a user wrote."""
 
 
 def part_rows(body: list[ast.stmt], names: Collection[str]) -> dict[str, str]:
@@ -23,12 +23,12 @@ def part_rows(body: list[ast.stmt], names: Collection[str]) -> dict[str, str]:
     body : list of statements
         Changed.
     names : collection of str
-        Of the rows that may be parted: not what the user has given a name.
+        Of the rows that may be split: not those that the user has named.
 
     Returns
     -------
     dict of str to str
-        Another name -> the name it was.
+        New name -> former name.
 
     Examples
     --------

@@ -10,14 +10,14 @@ through that part of slice 0, then of slice 1, and so on.
 
 State       entries, part_at   of each slice, its operations by part (private, then
                         read by all): `bounds_of`
-            link[o]     its event, and what else the program says of it in a word; LEFT_OUT: it is in no chain
-            CURSOR, CURSOR_2   where parts are shared: the parts that an executor has already taken
+            link[o]     its event, in one word with what else the program notes of it; LEFT_OUT: it is in no chain
+            CURSOR, CURSOR_2   where parts are shared: how many parts have been taken
 Invariants  I1  a record is in one part, and a part is run by one executor
             I2  an executor runs a part's operations in the order of events
-Ordering    of the barrier before (W1 to R2) and of the one after: what operations
-            leave for post-processing is read after it. The next batch, in which
-            another executor may have the part, is two barriers away
-Progress    Nobody waits before the barrier.
+Ordering    by the barrier before (W1 to R2) and the one after: post-processing reads
+            what operations left only behind it. Two barriers come before the next
+            batch, in which another executor may have the part
+Progress    No executor waits before the barrier.
 Source      TStream, section IV-C. Differs: no list for each record, since keeping
             them costs more than most operations; parts are the unit of stealing.
 Checked     tests/headrace/transactions/test_interleave_operations.py, test_interleave_parts.py, test_executors.py
@@ -40,7 +40,7 @@ from headrace.transactions.words import (
 )
 
 PARTS_EACH = 32
-"""Parts for each executor, where they are shared: so many more chances to even out."""
+"""Parts for each executor, where parts are shared: the more there are, the better the load evens out."""
 
 
 @kernel

@@ -2,34 +2,35 @@
 
 Successive means that no other operation on the row comes between.
 An executor looks at the operations of its slice of the batch as it notes them,
-and keeps the last one of each record. One that a later one overwrites is left out:
-it gets no place in the chain of its row, which is the shorter for it.
+and keeps the last one of each record. An operation that a later one overwrites is
+left out: it gets no place in the chain of its row, so the chain is shorter.
 
     row r    W1 W2 R3 W4 W5 W6      is run as      W2 R3 W6
     row q    +1 +1 R3 +2 +5 -1      is run as      +2 R3 +6
 
-Where too few operations are left out, looking costs more than it saves: then the
-executor does without it for some batches, and tries again.
+Where too few operations are left out, looking costs more than it saves: the
+executor then stops looking for some batches, and tries again.
 
 State       known[me]   KNOWN_STAMP and KNOWN_OPERATION by record: the last one of the slice
-            sets[o]     its record, and in bit 0 whether it overwrites it, or what it adds is in `added`
+            sets[o]     its record; bit 0: it overwrites the record, or what it adds is in `added`
             link[o]     LEFT_OUT, where operation o is left out
-            link_2[o]   the operation that it has left out, or -1
-            added[o]    of an operation that adds (`adding`): what it adds, and all that it has left out; by site and column
+            link_2[o]   the operation that is left out because of o, or -1
+            added[o]    of an operation that adds (`adding`): the sum of what it and those left out because of it add; by
+                        site and column
             filling[me] COMBINING: the stamp of the slice, 0 if it is not looked through; COMBINED: operations left out so
-                        far; LEFT_BEFORE: when the slice began; REST: slices to do without
-Invariants  I1  the operation that overwrites another one is of the same place in the
-                text, so it writes the same columns; is of the same slice; and no operation on
-                their record lies between them
-            I2  what is left out can neither fail nor be asked for (`overwriting`), or is worked out already (`adding`, I5)
-            I3  operations of an event that is not executed leave nothing out that is: those
-                of a slice are executed or not as one, for an executor stops noting at the
+                        far; LEFT_BEFORE: COMBINED when the slice began; REST: slices not to look through
+Invariants  I1  an operation and the one that overwrites it come from the same place in the
+                text, so they write the same columns; they are of the same slice; and no
+                operation on their record lies between them
+            I2  what is left out can neither fail nor be asked for (`overwriting`), or is already computed (`adding`, I5)
+            I3  an operation of an event that is not executed never leaves out one that would be: the operations noted
+                in a slice are executed all or none, since an executor stops noting at the
                 first event that does not fit, and only complete events are looked through
-            I4  `operations` of an event stay where they are: others are found by their
-                distance from the first one
-            I5  added[o] is what the row has more, after o, than before the first one of those that o stands for. Each of
-                them adds MOST_ADDED at most, and a slice has fewer than 2**30: so no sum leaves int64, and none of a row
-                that is_roomy. Of another row the sums say, from the first one on, at which event it leaves int64
+            I4  the operations of an event stay where they are, even those left out: each
+                is found by its distance from the first one
+            I5  added[o] is by how much the row has grown, after o, since before the first operation that o stands for.
+                Each of these adds MOST_ADDED at most, and a slice has fewer than 2**30: so no sum leaves int64, nor does
+                a row that is_roomy. For any other row the sums show, from the first one on, at which event it leaves int64
 Checked     tests/headrace/transactions/test_combining.py
 """
 
@@ -46,11 +47,11 @@ from headrace.transactions.words import COMBINED, COMBINING, LEFT_BEFORE, MOST_S
 
 LEFT_OUT = -1
 MOST_ADDED = (1 << 31) - 1
-"""What is larger is added by itself."""
+"""A larger number is added by itself."""
 MOST = (1 << 63) - 1
 ROOMY = 1 << 62
 PAYS = 4
-"""One in so many operations has to be left out, or it is not worth looking."""
+"""At least one in so many operations must be left out for looking to be worth it."""
 BATCHES_WITHOUT = 15
 
 
@@ -62,7 +63,7 @@ def begin_combining(c, me, is_worth_it):
         c.filling[me, REST] = max(0, c.filling[me, REST] - 1)
         c.filling[me, COMBINING] = 0
         return
-    c.filling[me, SET_STAMP] += 1  # no set had it
+    c.filling[me, SET_STAMP] += 1  # no set has had it
     c.filling[me, COMBINING] = c.filling[me, SET_STAMP]
 
 

@@ -79,7 +79,7 @@ class Reads:
         """The value read that decides how often a loop turns, or which of its turns end early; None if none does."""
         test = self.of(node.test if isinstance(node, ast.While) else node.iter)
         if test is None and isinstance(node, ast.While) and isinstance(node.test, ast.Constant):
-            # Where nothing but `return` ends the loop, the event alone cannot.
+            # Only `return` ends this loop: if what was read decides on it, the event alone cannot end the loop.
             if not any(isinstance(each, ast.Break) for each in ast.walk(node)):
                 return self._leaves_under(node.body, None, (ast.Break, ast.Continue, ast.Return))
         return test or self._leaves_under(node.body, None, (ast.Break, ast.Continue))
@@ -99,7 +99,7 @@ class Reads:
                 inner = under or self.of(node.test)
                 found = self._leaves_under(node.body, inner, kinds) or self._leaves_under(node.orelse, inner, kinds)
             elif isinstance(node, ast.For | ast.While):
-                # `break` in the `else` of a loop is of the one around it.
+                # `break` in the `else` of a loop belongs to the loop around it.
                 inner = under or self.leaves_early(node)
                 found = self._leaves_under(node.orelse, inner, kinds)
                 if ast.Return in kinds:
@@ -130,7 +130,7 @@ class Reads:
                 self._taint(_stored(node), under or self.of(node.value))
 
     def _give(self, target: ast.expr, under: ast.AST | None, value: ast.AST | None) -> None:
-        """A name has a value that depends on `value`, and whether it has it depends on `under`."""
+        """Note that a name gets a value that depends on `value`, and that `under` decides whether it gets it."""
         names = _stored_in(target)
         self._taint(names, value)
         self._taint(names - self._settled, under)
@@ -142,7 +142,7 @@ class Reads:
 
 
 class _Slice:
-    """Keeps of a function's statements what names keys."""
+    """Keeps those of a function's statements that name keys."""
 
     def __init__(self, lowered: Lowered, reads: Reads, with_status: bool):
         self._captured, self._rows, self._reads = lowered.captured, lowered.rows, reads
@@ -188,10 +188,10 @@ class _Slice:
         after = leaving if read is None else _NONE
         orelse = self.block(node.orelse, after)
         if read is not None and (isinstance(node, ast.While) or self._reads.of(node.iter) is not None):
-            # How often it turns is not known; what its keys depend on does not change from turn to turn.
+            # How often the loop turns is unknown; what its keys depend on does not change from turn to turn.
             return [*self.block(node.body, _NONE), *orelse]
-        # A loop that was left earlier goes on behind it, and does not return in it. A turn of which a part is skipped does
-        # not reach the `break` in it.
+        # If what was read may end the loop early, a `return` in it may not be reached, so it does not stay. If what was
+        # read may skip the rest of a turn, a `break` may not be reached, so it does not stay either.
         inner = {ast.Continue} | (after & {ast.Return})
         if self._reads.skips(node) is None:
             inner.add(ast.Break)
@@ -250,9 +250,9 @@ def _stored_in(target: ast.expr) -> set[str]:
 
 
 def _settled(statements: list[ast.stmt]) -> set[str]:
-    """Names that are read only where they have just got their value, by a single assignment or by the loop around.
+    """Names that are read only where they have just got their value, by a single assignment or by the enclosing loop.
 
-    Elsewhere a value may be one of an earlier turn or of another branch. (That a name has one at all is checked by
+    Elsewhere a value may come from an earlier turn or another branch. (That a name has one at all is checked by
     `headrace.codegen.assigned`.)
     """
     stores: dict[str, list[tuple[int, ...]]] = {}

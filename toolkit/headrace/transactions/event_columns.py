@@ -14,7 +14,7 @@ from headrace.ingress.lists import element_dtype
 from headrace.transactions.nulls import nulls_of
 
 PARTS = {"scalar": ("c", "n"), "list": ("c", "n", "z", "h")}
-"""What a column is passed as: its value and whether it is valid; of a list its address, its size, its null elements."""
+"""What a column is passed as: its value and whether it is valid; a list: its address, validity, size, null elements."""
 
 
 @dataclass(frozen=True)

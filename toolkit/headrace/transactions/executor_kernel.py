@@ -11,9 +11,9 @@ supplies
 
     FAMILY_HERE
     has_sets(c, config)                      whether the phases of preparing are needed
-    prepare_batch(me, c, x, s, l, config)    writes the key sets of a slice; the first event that did not fit
-    arrange_batch(me, c, l, config)          what is made of all key sets together; False when the run stops
-    execute_batch(me, c, x, s, l, config)    run transactions until there is nothing left to take; False as before
+    prepare_batch(me, c, x, s, l, config)    writes the key sets of a slice; returns the first event that did not fit
+    arrange_batch(me, c, l, config)          builds what needs all slices' key sets; False when the run stops
+    execute_batch(me, c, x, s, l, config)    runs transactions until none is left to take; False when the run stops
     finish_slice(me, c, x, s, l, first, last)
 
 A batch is the events between two punctuations. Its phases, a barrier (`phases_kernel`)
@@ -33,7 +33,7 @@ Invariants  I1  the gate has one reader, number 0: the leader. Its cursor is the
             I3  a change comes into force with an empty batch: an executor joins or
                 leaves between two batches, and acknowledges it at once
             I4  a batch ends before the position of a planned change
-Ordering    of `phases_kernel` (W1 to R2). The ring's own (`egress.rings`)
+Ordering    as in `phases_kernel` (W1 to R2), and in the ring (`egress.rings`)
 Progress    All wait for the leader, which waits for input (`accept_kernel`).
 Source      TStream, section IV-B: dual-mode scheduling. Differs: the compute mode
             begins after the barrier in which the last executor accepts for all; an
@@ -173,7 +173,7 @@ def run_executor(me, g, c, o, x, s, l):
     int
         0: over; 1: enter the loop of the family in force.
     """
-    # Each kernel counts the references to its arrays, by atomics, and all executors those to `x` in one word.
+    # Kernels count references to their arrays atomically, and all executors would count those to `x` in one word.
     x, l = borrowed(x), borrowed(l)
     while not stopped(c):
         active = load_acquire(c.reading, me * CELL)
@@ -194,7 +194,7 @@ def run_executor(me, g, c, o, x, s, l):
             return 1
         if l[ACTIVATION] == 0:
             l[ACTIVATION] = active
-            l[AT_PHASE] = load_acquire(c.words, PHASE)  # it stays until this executor arrives (I3 of the phases)
+            l[AT_PHASE] = load_acquire(c.words, PHASE)  # PHASE stays until this executor arrives (I3 of the phases)
             l[HEAD] = load_relaxed(o.head, me * CELL)
             l[WATERMARK] = load_relaxed(o.mark_ts, me * CELL)
         change = load_acquire(c.words, CHANGE)

@@ -1,38 +1,38 @@
 """Whole transactions by dependencies: each runs when all that it depends on are over, whichever executors ran them.
 
-Two events depend on each other where both mention a record and one of them writes
-it. Each event has a counter of the events that it waits for. The executor of an event counts down
-those behind it, and keeps those that reach 0 on a stack of its own, unless another executor has
-nothing to do (`stealing_kernel`).
+Two events depend on each other if both mention a record and one of them writes
+it. Each event has a counter of the events that it waits for. When an event is over, its executor
+decrements the counters of the events behind it, and keeps those that reach 0 on a stack of its own,
+unless another executor has nothing to do (`stealing_kernel`).
 
     record r   W0 <- {R1 R2 R3} <- W4 <- W5         reads of a group do not wait for each other
 
-State       pending[i]  WAITING for each thing that event i still waits for, in the
-                        low half, and EDGE for each that it ever waited for, above
+State       pending[i]  in the low half, WAITING for each link that event i still waits
+                        for; in the high half, EDGE for each that it ever waited for
             entries, part_at   the operations of each slice by the record's owner,
                         in the order of events (private, then read by all)
-            tails[r]    batch and number of operations, last write, first and last read behind it (of the
-                        record's owner, while it builds)
+            tails[r]    batch and number of operations, last write, first and last read behind it (private
+                        to the record's owner, while it builds)
             link[o]     of a read: the event that writes next. Of a write: the
-                        event that writes next, or FIRST_READ - the first read
+                        event that writes next, or FIRST_READ minus the first read
                         behind it. NOBODY: none
             link_2[o]   of a read: the next one of its group
-Invariants  I1  each event is executed once. One that waits for nobody has `pending`
+Invariants  I1  each event is executed once. An event that waits for no other has `pending`
                 0 for the whole phase and belongs to the executor that scans it: an
-                event is in one slice, or in one block of the cursor. Any other has
-                EDGEs and is never 0 again; it belongs to the executor that counts
-                WAITING down to zero: exactly one fetch_add does. So none has to claim events
+                event is in one slice, or in one block of the cursor. Any other event has
+                EDGEs, so its `pending` is never 0 again; it belongs to the executor that counts
+                WAITING down to zero: exactly one fetch_add does. So no executor has to claim events
             I2  links go from earlier events to later ones, so there is no cycle,
-                and the earliest event that is left waits for nothing
+                and the earliest remaining event waits for nothing
             I3  link and link_2 do not change while events are executed
 Ordering    E1 what an event writes, E2 fetch_add pending of each behind it
-            (acq_rel), T2 what the event reads that E2 brought to zero
+            (acq_rel), T2 the reads of the event that E2 brought to zero
                               E1 -> E2 -> T2, through the others' E2 in between
             L1 EDGE and WAITING are added (by several executors) before the barrier
-            behind `link_owned`; S1 `pending` is scanned after it. What S1 finds to
-            be 0 nobody changes, so S1 needs no ordering
+            behind `link_owned`; S1 `pending` is scanned after it. No executor changes
+            a `pending` that S1 finds to be 0, so S1 needs no ordering
 Progress    No executor waits: one that finds no event that may run goes to the barrier.
-            Events behind one that still runs are run by its executor, or by the one that takes them from it.
+            Events behind a running one are run by its executor, or by one that steals them from it.
 Source      ours, after TStream, section IV-C; its chain rounds stop at cycles.
 Checked     tests/headrace/transactions/test_interleave.py, test_interleave_parts.py, test_executors.py
 """
@@ -66,13 +66,13 @@ BLOCK = 8
 """Events that are taken from a shared cursor in one go."""
 
 AHEAD = 8
-"""How many operations before it is linked an operation's record is asked for: of 400,000 accounts and as many assets, an
-event takes 125 ns instead of 220 to prepare; where they lie in the cache it makes no difference."""
+"""How many operations ahead of its linking an operation's record is prefetched. With 400,000 accounts and as many assets,
+an event takes 125 ns instead of 220 to prepare; where the records lie in the cache it makes no difference."""
 
 COUNTED = 20
-"""Bits of a record's number of operations, beside the batch."""
+"""Bits of the word that count a record's operations; those above them hold the batch."""
 
-# Words of a record in `tails`. A batch is known by the events before it, + 1.
+# Words of a record in `tails`. A batch is identified by the number of events before it, + 1.
 LAST_BATCH, LAST_WRITE, FIRST_OF_GROUP, LAST_OF_GROUP = range(4)
 
 

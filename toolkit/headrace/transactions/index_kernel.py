@@ -3,16 +3,16 @@
 The rows of a table have *slots*, numbered from 0. Where the keys are a range of
 whole numbers, a key's slot is its distance from the least one (`find_direct`). Otherwise
 there is a hash table with linear probing, at most half full, whose hash has a random
-seed, so that nobody can choose keys that collide. A key is an int64; a string is known by
+seed, so that keys cannot be chosen to collide. A key is an int64; a string is known by
 its id. Keys are never removed; several threads may insert and look up at once.
 
 Which slot a new key gets depends on which thread is first. Nothing but the place of
 its row may depend on that.
 
 State       INDEX  MASK   number of places - 1, a power of two minus 1
-                   ROOM   slots there are
+                   ROOM   number of slots
                    SEED   the seed of the hash, four words
-                   USED   slots asked for so far, on a cache line of its own; beyond
+                   USED   slots requested so far, on a cache line of its own; more than
                           ROOM if some were refused
                    from word PLACES on, for each place two words:
                    SLOT   EMPTY, TAKEN while its key is written, or the slot + 1
@@ -21,14 +21,14 @@ State       INDEX  MASK   number of places - 1, a power of two minus 1
 Invariants  I1  a place leaves EMPTY by a compare_exchange to TAKEN, and only the thread
                 that did it writes KEY and then SLOT. From TAKEN it becomes a slot, which
                 stays, or EMPTY again if there is none left
-            I2  nobody goes past a place that is TAKEN to put a key in: so no key lies
-                behind a place that is EMPTY, or becomes so again
+            I2  no thread that inserts goes past a place that is TAKEN: so no key lies
+                behind a place that is EMPTY, or becomes EMPTY again
             I3  hence a key is in one place, and has one slot
 Ordering    N1 compare_exchange SLOT, N2 write KEYS and KEY, N3 store_release SLOT
             R1 load_acquire SLOT, R2 read KEY      N3 -> R1, so R2 sees N2
             A thread that has a slot from N3 or R1 may read KEYS of it.
 Progress    Looking up never waits: a key that is being written is not there yet.
-            Putting in waits for a thread between N1 and N3, which waits for none.
+            Inserting waits for a thread between N1 and N3, which itself waits for none.
 Checked     tests/headrace/transactions/test_index.py
 """
 
@@ -131,7 +131,7 @@ def insert_hashed(index, keys, key):
 
 @kernel(borrows=True)
 def insert_text(index, keys, held, key):
-    """As `insert_hashed`, for the id of a string, which stays known as long as the run (`OrderedTexts.held`)."""
+    """As `insert_hashed`, for the id of a string, which is kept until the run ends (`OrderedTexts.held`)."""
     slot = insert_hashed(index, keys, key)
     if slot >= 0 and load_relaxed(held, key) != UNTOUCHED:
         store_relaxed(held, key, UNTOUCHED)

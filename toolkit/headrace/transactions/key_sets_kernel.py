@@ -4,9 +4,9 @@ An executor writes the key sets of its slice of the batch one after another into
 its region of `sets`. A region's share of the array is the slice's share of the
 batch, so a batch of one event has all of it.
 
-State       filling[me]: where the set at work began, its end so far, the region's
-            end, whether it was full, the number of the set (a stamp), the batch's
-            first operation of this executor; known[me]: KNOWN_STAMP and KNOWN_OPERATION by
+State       filling[me]: where the current set began, its end so far, the region's
+            end, whether it was full, the number of the set (a stamp), the executor's
+            first operation of the batch; known[me]: KNOWN_STAMP and KNOWN_OPERATION by
             record, for sets that are too large to be searched
 Invariants  I1  operations of an event are contiguous, those of a slice too, in the
                 order of events: an operation's number rises with its event's
@@ -24,12 +24,12 @@ KNOWN_STAMP, KNOWN_OPERATION, KNOWN_WORDS = range(3)
 """Words of a record in `known`, and how many it has."""
 
 SEARCHED = 16
-"""A set of so many records is searched, a larger one hashed."""
+"""A set of up to so many records is searched linearly, a larger one is hashed."""
 
 
 @kernel
 def begin_region(c, me, first, last):
-    """The key sets of events `first` to `last - 1` of the batch will be written."""
+    """Begin the region of the key sets of events `first` to `last - 1` of the batch."""
     operations, count = c.sets.size, load_relaxed(c.words, COUNT)
     start = operations * first // count
     c.filling[me, SET_AT] = start
@@ -39,7 +39,7 @@ def begin_region(c, me, first, last):
 
 @kernel
 def begin_set(c, me, i):
-    """The key set of event `i` begins."""
+    """Begin the key set of event `i`."""
     c.filling[me, SET_BEGIN] = c.filling[me, SET_AT]
     c.filling[me, SET_FULL] = 0
     c.filling[me, SET_STAMP] += 1
@@ -47,7 +47,7 @@ def begin_set(c, me, i):
 
 @kernel
 def find_noted(c, me, record, at):
-    """The operation on `record` in the current set, or -1; if there is none, `at` is it from now on."""
+    """The operation on `record` in the current set, or -1; if there is none, it is `at` from now on."""
     begin = c.filling[me, SET_BEGIN]
     if at - begin <= SEARCHED:
         for o in range(begin, at):
@@ -55,7 +55,7 @@ def find_noted(c, me, record, at):
                 return o
         if at - begin < SEARCHED:
             return -1
-        for o in range(begin, at):  # it is to be hashed from here on
+        for o in range(begin, at):  # from here on the set is hashed
             _find_hashed(c, me, c.sets[o] >> 1, o)
     return _find_hashed(c, me, record, at)
 
@@ -77,7 +77,7 @@ def _find_hashed(c, me, record, at):
 
 @kernel
 def note(c, me, record, is_write):
-    """The event reads or writes a record."""
+    """Note that the event reads or writes a record."""
     at = c.filling[me, SET_AT]
     if at >= c.filling[me, SET_END]:
         c.filling[me, SET_FULL] = 1
@@ -93,7 +93,7 @@ def note(c, me, record, is_write):
 
 @kernel
 def end_set(c, me, i):
-    """The key set is complete. False if it did not fit."""
+    """Complete the key set of event `i`. False if it did not fit."""
     begin, at = c.filling[me, SET_BEGIN], c.filling[me, SET_AT]
     if not end_operations(c, me, i):
         return False
@@ -104,12 +104,12 @@ def end_set(c, me, i):
     return True
 
 
-# -- operations by themselves: not merged, and each knows its event
+# -- single operations: not merged, and each knows its event
 
 
 @kernel
 def note_operation(c, me, at, end, record, word, overwrites):
-    """Note an operation on a record; `word` tells the executor which one of which event; the rest: `combining_kernel`.
+    """Note an operation on a record; `word` says which one of which event it is. `overwrites`: see `combining_kernel`.
 
     It becomes operation `at`, which is SET_AT; the number of the next one is returned. So SET_AT is written for each
     operation, and read for none.
@@ -125,7 +125,7 @@ def note_operation(c, me, at, end, record, word, overwrites):
 
 @kernel
 def end_operations(c, me, i):
-    """All operations of event `i` are noted. False if they did not fit."""
+    """Complete the operations of event `i`. False if they did not fit."""
     begin, at = c.filling[me, SET_BEGIN], c.filling[me, SET_AT]
     if c.filling[me, SET_FULL] != 0:
         c.filling[me, SET_AT] = begin

@@ -5,15 +5,15 @@ how many reads since the run began, come before it. A read waits for the writes
 before it only, so reads of one record run together.
 
 State       locks[r]    writes and reads that have a place, writes and reads that
-                        are over. They only grow, and stay when the scheme changes
+                        are over. The counts only grow, and are kept when the scheme changes
             TURN        the first event whose places are not taken yet
             link[o], link_2[o]   the place of an operation
 Invariants  I1  an executor that finds TURN equal to the first event of its block
                 alone draws places, until it moves TURN to the block behind
             I2  an executor takes blocks in rising order and runs a block's events
-                in order, so the earliest event that is left never waits for one
+                in order, so the earliest remaining event never waits for one
                 that its executor has yet to begin: no deadlock
-            I3  between two batches places taken equal places that are over
+            I3  between two batches, all places that were taken are over
 Ordering    L1 places drawn, L2 store_release TURN; L0 load_acquire TURN
             E1 what an event writes, E2 store_release of the writes that are over, or
             fetch_add of the reads; T1 load_acquire of both, T2 the event reads
@@ -21,7 +21,7 @@ Progress    A waiting executor yields its core before long: a holder of TURN tha
             descheduled holds all others up, so they let it run.
 Source      TStream, section II-C ("LOCK"): lockAhead in the order of timestamps.
             Differs: blocks of `BLOCK` events draw their places in one go, which
-            moves the counter's cache line between cores so many times less.
+            moves the counter's cache line between cores that many times less often.
 Checked     tests/headrace/transactions/test_interleave.py, test_interleave_parts.py, test_executors.py
 """
 
@@ -78,7 +78,7 @@ def draw_places(c, i):
 
 @kernel
 def await_locks(me, c, i):
-    """T1: wait until all that event `i` must come after is over. False when the run stops first."""
+    """T1: wait until every operation that event `i` must follow is over. False when the run stops first."""
     for o in range(c.set_at[i], c.set_at[i] + c.set_size[i]):
         t = (c.sets[o] >> 1) * RECORD_WORDS
         if not await_value(me, c, c.locks, t + WRITES_OVER, c.link[o]):

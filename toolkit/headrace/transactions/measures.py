@@ -89,11 +89,11 @@ OTHER = Measure(
     label="other", shown="plot",
 )  # fmt: skip
 BREAKDOWN = (USEFUL, SYNCHRONIZATION, LOCK, OTHER)
-"""After TStream, section VI-D and figure 9. What waits for input is in none of them; access to remote memory, of which the paper
-has a part of its own, cannot be told apart on one socket: it is in `USEFUL`. Differs: the paper's Sync is what blocks before a
-lock may be inserted, too (the turn of LOCK, the versions of MVLK, the partitions of PAT), and its Lock is to insert locks. Here
-`LOCK` is all waiting for other transactions, and what a scheme does itself between two of them (draw places, copy versions,
-count down) is in `USEFUL`, and so is looking rows up while they run, which the paper has under Others."""
+"""After TStream, section VI-D and figure 9. Waiting for input is in none of them. Access to remote memory, which the paper counts
+separately, cannot be told apart on one socket: it is in `USEFUL`. Differs: the paper's Sync includes blocking before a lock may
+be inserted (the turn of LOCK, the versions of MVLK, the partitions of PAT), and its Lock is the insertion of locks. Here `LOCK`
+is all waiting for other transactions. What a scheme does itself between two transactions (draw places, copy versions, count
+down) is in `USEFUL`, and so is looking up rows while transactions run, which the paper has under Others."""
 
 MEASURES = (
     PROCESSED, LATENCY, ADDED, RESULTS, TRANSACTIONS, REJECTED, OPERATIONS, COMBINED, EXECUTIONS, VALIDATIONS, ABORTS, ALONE,

@@ -28,7 +28,7 @@ class Measured(worker_measures.Measured, Protocol):
 
 
 LENGTHS = 16
-"""Classes of chain lengths that are told apart; the last one has what is longer, too."""
+"""Classes of chain lengths that are told apart; the last one has all longer chains, too."""
 
 
 def chains_by_length(section: Measured) -> dict[int, int]:
