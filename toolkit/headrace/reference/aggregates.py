@@ -73,6 +73,6 @@ def aggregate(
             return values.top([(payload[column], payload[by]) for payload in tuples], k)
         return values.apply(function, [payload[column] for payload in tuples], ignore_nan, *more)
 
-    # Windows that end at one time, before a day that a zone leaves out, come in their order.
+    # Windows that end at the same time, as before a day that the zone skips, come in their order.
     ordered = sorted(contents, key=lambda place: (boundary(place[0]), key_order(place[1]), place[0]))
     return [Row(boundary(index), key, evaluate(contents[index, key])) for index, key in ordered]

@@ -25,7 +25,7 @@ from headrace.windows import (
 Duration = str | int
 
 TOLL_COLUMNS = ("type", "vid", "xway", "lane", "dir", "seg")
-"""Of Linear Road's tuples, those that `tolls` reads."""
+"""The columns of Linear Road's tuples that `tolls` reads."""
 POSITION_REPORT, EXIT_LANE = 0, 4
 """The type of a report, and the lane by which vehicles leave the road."""
 

@@ -1,6 +1,6 @@
 """What lists, sets and maps of a state mean, in plain Python.
 
-They are Python's own, but for what would depend on chance or on how the work was shared out:
+They are Python's own, except where a result would depend on chance or on how the work is distributed:
 
 - sets and maps iterate in the order of their keys: numbers by value, NaN last, strings by code point;
 - floats as keys and elements of sets are one if they are equal, -0.0 with 0.0, and NaN is one key;
@@ -20,7 +20,7 @@ from typing import Any
 from headrace.reference.order import key_order
 
 ZERO: dict[str, Any] = {"int64": 0, "int32": 0, "float64": 0.0, "float32": 0.0, "bool": False, "string": ""}
-"""Of each scalar kind but timestamps and durations, which are whole numbers."""
+"""The zero of each scalar kind, except timestamps and durations, which are whole numbers."""
 
 NAN = math.nan
 
@@ -43,7 +43,7 @@ def first_value(kind: Any) -> Any:
     Parameters
     ----------
     kind : str or kind
-        As `headrace.codegen.kinds` defines them; told apart by name, since no such module is seen here.
+        As `headrace.codegen.kinds` defines them; told apart by name, since that module is not imported here.
 
     Examples
     --------
@@ -156,7 +156,7 @@ class KeyOrderedMap(_Watched, dict):
     Parameters
     ----------
     make : callable, optional
-        Makes the value of a key that is read and not there; without it, `KeyError`.
+        Makes the value of an absent key that is read; without it, `KeyError`.
 
     Examples
     --------

@@ -1,7 +1,7 @@
 """Key-by functions f_MK: the set of keys of a tuple.
 
-A key function takes a payload and returns an iterable of keys. A key twice
-counts once; no key contributes nothing, yet still advances time.
+A key function takes a payload and returns an iterable of keys. A repeated key
+counts once; a tuple without keys contributes nothing, yet still advances time.
 """
 
 from __future__ import annotations

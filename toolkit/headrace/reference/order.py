@@ -1,7 +1,7 @@
 """The orders that the contract speaks of: of tuples, of keys, of late rows, and how far time has come.
 
-A source may say itself how far time has come: an arrival whose payload is None is no row but a watermark,
-after which no row with a smaller ts is in time.
+A source may give watermarks of its own: an arrival whose payload is None is not a row but a watermark,
+after which a row with a smaller ts is late.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ def reorder(
     arrivals : Arrivals
         In order of arrival.
     lateness : int or None
-        At least 0, in the stream's unit; None: rows move no time, only what the source says does.
+        At least 0, in the stream's unit; None: rows do not advance time, only the source's own watermarks do.
     late : str
         ``"error"`` raises at the first late row; ``"drop"`` and ``"side"``
         differ only in what the engine does with the late rows it counts.
@@ -134,8 +134,8 @@ def reorder(
 def watermark(arrivals: Sequence[Arrivals], lateness: int | None = 0) -> int | None:
     """Return how far time has come when this much has arrived: no row that is in time is earlier, whatever follows.
 
-    STRETCH, Definitions 2 and 3 and section 2.3: of each source the more of what its rows and its own watermarks
-    say, of the sources the least. All windows that end by then are expired.
+    STRETCH, Definitions 2 and 3 and section 2.3: for each source the larger of what its rows and its own watermarks
+    say, and of these the least. All windows that end by then are expired.
 
     Parameters
     ----------

@@ -3,8 +3,8 @@
 A chain of stages over a stream whose order means something. Each tuple passes all stages before the next one enters the
 first, so a stage sees its input in the order that the stage before it gave it (Prasaad, Ramalingam, Rajan, section 2).
 
-What ends with the input is said by `end`: the first stateful stage that has one is called, what it emits passes the
-later stages, then the next one is called, and so on; on empty input too.
+When the input ends, `end` is called: that of the first stateful stage that has one; when what it emits has passed the
+later stages, that of the next one, and so on; on empty input too.
 
 >>> calls = [(0, {"phone": 1, "km": 0}), (1, {"phone": 2, "km": 5}), (2, {"phone": 1, "km": 9})]
 >>> def moved(state, t, emit):
@@ -42,7 +42,7 @@ from headrace.reference.transactions import check_range
 
 Emit = Callable[..., None]
 Emits = Collection[str] | Mapping[str, Any]
-"""Names of what a stage emits, in order; where they have kinds, numbers are of them."""
+"""Names of what a stage emits, in order; where kinds are given, numbers are of these kinds."""
 StateOf = Mapping[str, Any]
 """Name -> kind, or first value."""
 Timed = tuple[int, Payload]
@@ -74,8 +74,8 @@ def ordered(sources: Sequence[Source], stages: Iterable[Stage]) -> list[Payload]
     DisorderError
         If an event time goes back before a stage that needs time.
     """
-    # Iterators that ask each other: a tuple passes all stages before the next one is asked for, and a stage ends, with its
-    # `end`, only when the one before it has ended and all that came of its own `end` has passed.
+    # Iterators that pull from each other: a tuple passes all stages before the next one is pulled, and the `end` of a stage
+    # is called only when the stage before has ended, and all that the `end` of that stage emitted has passed.
     flow: Iterable[Timed] = ((t.ts, t.payload) for t in merge(sources))
     for stage in stages:
         flow = stage.run(flow)
@@ -313,7 +313,7 @@ def _as_number(kind: Any, value: Any, where: str) -> Any:
 
 
 def _kind_of(value: Any) -> str | None:
-    # bool before int, of which it is one
+    # bool before int, since every bool is an int
     return next((kind for of, kind in ((bool, "bool"), (int, "int64"), (float, "float64")) if isinstance(value, of)), None)
 
 

@@ -4,8 +4,8 @@
 `evaluate` is Definition 2.2, independent of it: a wire diagram in which states are forked, updated on parallel wires and
 joined. By Theorem 2.4 both give the same outputs if the program is consistent. A program is anything that has `state`,
 `emits`, `update`, `fork` and `join`, as `hr.program` returns. One with several types of state has `states` (the first is
-that of a root), `processes` (which tags each may), `forks` and `joins` by the types of a wire and of its two sides, and in
-`update`, for each tag, a function for each type that may process it.
+that of a root), `processes` (the tags that each may process), `forks` and `joins` by the types of a wire and of its two
+sides, and in `update`, for each tag, a function for each type that may process it.
 
 >>> from types import SimpleNamespace
 >>> def add(state, e, emit):
@@ -63,7 +63,7 @@ See = Callable[[Collection[AnyTag]], Any]
 
 
 class Program(Protocol):
-    """What is asked of a program here; of `state` the values are kinds, first values, or have both."""
+    """What is asked of a program here; the values of `state` are kinds, first values, or have both."""
 
     @property
     def state(self) -> Mapping[str, Any]: ...
@@ -134,15 +134,15 @@ def merged(inputs: Listed[Input]) -> list[Event]:
 
 
 def ticked(inputs: Listed[Input], every: Mapping[AnyTag, int]) -> list[Input]:
-    """Add what event time brings to what inputs bring: of each periodic tag an event at the end of each slice with events.
+    """Add the events of periodic tags to the inputs: for each tag, one at the end of each slice with events.
 
     Parameters
     ----------
     inputs : sequence
         As of `run`.
     every : mapping of tag to int
-        Periodic tags, and how long their slices are in the inputs' time unit; they come before what has their ts, in
-        the order given.
+        Periodic tags, and how long their slices are in the inputs' time unit; their events come before others with the
+        same ts, in the order given.
 
     Examples
     --------
@@ -170,7 +170,7 @@ def name_of(tag: AnyTag) -> str:
 
 
 def state_types(program: Program) -> Mapping[str, Mapping[str, Any]]:
-    """Return the types of state and their fields, that of a root first; one without a name if there is no more."""
+    """Return the types of state and their fields, that of a root first; if there is only one, its name is empty."""
     return getattr(program, "states", None) or {"": program.state}
 
 
@@ -199,7 +199,7 @@ def fork_of(program: Program, of: str, left: Collection[AnyTag], right: Collecti
 
 
 def _first(field: Any) -> Any:
-    """Of a field that has both a kind and a first value, what says both."""
+    """Of a field that has both a kind and a first value, the one that implies the other."""
     if not hasattr(field, "first"):
         return field
     return field.first if field.kind in ("int64", "float64", "bool") else field.kind
@@ -314,7 +314,7 @@ def evaluate(program: Program, diagram: Diagram, see: See = frozenset) -> list[P
 def follow(program: Program, state: State, diagram: Diagram, see: See, outputs: list[tuple[int, list[Payload]]]) -> State:
     """Let a state go through a diagram, and return what it has become; outputs are added with their positions.
 
-    The state given is no longer of use.
+    The state given must not be used afterwards.
     """
     if isinstance(diagram, Update):
         outputs.append((diagram.position, updated(program, state, diagram.event)))
@@ -366,13 +366,13 @@ def _tags_below(node: Node) -> frozenset[AnyTag]:
 def drawn(
     events: Iterable[Event], tags: Collection[AnyTag], depends: Depends, random: random.Random, depth: int = 4
 ) -> Diagram:
-    """Draw a random diagram of events: other forks every time, on wires that may go on in parallel.
+    """Draw a random diagram of events: different forks every time, on wires that may run in parallel.
 
     Parameters
     ----------
     events : iterable of Event
     tags : collection
-        All that there are, in an order that is the same every time.
+        All tags, in an order that is the same every time.
     depends : function of two tags
     random : random.Random
     depth : int, optional

@@ -1,6 +1,6 @@
 """The applications of dependency-guided synchronization (Kallas et al., section 4.1 and appendix A), over plain rows.
 
-They say what the result is, not how it is shared out: loops and dicts over all rows in the order of events, without a
+They say what the result is, not how the work is distributed: loops and dicts over all rows in the order of events, without a
 program, a fork or a join, so that a program and its plans can be compared with them.
 
 Every function gives the rows of its output file as dicts, columns in order. A null in a column that is listed is an error.
@@ -20,7 +20,8 @@ MODULUS = 1_000
 RARE = 100
 DEVIATIONS = 3
 LEAST_SCORE = 2
-"""Of `outlier`: what not one in `RARE` has is unusual, and what is so many standard deviations away; how many such make one."""
+"""Of `outlier`: a value is unusual if less than one in `RARE` connections has it, or if it is more than `DEVIATIONS` standard
+deviations away; a connection with `LEAST_SCORE` unusual values is an outlier."""
 LEVELS = {"house": 1, "household": 2, "plug": 3}
 """Each level of `smarthome`, and by how many of the three ids its keys are named."""
 
@@ -168,7 +169,7 @@ def outlier(sources: Sequence[Source], slice: Duration = "10min", unit: str = DE
 
 
 def _magnitude(number: int) -> int:
-    """Sixteenths of the bits of a number, and its sign; -2**63 counts as the number above it."""
+    """The number of bits of a number, in sixteenths, with its sign; -2**63 counts as the number above it."""
     size = min(abs(number), 2**63 - 1)
     if size == 0:
         return 0

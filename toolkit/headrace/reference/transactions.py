@@ -31,7 +31,7 @@ from headrace.reference.containers import as_emitted, copied, first_value
 from headrace.reference.order import Payload, Source, key_order, merge
 
 BITS = {"int64": 64, "int32": 32}
-"""Of kinds of columns whose values are in a range."""
+"""Bits of the kinds of columns whose values are in a range."""
 UNKNOWN = ("reject", "error", "insert")
 
 
@@ -52,7 +52,7 @@ class Table:
     key : str
         Name of the key's column.
     unknown : {"reject", "error", "insert"}
-        What a key does that is not there. A null is never there, and is not inserted.
+        What an unknown key does. A null is never known, and is not inserted.
     least : mapping of str to number, optional
         Column -> the least value it may be given: a transaction that gives it less is rejected.
     """
@@ -72,7 +72,7 @@ class Table:
         self.least = dict(least or {})
         self._rows = {k: self._zeros() | values for k, values in rows.items()}
         self._before: dict[Any, Payload | None] = {}
-        """Of the transaction at work: each row that it touched, as it was; None: it was not there."""
+        """Each row that the current transaction has touched, as it was before; None: it was not there."""
 
     def _zeros(self) -> Payload:
         return {column: first_value(kind) for column, kind in self.columns.items()}
@@ -90,7 +90,7 @@ class Table:
         return Row(self, self._rows[key])
 
     def begin(self) -> None:
-        """Begin a transaction: what was done stays."""
+        """Begin a transaction: what earlier ones did stays."""
         self._before.clear()
 
     def undo(self) -> None:
@@ -146,7 +146,7 @@ class Row:
 
 def check_range(value: Any, where: str, bits: int = 64) -> None:
     """Raise OverflowError if an integer needs more bits."""
-    # Not `in range(...)`: of a subclass of int, as failures are explained by, that looks at one number after another.
+    # Not `in range(...)`: for a subclass of int, as failures are explained with, that tries one number after another.
     if isinstance(value, int) and not -(1 << bits - 1) <= value < 1 << bits - 1:
         raise OverflowError(f"{where}: {value} is beyond int{bits}")
 
@@ -163,7 +163,7 @@ def _as_read(value: Any) -> Any:
 
 
 class Transaction:
-    """What a function may do beside reading and writing: be rejected, and say something."""
+    """What a function may do besides reading and writing: reject, and emit."""
 
     def __init__(self, emits: Collection[str] | Mapping[str, Any]):
         self._emits = emits

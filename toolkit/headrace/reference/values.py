@@ -98,7 +98,7 @@ def mode(values: Sequence[Any]) -> Any:
 
 
 def quantile(values: Sequence[Any], q: float) -> float:
-    """Return what lies at ``q * (n - 1)`` of the values in their order, interpolated; NaN if there is one, 0.0 of -0.0."""
+    """Return the interpolated value at ``q * (n - 1)`` of the sorted values; NaN if there is one, 0.0 for -0.0."""
     if any(value != value for value in values):
         return math.nan
     ordered = sorted(canonical(value) for value in values)

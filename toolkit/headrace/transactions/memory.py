@@ -18,7 +18,7 @@ Blocks of containers belong to the executor that works on a row, not to the row'
 bucket: except for chains with one owner for each bucket, two executors may work on rows of one
 bucket at the same time, and a free list serves one executor at a time.
 
-State       table_rows, heads   words of a row: the executor that has the record at the time; of a version: `versions_kernel`
+State       table_rows, heads   a row's words: the executor that has the record at the time; a version's: see `versions_kernel`
             table_index_T, table_keys_T     see `index_kernel`
             table_arena_free    the lists of executor `me` begin at me * CLASSES
 Invariants  I1  a row that was never present is zero
@@ -52,9 +52,9 @@ from headrace.transactions.content import Held, HeldTable, TablesAt, exact_sum
 from headrace.transactions.tables import Table
 
 PRESENT = 0
-"""Word of a row, where unknown keys are inserted."""
+"""Word of a row that says whether it exists, where unknown keys are inserted."""
 COPY_WORDS = 1 << 21
-"""Of an executor: for the copies of rows that it makes in a batch."""
+"""Words that each executor has for the copies of rows that it makes in a batch."""
 
 @dataclass(frozen=True)
 class Total:
@@ -309,7 +309,7 @@ class TableMemory:
         (<Table 'b': 3 rows at first, key id: int64; x: int64>, 1)
         """
         number = int(np.searchsorted(self.first, record, "right")) - 1
-        while self.tables[number].capacity == 0:  # it begins where the next one does
+        while self.tables[number].capacity == 0:  # an empty table begins where the next one does
             number -= 1
         table, slot, keys = self.tables[number], record - int(self.first[number]), self.keys[number]
         if keys is None:
@@ -341,7 +341,7 @@ class TableMemory:
         return int(slot)
 
     def read(self, table: Table, seen: Mapping[int, int] | None = None) -> RowsRead:
-        """Return the rows of a table for `tables.reading`: copied when they are asked for, changed by nobody else.
+        """Return the rows of a table for `tables.reading`: each is copied when it is asked for, and private to the reader.
 
         Parameters
         ----------

@@ -1,32 +1,33 @@
 """SPECULATIVE's memory: each write of a batch makes a version of its row, which later events read.
 
 Nothing is written in the tables while a batch is executed. An execution copies each row that it may write at its first
-touch, and works on the copy; copies that have changed when it ends are published as the event's versions. Of several
-versions, event i reads that of the last event before it, or the table's row if there is none. What was read is noted, so
-that it can be looked up again: the execution is *valid* while that gives the same.
+touch, and works on the copy; copies that have changed when it ends are published as the event's versions. Event i reads
+the version of the last event before it, or the table's row if there is none. What was read is noted, so that it can be
+looked up again: the execution is *valid* as long as that gives the same versions.
 
 State       heads[r]    tag of the batch, then the node of the record's last version, + 1
-            nodes[k]    EVENT that wrote, BEHIND: the node of the event before it, or NOBODY; VERSION: address of the
-                        copy, then what it is. From the last event to the first
+            nodes[k]    EVENT that wrote, BEHIND: the node of the event before it, or ABSENT_NODE; VERSION: address of
+                        the copy, then its state. A list runs from the last event to the first
             set_at[i]   the accesses of the event's last complete execution: where they begin, how many
-            set_size[i] which executor's that was, and 1 if it raised an exception
+            set_size[i] which executor ran that execution, and 1 if it raised an exception
             by access   sets: record, is it copied. link: the VERSION that was read, 0: the table's row. link_2: the
                         address that the function works on. event_of: address in the table, words of the row.
-                        entries: the node that it published, or NOBODY
+                        entries: the node that it published, or ABSENT_NODE
             filling[me] how far the executor's accesses, copies and nodes go
-Invariants  I1  a list has one node for an event; events fall along it, and no node leaves it before the batch is over
-            I2  a copy is not written once it is published, and its place is not used again in the batch: equal VERSION,
-                equal contents
+Invariants  I1  a list has one node for an event; event numbers decrease along it, and no node leaves it before the batch
+                is over
+            I2  a copy is not written after it is published, and its place is not used again in the batch: equal VERSIONs
+                have equal contents
             I3  accesses do not change once set_at names them
-            I4  an event is executed by one executor at a time (`speculation_kernel`): only that one puts nodes of the
-                event in, and makes VERSIONs and GONE; only the one that made the execution invalid makes ESTIMATEs
-Ordering    P1 a copy is written, P2 store_release VERSION, or compare_exchange of what leads to the node
+            I4  an event is executed by one executor at a time (`speculation_kernel`): only that executor inserts nodes of
+                the event, and stores WRITTEN and GONE; only the executor that found the execution invalid stores ESTIMATE
+Ordering    P1 a copy is written, P2 store_release VERSION, or compare_exchange of the link that leads to the node
             R1 load_acquire VERSION, R2 the row is read                      P2 -> R1, so R2 sees P1
             S1 accesses are written, S2 store_release set_at, V1 load_acquire set_at, V2 they are read
 Progress    Insertion is lock-free: it is tried again only if a concurrent one succeeded. Where there is no room left, the
             execution ends, and so does the batch's concurrent part.
 Source      Block-STM (Gelashvili et al., PPoPP 2023), algorithms 2 and 3. Differs: lists by record and copies of rows in
-            place of a concurrent map of values; what was written but is as it was is not published.
+            place of a concurrent map of values; a row that was written but has not changed is not published.
 Checked     tests/headrace/transactions/test_speculative.py, test_interleave_speculative.py
 """
 
@@ -46,31 +47,31 @@ from headrace.transactions.words import (
 from headrace.workers.worker_kernel import stopped
 
 NODE_BITS = 24
-"""Of a head, beside the tag."""
+"""Bits of a head that hold the node; the tag is above them."""
 EVENT, BEHIND, VERSION = range(3)
 NODE_WORDS = 4
 ABSENT_NODE = -1
 
 WRITTEN, ESTIMATE, GONE = range(1, 4)
-"""What a VERSION is: a value; one of an execution that was not valid, to be waited for; none, the event does not write this row
-any more."""
+"""State of a VERSION: a value; a value of an invalid execution, to be waited for; none, since the event no longer writes this
+row."""
 STATE_BITS = 2
 HOME_BITS = 16
-"""Of `event_of`: words of a row."""
+"""Bits of `event_of` that hold the number of words of a row."""
 SIZE_BITS = 31
-"""Of `set_at`: how many accesses."""
+"""Bits of `set_at` that hold the number of accesses."""
 LOOKED_AFTER = 4096
-"""Turns of a function's loops after which it looks whether what it has read still holds."""
+"""Turns of a function's loops after which it checks whether what it has read is still valid."""
 
 # What becomes of an execution, in `filling[me, BLOCKED]`.
 GOES_ON, ON_ESTIMATE, NO_ROOM, DOOMED, RAISED = range(5)
 NOTHING_NEW, WROTE_NEW = 5, 6
-"""It is complete; it has written a row that the event's execution before did not write."""
+"""The execution is complete; with WROTE_NEW it has written a row that the event's previous execution did not write."""
 
 
 @kernel
 def latest_from(c, node, i):
-    """Search from `node` for the last version before event `i`: its node and its VERSION; none: the table's row."""
+    """Search from `node` for the last version before event `i`: its node and VERSION; ABSENT_NODE and 0: the table's row."""
     while node >= 0:
         if c.nodes[node * NODE_WORDS + EVENT] < i:
             version = load_acquire(c.nodes, node * NODE_WORDS + VERSION)  # R1
@@ -82,7 +83,7 @@ def latest_from(c, node, i):
 
 @kernel
 def latest(c, tag, record, i):
-    """The node of the last version of a record before event `i`, and its VERSION; none: the table's row."""
+    """The node of the last version of a record before event `i`, and its VERSION; ABSENT_NODE and 0: the table's row."""
     head = load_acquire(c.heads, record)
     if head >> NODE_BITS != tag:
         return ABSENT_NODE, 0
@@ -100,7 +101,7 @@ def begin_execution(me, c, i):
 def touch_row(me, c, rows, i, record, home, size, is_copied):
     """Where event `i` finds a row: its own copy, if it may write it, else the last version before it.
 
-    Negative if the execution ends here (BLOCKED says why). Beyond a batch, and for an event that is executed alone, that
+    Negative if the execution ends here (BLOCKED says why). Outside a batch, and for an event that is executed alone, it
     is `home`, the place in the table.
     """
     tag = c.filling[me, TAG]
@@ -115,7 +116,7 @@ def touch_row(me, c, rows, i, record, home, size, is_copied):
     o = find_noted(c, me, record, at)
     if o < 0:
         if is_copied:
-            prefetch_for_write(c.heads, record)  # else the line is asked for twice: to look at the head, and to change it
+            prefetch_for_write(c.heads, record)  # else the cache line is fetched twice: to read the head, and to change it
         node, version = latest(c, tag, record, i)
         if version & 3 == ESTIMATE:
             c.filling[me, BLOCKER] = c.nodes[node * NODE_WORDS + EVENT]
@@ -153,7 +154,7 @@ def raised(me, c):
 def is_doomed(me, c, i):
     """Whether a function should leave its loops: the run stops, or what it has read is no longer valid, so they may be endless.
 
-    Asked in each turn, so it is short and becomes part of the loop.
+    It is called in each turn, so it is short, to be inlined into the loop.
     """
     polls = c.filling[me, POLLS] + 1
     c.filling[me, POLLS] = polls
@@ -186,7 +187,7 @@ def is_changed(c, rows, o):
 
 @kernel
 def publish_version(me, c, record, i, version):
-    """P2: make event `i`'s version of a record. Returns its node, none without room; and what it was before, 0: nothing."""
+    """P2: publish event `i`'s version of a record. Returns its node (ABSENT_NODE: no room) and its former state (0: none)."""
     tag = c.filling[me, TAG]
     while True:
         head = load_acquire(c.heads, record)
@@ -233,7 +234,7 @@ def end_execution(me, c, rows, i):
                 c.entries[o] = node
                 if before != ESTIMATE:
                     found = WROTE_NEW
-    # What the execution before has written, and this one has not, was an estimate until now.
+    # Rows that the previous execution wrote, and this one did not, are still estimates.
     before = c.set_at[i]
     first = before >> SIZE_BITS
     for o in range(first, first + (before & ((1 << SIZE_BITS) - 1))):
@@ -295,7 +296,7 @@ def make_estimates(c, i):
 
 @kernel
 def write_back(me, c, rows, stop):
-    """Write into the tables the last versions that the caller's executions of events before `stop` made: its cache has them."""
+    """Write into the tables those of the last versions before event `stop` that the caller made: its cache has them."""
     tag = c.filling[me, TAG]
     for i in range(stop):
         if c.set_size[i] >> 1 != me:

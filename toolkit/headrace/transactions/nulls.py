@@ -48,7 +48,7 @@ def _blocks(node: ast.AST) -> list[list[ast.stmt]]:
 
 
 def _is_of_columns(value: ast.expr, event: str, constants: Collection[str]) -> bool:
-    """Whether a value is a column of the event, or one of several as others say."""
+    """Whether a value is a column of the event, or one of several, chosen by others."""
     if isinstance(value, ast.IfExp):
         names = [node.id for node in ast.walk(value.test) if isinstance(node, ast.Name)]
         both = (_is_of_columns(each, event, constants) for each in (value.body, value.orelse))

@@ -3,8 +3,8 @@
 This file is included in each generated module of the family "operations", behind
 `executor_kernel`. The program's kernels supply
 
-    prepare_operations(me, c, x, s, l, first, last)   note operations; the first event that did not fit, or `last`
-    run_operations(me, c, x, s, l, first, last, executed)   those of `entries`, up to the first of event `executed`
+    prepare_operations(me, c, x, s, l, first, last)   notes operations; returns the first event that did not fit, or `last`
+    run_operations(me, c, x, s, l, first, last, executed)   runs those of `entries`, up to the first of event `executed`
     finish_event(me, c, x, s, l, i)          after all operations of the batch, before the event's row is given
 """
 
@@ -58,7 +58,7 @@ def prepare_batch(me, c, x, s, l, config):
             insert_slice(me, c, l, config)
         else:
             sort_by_part(me, c, config)
-    else:  # in the order of events as they stand
+    else:  # they are in the order of events already
         at = c.filling[0, FIRST_OPERATION]
         for o in range(at, c.filling[0, SET_AT]):
             if c.link[o] != LEFT_OUT:

@@ -126,7 +126,7 @@ class TransactionOptions:
             whole("threads", count, 1, self.max_threads)
             self.checked({name: getattr(self._first, name) for name in _PLANNED} | {"threads": count, "mapping": mapping})
         for _, wish in self._planned:
-            # A mapping alone has to fit the threads that there are by then: `planned` sees to that.
+            # A mapping given alone has to fit the threads in force by then: `planned` checks that.
             anything = {"threads": self.max_threads, "scheme": scheme, "sharing": sharing, "punctuation": 1, "mapping": None}
             self.checked(anything | wish)
         if run is not None and "none" in (scheme, *(wish.get("scheme") for _, wish in self._planned)):
@@ -182,7 +182,7 @@ class TransactionOptions:
                 )
 
     def attach(self, operator: str, fitting: Sequence[str]) -> None:
-        """Have a controller choose among schemes that fit, if that is what was asked for; the user's own one goes before it."""
+        """Have a controller choose among schemes that fit, if this was asked for; the user's own controllers go before it."""
         if self._run is not None:
             asked = self._run.controllers
             users = asked.pop(None, None) or asked.pop(operator, None)
@@ -205,7 +205,7 @@ class TransactionOptions:
         return replace(first, threads=threads, mapping=in_turn(threads))
 
     def planned(self, operator: str, can_split: bool) -> list[tuple[int, Configuration]]:
-        """(row, configuration), rising."""
+        """The planned changes, (row, configuration), by rising row."""
         found, present = [], self.initial(operator, can_split)
         for at, wish in self._planned:
             mapping = None if "threads" in wish else present.mapping

@@ -1,22 +1,22 @@
 """PAT: the records of an executor are one partition, and transactions enter each partition in the order of events.
 
 An event's number in a partition is the number of events before it in the batch that touch
-that partition. It may run when so many have left, in each of its partitions. An
+that partition. It may run when that many have left, in each of its partitions. An
 executor runs the events whose first record it owns, in their order: a transaction
 whose records are in one partition never waits.
 
-State       link[o]     the event's number in the partition of this record, among
+State       link[o]     the event's number in the partition of this record, within
                         its slice; -1 where an earlier record of the event is in
                         the same partition
             base[me]    per slice and partition: how many events of the slices
-                        before touch it. Each executor has the table to itself
-            part_at[me, p]      of its slice, how many events touch p (then read by
+                        before touch it. Each executor has a table of its own
+            part_at[me, p]      how many events of its slice touch p (then read by
                         all); order: the events of the slice by the executor that runs them
             served[p]   events that have left partition p in this batch
-Invariants  I1  numbers of a partition are 0, 1, 2, ... in the order of events: a
-                sum over slices, nobody walks through all events
-            I2  an executor runs its events in rising order, so the earliest one
-                that is left waits for none (no deadlock)
+Invariants  I1  numbers of a partition are 0, 1, 2, ... in the order of events: each is
+                a sum over slices, so no executor goes through all events
+            I2  an executor runs its events in rising order, so the earliest
+                remaining event waits for none (no deadlock)
 Ordering    E1 what an event writes, E2 store_release served; T1 load_acquire
             served, T2 the event reads. Only one event may leave next, so E2 needs
             no read-modify-write
@@ -81,7 +81,7 @@ def start_slices(me, c, config):
 
 @kernel
 def take_in_partition(me, c, l, config, executed):
-    """Take the executor's next event, when it is its turn in all partitions; -1 if none is left, -2 when the run stops."""
+    """Take the executor's next event, once its turn has come in all partitions; -1: none is left, -2: the run stops."""
     threads = c.rows[config, THREADS]
     while True:
         while l[NEXT] >= l[LAST]:

@@ -4,7 +4,7 @@ All executors of the configuration in force meet between two phases. The last
 one to arrive is the leader: it alone works (`punctuate`, in the executors'
 loop) or does nothing, and then releases the others.
 
-State       PHASE barriers that were passed, ARRIVED at the one to come; per
+State       PHASE: barriers passed so far; ARRIVED: executors at the next one; per
             executor AT_PHASE, the phase that it is in (private); READING[r]
             the phase in which r began, 0 while it is parked
 Invariants  I1  between two releases CONFIG does not change, so all executors
@@ -15,19 +15,19 @@ Invariants  I1  between two releases CONFIG does not change, so all executors
                 the next barrier waits for it. So a joiner that wakes late
                 finds PHASE as it was when it was let in
 Ordering    W1 what a phase writes, W2 fetch_add ARRIVED (acq_rel), W3 the leader
-            stores ARRIVED = 0, and what it has to say, W4 store_release PHASE;
+            stores ARRIVED = 0, and what it publishes, W4 store_release PHASE;
             R1 load_acquire PHASE, R2 what the next phase reads
                     W1 -> W2 of all -> W4 -> R1: R2 sees what every executor wrote
             W4, then `signal`; waiters look at PHASE again between `prepare` and
-            `sleep` (see `event_count`): nobody sleeps through a release
-            A leader's store of READING comes before W4, a joiner looks at PHASE
-            after READING: it does not go on before W4
-            The leader stores SEEN, then looks at SNAPSHOT_AT. The thread that copies the tables looks at both and stores
-            the next SNAPSHOT_AT when it has the copy: from when a snapshot is due until then no executor runs an event
-Progress    All wait for the slowest one. The wait is `SPIN` pauses, then the core is
-            yielded a number of times, and only then sleep: an executor that is woken comes
-            late to the next barrier, so the others sleep there, and so on. All waits
-            end on STOP.
+            `sleep` (see `event_count`): no executor sleeps through a release
+            A leader's store of READING comes before W4, and a joiner loads PHASE
+            after READING: so it does not go on before W4
+            The leader stores SEEN, then loads SNAPSHOT_AT. The thread that copies the tables loads both, and stores the
+            next SNAPSHOT_AT when it has the copy: from when a snapshot is due until that store, no executor runs an event
+Progress    All wait for the slowest executor. A wait is `SPIN` pauses, then a number of
+            yields of the core, and only then sleep: an executor that is woken comes late
+            to the next barrier, so the others sleep there, and so on. All waits end on
+            STOP.
 Checked     tests/headrace/transactions/test_interleave.py, test_interleave_parts.py, test_executors.py
 """
 
@@ -86,17 +86,17 @@ from headrace.workers.worker_kernel import (
 )
 
 LEAST_SPINS = 8
-"""Pauses before a core is given away for the first time: what that costs."""
+"""Pauses before the core is yielded for the first time: they take about as long as a yield."""
 PHASE_YIELDS = 1000
-"""Looks after these pauses, between which the core is given away, before an executor that waits for the others sleeps: as long
-as what is missing is mostly in the hands of another one, to sleep and to be woken takes longer.
+"""Times that an executor that waits for the others yields its core after these pauses, before it sleeps: as long as another
+executor is mostly at work on what is missing, sleeping and being woken takes longer.
 
-Half a millisecond, where nobody wants the core: longer than one executor works at a usual batch when another one is through.
-With 50, two executors did 1.1 times what one does of independent transactions of 0.8 us, without any locks, since each in turn
-came late from its sleep; now 1.9 times.
+Half a millisecond, where no other thread wants the core: longer than one executor still works at a usual batch when another has
+finished. With 50, two executors ran 1.1 times as many independent transactions of 0.8 us as one, without any locks, since each
+in turn woke up late; now 1.9 times.
 """
 LONG = 1000
-"""Times that a core is given away for a lock before the wait becomes a doze."""
+"""Rounds of a wait for a lock after which the executor dozes instead of yielding its core."""
 DOZE_NS = 50_000
 
 
@@ -144,7 +144,7 @@ def await_phase(c, phase):
 
 @kernel
 def meet(me, c, l):
-    """A barrier at which nobody has anything to do. False when the run stops first."""
+    """A barrier at which the leader has nothing to do. False when the run stops first."""
     if arrive(c, l):
         release(c, l)
         return not stopped(c)
@@ -157,7 +157,7 @@ def meet(me, c, l):
 
 @kernel
 def await_punctuation(me, c, l):
-    """The wait of those that do not lead: the time in which the leader waited for input does not count as synchronization."""
+    """Wait for the leader: the time in which it waited for input does not count as synchronization."""
     turn(c.meter, me, BARRIER_NS)
     l[AT_PHASE] += 1
     going_on = await_phase(c, l[AT_PHASE])
@@ -174,13 +174,13 @@ def await_punctuation(me, c, l):
 @kernel
 def await_value(me, c, words, index, value):
     """Wait until a cell that only grows has reached `value`. False when the run stops first."""
-    # Of its own, so that it becomes part of its callers: a call for each operation costs more than the look.
+    # The long wait is a function of its own, so that this one is inlined: a call for each operation costs more than the load.
     return load_acquire(words, index) >= value or await_long(me, c, words, index, value)
 
 
 @kernel
 def await_long(me, c, words, index, value):
-    """The wait for a cell that had not reached `value`."""
+    """Wait for a cell that had not reached `value`. False when the run stops first."""
     begun = now_ns()
     rounds = 0
     spins = max(LEAST_SPINS, load_relaxed(c.words, SPIN))
@@ -213,9 +213,9 @@ def lower(words, index, value):
 
 @kernel
 def install(c, o, l, config, ts):
-    """The leader puts configuration `config` into force; its members are let in, and others out, by the release.
+    """Put configuration `config` into force, as the leader; the release lets its members in, and others out.
 
-    `ts` is what was promised: no later event is earlier.
+    `ts` is the time promised so far: no later event is earlier.
     """
     before = load_relaxed(c.words, CONFIG)
     change = load_relaxed(c.words, CHANGE) + 1
@@ -255,7 +255,7 @@ def acknowledge(c, change):
 
 @kernel
 def is_asked(c):
-    """Whether a change or a pause is asked for."""
+    """Whether a change or a pause is requested."""
     return load_acquire(c.words, REQUEST) != 0 or load_acquire(c.words, PAUSE) & 1 == 1
 
 
@@ -274,7 +274,7 @@ def is_held(c):
 
 @kernel
 def hold(me, c):
-    """The leader stays here while somebody wants the executors to pause, or a snapshot is due."""
+    """Keep the leader here while a pause is requested, or a snapshot is due."""
     while is_held(c) and not stopped(c):
         turn(c.meter, me, IDLE_NS)
         store_release(c.words, PAUSED, load_acquire(c.words, PAUSE))
@@ -290,7 +290,7 @@ def hold(me, c):
 
 @kernel
 def watch(c, change, timeout_ns):
-    """Sleep until change number `change` is complete, the run stops, or the time is over."""
+    """Sleep until change number `change` is complete, the run stops, or the time is up."""
     at = change % c.met_at.size
     ticket = prepare(c.words, WATCHER_WAITING, c.event, WATCH_EVENT)
     if stopped(c) or (load_acquire(c.words, CHANGE) >= change and load_acquire(c.done_at, at * CELL) != 0):
@@ -307,7 +307,7 @@ def ask_for(c, config):
 
 @kernel
 def ask_pause(c):
-    """Ask the executors to pause. Returns the ticket for `end_pause`, or 0 if somebody else makes them pause."""
+    """Ask the executors to pause. Returns the ticket for `end_pause`, or 0 if another thread makes them pause."""
     before = load_acquire(c.words, PAUSE)
     if before & 1 == 0 and compare_exchange(c.words, PAUSE, before, before + 1):
         return before + 1
@@ -323,7 +323,7 @@ def end_pause(c, ticket):
 
 @kernel
 def watch_pause(c, ticket, timeout_ns):
-    """Sleep until the executors pause for `ticket`, the input has ended, the run stops, or the time is over."""
+    """Sleep until the executors pause for `ticket`, the input has ended, the run stops, or the time is up."""
     event = prepare(c.words, WATCHER_WAITING, c.event, WATCH_EVENT)
     if stopped(c) or load_acquire(c.words, OVER) != 0 or load_acquire(c.words, PAUSED) == ticket:
         cancel(c.words, WATCHER_WAITING)
@@ -333,7 +333,7 @@ def watch_pause(c, ticket, timeout_ns):
 
 @kernel
 def watch_snapshot(c, timeout_ns):
-    """Sleep until a snapshot is due, the input has ended, the run stops, or the time is over."""
+    """Sleep until a snapshot is due, the input has ended, the run stops, or the time is up."""
     event = prepare(c.words, WATCHER_WAITING, c.event, WATCH_EVENT)
     if stopped(c) or load_acquire(c.words, OVER) != 0 or is_snapshot_due(c):
         cancel(c.words, WATCHER_WAITING)
@@ -343,6 +343,6 @@ def watch_snapshot(c, timeout_ns):
 
 @kernel
 def end_snapshot(c, following):
-    """The tables are copied: the executors go on, until `following` events are executed."""
+    """The tables are copied: let the executors go on until `following` events are executed."""
     store_release(c.words, SNAPSHOT_AT, following)
     signal(c.words, BARRIER_WAITING, c.event, BARRIER_EVENT)

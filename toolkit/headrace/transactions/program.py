@@ -87,7 +87,7 @@ class Program:
             self.text_columns = {one.column: self.texts for one in read if one.holds_text}
         self.memory = TableMemory(self.bound.tables, self.texts, executors=executors, max_state=max_state, versions=operations)
         self._keeps_texts = self.memory.has_texts
-        """Rows may hold strings for as long as the run."""
+        """Rows may hold strings until the run ends."""
         self.result_fields = [RING_MASK, *map(ring_field, spec.emits)]
         self._failing = threading.Lock()
 
@@ -129,7 +129,7 @@ class Program:
         return TransactionResults(self.node.schema, stores, self.spec.carry, self.spec.emits, self.texts)
 
     def release(self, watermark: int) -> None:
-        """Strings of events up to `watermark` are not looked at any more."""
+        """Release the strings of events up to `watermark`, which are not read any more."""
         if self.texts is None or self._keeps_texts or watermark >= END_OF_TIME:
             return
         self.texts.expire(watermark + 1)
@@ -154,7 +154,7 @@ class Program:
             rows = {}
 
             def given() -> dict[str, Any]:
-                """Give what a call is given: rows as they are in memory, whatever an earlier call did to its own."""
+                """Give the arguments of a call, with rows as they are in memory, whatever an earlier call did to its own."""
                 rows.update((table, self.memory.read(table, seen)) for table in self.bound.tables)
                 return {"e": event, "t": Transaction(self.spec.emits)}
 
@@ -170,14 +170,14 @@ class Program:
             return self._with_time(explained, event)
 
     def _with_time(self, explained: FunctionError, event: dict[str, Any]) -> FunctionError:
-        """Have a timestamp among the event's values read as one."""
+        """Have the event's time shown as a timestamp."""
         time = self.node.schema.field(0).type
         if pa.types.is_timestamp(time):
             explained.times = dict.fromkeys((python_name(self._event_time), "ts"), time_text(event["ts"], time))
         return explained
 
     def _several_emit(self, event: dict[str, Any]) -> FunctionError:
-        """Say that functions do not agree on which one gives an event's row its values."""
+        """Say that several functions emitted values for one event."""
         names = [function.__name__ for function in self.spec.functions]
         code = self.spec.functions[-1].__code__
         text = (
@@ -199,7 +199,7 @@ class Program:
 
 
 def _users_place(error: BaseException | None) -> tuple[str, str, int] | None:
-    """Function, file and line of the innermost call that is not of the tables, if it is they that raised."""
+    """Function, file and line of the innermost call outside the tables' own code, if that code raised."""
     ours, place = False, None
     for frame, line in traceback.walk_tb(error.__traceback__ if error is not None else None):
         ours = frame.f_globals.get("__name__") in (Transaction.__module__, tables.__name__)

@@ -1,6 +1,6 @@
 """Reconfiguring transactions: a configuration is written down and requested; the next punctuation puts it into force.
 
-The executors have one request at a time (`runtime.changes` sees to that). The
+The executors have one request at a time (`runtime.changes` ensures that). The
 leader of the next punctuation installs it; where input is idle, that executor sleeps
 at the gate, and is woken.
 """
@@ -38,7 +38,7 @@ _WATCH_NS = 50_000_000
 
 
 def warn_unsafe() -> None:
-    """Say where it was asked for that from now on nothing can be relied on."""
+    """Warn, at the caller's line, that the results are wrong from now on."""
     warnings.warn(
         "scheme='none' takes no locks and keeps no order: THE RESULTS ARE WRONG, and so are the tables;"
         " headrace.errors.UnsafeResultsWarning is the category to filter if that is what you want to see",
@@ -130,7 +130,7 @@ class Reconfiguration(ConfigurationRows):
         }
 
     def place(self, target: Configuration) -> int | None:
-        """Request a configuration from the executors. Returns its row; None: they have yet to take the one before."""
+        """Request a configuration from the executors. Returns its row; None: they have yet to take the previous request."""
         arrays = self._arrays
         if read_cell(arrays.words, words.REQUEST) != 0:
             return None
@@ -228,7 +228,7 @@ def at_punctuation(arrays: ExecutorArrays, gate: Any) -> Iterator[int | None]:
         Events executed so far, whose writes the tables hold. A run that is over yields at once. None: it
         was stopped, or failed, in the middle of a batch.
     """
-    while (ticket := ask_pause(arrays)) == 0:  # somebody else's pause
+    while (ticket := ask_pause(arrays)) == 0:  # another thread's pause
         if _is_over(arrays):
             break
         time.sleep(_RETRY_S)

@@ -46,7 +46,7 @@ class TransactionResults:
         self.schema = schema
         self._payload, self._carry, self._emits, self._texts = Gatherer(stores), list(carry), emits, texts
         self.rejected = 0
-        """Of the rows so far."""
+        """How many of the rows so far."""
 
     def compile(self) -> None:
         self._payload.compile()

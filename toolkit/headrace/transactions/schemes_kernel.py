@@ -52,7 +52,7 @@ STOP_SEEN = -2
 
 @kernel
 def has_sets(c, config):
-    """One executor alone runs events in their order, whatever the scheme."""
+    """Whether key sets are needed: one executor alone runs events in their order, whatever the scheme."""
     scheme = c.rows[config, SCHEME]
     return c.rows[config, THREADS] > 1 and scheme != SERIAL and scheme != NONE
 
@@ -83,14 +83,14 @@ def arrange_batch(me, c, l, config):
 
 @kernel
 def begin_taking(me, c, l, config):
-    """Set what may be taken without asking: with `serial` all events by one executor, else a slice, or nothing yet."""
+    """Set the events that only this executor may take: with `serial` all, for one executor; else a slice, or none yet."""
     scheme, threads = c.rows[config, SCHEME], c.rows[config, THREADS]
     executed = load_relaxed(c.words, FIT)
     l[DEPTH] = 0
     l[PART] = -1
     l[NEXT] = 0
     l[LAST] = 0
-    # An event that is alone in its batch may have keys that nobody could name (`template`).
+    # An event that is alone in its batch may have keys that could not be named (`template`).
     is_alone = load_relaxed(c.words, COUNT) == 1
     l[VERSIONED] = 1 if scheme == MVLK and threads > 1 and not is_alone else 0
     if scheme == SERIAL or threads == 1 or (scheme == MVLK and is_alone):
@@ -120,7 +120,7 @@ def take(me, c, l, config, executed):
 
 @kernel
 def let_go(me, c, l, config, i):
-    """Event `i` is over: what waited for it goes on."""
+    """Event `i` is over: let the events that waited for it go on."""
     scheme = c.rows[config, SCHEME]
     if c.rows[config, THREADS] == 1:
         return
@@ -137,7 +137,7 @@ def let_go(me, c, l, config, i):
 
 @kernel
 def settle_slice(c, l, first, last):
-    """All events of the batch are over, and nobody runs another one yet: what events `first` to `last - 1` leave to do."""
+    """Do what events `first` to `last - 1` left to do: all events of the batch are over, and no other has begun."""
     if l[VERSIONED] != 0:
         write_back(c, first, last)
         l[VERSIONED] = 0

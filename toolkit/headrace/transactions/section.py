@@ -53,7 +53,7 @@ class TransactionSection(GatedSection):
     """One operator: gate, tables, executors, output, reconfiguration."""
 
     built: Callable[..., Any] = Built
-    """What makes the loop of a family; benchmarks have another one."""
+    """What makes the loop of a family; benchmarks replace it."""
 
     def __init__(self, node: OperatorNode, branches: list[Branch], options: TransactionOptions):
         self.node, self.name = node, node.name
@@ -113,7 +113,7 @@ class TransactionSection(GatedSection):
         return tuple(scheme for scheme in fitting(self.program.bound) if scheme != "none" or self.options.unsafe)
 
     def _compile_for(self, configuration: Configuration) -> None:
-        """Have its loop compiled, so that no executor waits for the compiler."""
+        """Compile a configuration's loop, so that no executor waits for the compiler."""
         self._module(family_of(configuration.scheme, self.can_split))
 
     @property
@@ -229,7 +229,7 @@ class TransactionSection(GatedSection):
 
     @property
     def _taken(self) -> tuple[TablesAt, ...]:
-        """The newest snapshots that were taken by themselves, oldest first."""
+        """The newest snapshots that were taken regularly, oldest first."""
         return self.snapshots.taken if self.snapshots is not None else ()
 
     def snapshot(self) -> TablesAt:
@@ -297,7 +297,7 @@ class _Compiled(Reconfiguration):
         self._compile_for = compile_for
 
     def resolve(self, wish: Mapping[str, Any], newest: Configuration) -> Configuration:
-        """Complete a wish; an error if it cannot be had."""
+        """Complete a request, or raise an error if it cannot be met; compile what it needs."""
         target = super().resolve(wish, newest)
         self._compile_for(target)
         return target

@@ -6,20 +6,21 @@ An alternative to `chains_kernel`, for comparison: nothing is sorted by part, bu
                 HEAD -> o2 -> o5 -> o8 -> o9 -> NIL      level 0: all, in the order of events
 
 State       links[node, level]  the node behind, as operation + 1; 0: none. Nodes are the records' heads, then operations
-            fingers[me, record]   STAMP, the phase in which executor `me` inserted there last; by level, behind which
-                        operation (+ 1; 0: the head) whatever it inserts next belongs (private)
-            part_at[me, p]   the operation (+ 1) with which `me` began a chain of part p last, link_2[o] the one before
+            fingers[me, record]   STAMP, the phase in which executor `me` inserted there last; by level, the operation
+                        (+ 1; 0: the head) behind which its next insertion belongs (private)
+            part_at[me, p]   the operation (+ 1) with which `me` last began a chain of part p; link_2[o]: the one before
                         (private, then read by all)
 Invariants  I1  a level is sorted by operation, and part of the level below; nothing is taken out while executors insert
-            I2  operations of a slice are contiguous and inserted in order, so nobody inserts between two of one executor:
-                a finger is exact, but for operations of earlier slices behind it
-            I3  of the executors that insert into an empty chain, one finds it empty in A2 of level 0: it begins the chain
+            I2  operations of a slice are contiguous and inserted in order, so no executor inserts between two of another:
+                a finger is exact, except for operations of earlier slices behind it
+            I3  of the executors that insert into an empty chain, exactly one finds it empty in A2 of level 0: it begins
+                the chain
             I4  heads are 0 between two batches: the executor that runs a chain clears its head, or, where no event of the
                 batch is executed, the one that began it
 Ordering    A1 write links[o, level], A2 CAS of the link before (acq_rel); S1 load_acquire of a link: S1 sees A1.
             Level 0 first, so a node that is found on a level is on all below
-            The rest of the barriers before and behind (`phases_kernel`), as in `chains_kernel`
-Progress    Lock-free: A2 fails where somebody else has inserted.
+            The rest is ordered by the barriers before and after (`phases_kernel`), as in `chains_kernel`
+Progress    Lock-free: A2 fails only where another executor has inserted.
 Source      TStream, section IV-C; Pugh 1989. Heights as in `gates.skip_list_kernel`. Differs: fingers, which make all but an
             executor's first operation on a record take its place without a search.
 Checked     tests/headrace/transactions/test_skip_chains.py
@@ -34,9 +35,9 @@ from headrace.transactions.words import AT_PHASE
 
 STAMP, FINGER = 0, 1
 FINGER_WORDS = 8
-"""Of a record and an executor: a cache line."""
+"""Words of a record's fingers, for one executor: a cache line."""
 MIX = 2654435761
-"""Knuth's: heights must not go with the number of operations an event has."""
+"""Knuth's multiplier: heights must not correlate with the number of operations of an event."""
 
 
 @kernel
@@ -54,7 +55,7 @@ def link_behind(c, record, at, level):
 
 @kernel
 def last_before(c, record, at, level, o):
-    """Go along a level from `at` to the last one that is before operation `o`."""
+    """Go along a level from `at` to the last operation before `o`."""
     while True:
         after = load_acquire(c.links, link_behind(c, record, at, level))  # S1
         if after == 0 or after > o:
@@ -124,7 +125,7 @@ def clear_head(c, record):
 
 @kernel
 def forget_slice(me, c, config):
-    """Clear the chains that this executor has begun, since nobody will run them."""
+    """Clear the chains that this executor has begun, since no executor will run them."""
     for p in range(parts_of(c, config)):
         begun = c.part_at[me, p]
         while begun != 0:

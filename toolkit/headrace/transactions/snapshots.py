@@ -103,7 +103,7 @@ class Snapshots:
         arrays = self._arrays
         while True:
             at = read_cell(arrays.words, words.SNAPSHOT_AT)
-            # One that is due is taken though the run has failed meanwhile: no executor begins a batch any more.
+            # A due snapshot is taken even if the run has failed meanwhile: no executor begins a batch any more.
             while read_cell(arrays.words, words.SEEN) < at:
                 if read_cell(arrays.words, STOP) or read_cell(arrays.words, words.OVER):
                     return

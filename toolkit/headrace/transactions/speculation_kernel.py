@@ -9,29 +9,30 @@ State       pending[i]  the event's status: which execution, by which executor, 
             order[i]    the first event that waits for i, + 1; behind[i] the next one, + 1
             EXECUTE_AT, VALIDATE_AT     the next event to execute, to validate; LOWERED, how often one was lowered
             TASKS       executors that hold a block, or do what a block led to
-            SETTLED     tag of the batch, once all is done: it has been executed, and is valid
-            CURTAILED   tag of the batch, if that is given up: there was no room, an execution raised an exception, or too
-                        many were not valid (ABORTED)
+            SETTLED     tag of the batch, once its concurrent part is over: all events are executed and valid, or there was
+                        no room, or too many executions were invalid
+            CURTAILED   tag of the batch, if one executor runs the rest of it: there was no room, an execution raised an
+                        exception, or too many were invalid (ABORTED)
 Invariants  I1  READY -> EXECUTING by compare_exchange: one executor executes an event at a time. EXECUTING -> EXECUTED
-                or ABORTING by that one; EXECUTED -> ABORTING by compare_exchange; ABORTING -> READY, with the next
-                number, by the executor that made it so, or by the one that took it from `order`
+                or ABORTING by that executor; EXECUTED -> ABORTING by compare_exchange; ABORTING -> READY, with the next
+                execution's number, by the executor that stored ABORTING, or by the one that took the event from `order`
             I2  an event that waits is in one list, and leaves it once: with `exchange` of its head
             I3  EXECUTE_AT is at or below an event that is READY, or the executor that made it READY lowers it before
-                its TASKS falls. The same holds of VALIDATE_AT and an event that is EXECUTED, and was not validated since
-                a version before it changed
-            I4  hence: if nobody has a task, both counters are at the end, and LOWERED is as it was before they were
-                looked at, then all events are executed and valid
+                it decrements TASKS. The same holds of VALIDATE_AT and an event that is EXECUTED, and was not validated
+                since an earlier version changed
+            I4  hence: if no executor has a task, both counters are at the end, and LOWERED is as it was before they were
+                read, then all events are executed and valid
 Ordering    D1 an event goes into a list, D2 fence, D3 load_acquire pending of the one it waits for;
             D4 exchange pending = EXECUTED (seq_cst), D5 load_acquire order
-                    either D3 sees EXECUTED, or D5 sees the list: nobody stays in it
+                    either D3 sees EXECUTED, or D5 sees the list: no event stays in it
             F1 exchange pending = EXECUTED, F2 load_acquire VALIDATE_AT; V1 VALIDATE_AT moves on, V2 fence, V3
-            load_acquire pending        either F2 sees the counter behind the event, or V3 sees EXECUTED
-            L1 an event is made READY, a version an ESTIMATE, L2 fence, L3 the counter is looked at, and lowered if it
-            is behind the event         an executor that takes the event from a counter that L3 found low enough sees L1
-Progress    The first event that is not settled reads nothing but what is settled: its next execution is valid. No
-            executor waits for another; one that finds nothing to do looks again, yields its core, looks for STOP.
+            load_acquire pending        either F2 sees the counter past the event, or V3 sees EXECUTED
+            L1 an event is made READY, a version an ESTIMATE, L2 fence, L3 the counter is read, and lowered if it is
+            past the event              an executor that takes the event from a counter that L3 found low enough sees L1
+Progress    The first event that is not settled reads only what is settled: its next execution is valid. No executor
+            waits for another; one that finds nothing to do looks again, yields its core, checks STOP.
 Source      Block-STM (Gelashvili et al., PPoPP 2023), algorithms 4 and 5. Differs: blocks of events; the executor of a
-            block validates it, as long as the others are not far behind; VALIDATE_AT does not pass what is not executed;
+            block validates it, unless validation is far behind; VALIDATE_AT does not pass an event that is not executed;
             lists of waiting events without locks.
 Checked     tests/headrace/transactions/test_speculative.py, test_interleave_speculative.py
 """
@@ -84,16 +85,16 @@ from headrace.workers.worker_kernel import SPIN
 READY, EXECUTING, EXECUTED, ABORTING = range(4)
 """Status, in the lowest two bits."""
 BY_BITS = 2
-"""Where the executor stands."""
+"""Bits of a status below the executor's number."""
 EXECUTION_BITS = 16
-"""Where the number of the execution stands."""
+"""Bits of a status below the number of the execution."""
 EVENTS_TAKEN = 16
 """Events of a block."""
 FAR = 4
-"""Blocks, for each executor, that may be executed before another one than the executor of a block validates it."""
+"""Blocks by which execution must be ahead before a block is validated by another executor than its own."""
 
 LEAST_ABORTS = 16
-"""Aborts of a batch after which it may be curtailed since they are too many."""
+"""Aborts of a batch from which on they may be too many, so that it is curtailed."""
 
 NO_TASK, EXECUTE, VALIDATE = range(3)
 
@@ -129,7 +130,7 @@ def lower_counter(c, counter, i):
 
 @kernel
 def make_ready(c, i):
-    """Event `i` is to be executed again."""
+    """Make event `i` ready to be executed again."""
     status = load_acquire(c.pending, i)
     store_release(c.pending, i, ((status >> EXECUTION_BITS) + 1) << EXECUTION_BITS | READY)
 
@@ -182,7 +183,7 @@ def end_task(c):
 
 @kernel
 def finish_execution(me, c, i, is_new):
-    """Event `i` was executed. Whether the caller has to validate it."""
+    """End the execution of event `i`. Returns whether the caller has to validate it."""
     status = load_acquire(c.pending, i)
     exchange(c.pending, i, status - EXECUTING + EXECUTED)  # D4, F1
     wake_dependents(c, i)
@@ -196,7 +197,7 @@ def finish_execution(me, c, i, is_new):
 
 @kernel
 def is_contended(c):
-    """Count an execution that was not valid. Whether there are so many that one executor alone would be as fast.
+    """Count an invalid execution. Returns whether there are so many that one executor alone would be as fast.
 
     With a aborts for each settled event, each is executed 1 + a times: n executors gain nothing from a = n - 1 on.
     Half of that is taken as the limit, since executors that work on the same rows also wait for each other's caches.
@@ -210,14 +211,14 @@ def is_contended(c):
 
 @kernel
 def curtail(me, c):
-    """The batch's events are not all settled concurrently."""
+    """Give up settling all of the batch's events concurrently."""
     store_release(c.words, CURTAILED, c.filling[me, TAG])
     store_release(c.words, SETTLED, c.filling[me, TAG])
 
 
 @kernel
 def validate(me, c, i):
-    """Validate event `i`. Whether the caller has to execute it again."""
+    """Validate event `i`. Returns whether the caller has to execute it again."""
     status = load_acquire(c.pending, i)  # V3
     if status & 3 != EXECUTED:
         return False
@@ -237,7 +238,7 @@ def validate(me, c, i):
 
 @kernel
 def look_whether_settled(me, c, executed):
-    """SETTLED, if there is nothing left to do (I4)."""
+    """Set SETTLED if there is nothing left to do (I4)."""
     lowered = load_acquire(c.words, LOWERED)
     if load_acquire(c.words, EXECUTE_AT) < executed or load_acquire(c.words, VALIDATE_AT) < executed:
         return
@@ -247,7 +248,7 @@ def look_whether_settled(me, c, executed):
 
 @kernel
 def take_to_validate(me, c, l, executed, execute_at):
-    """Take a block of executed events to validate, its own if the others are not far behind."""
+    """Take a block of executed events to validate; one of another executor only if execution is far ahead, or at the end."""
     at = load_acquire(c.words, VALIDATE_AT)
     if at >= executed:
         return False

@@ -3,13 +3,13 @@
 This file is included in each generated module of the family "speculative", behind
 `executor_kernel`. The program's kernels supply
 
-    attempt(me, c, x, s, l, i)              execute event `i` on versions; what became of it, as `multiversion_kernel` names it
-    run_event(me, c, x, s, l, i)            all functions of event `i`, in place
-    write_versions(me, c, s, l, stop)       what one's executions of events before `stop` wrote last, into the tables
+    attempt(me, c, x, s, l, i)              executes event `i` on versions; returns an outcome of `multiversion_kernel`
+    run_event(me, c, x, s, l, i)            runs all functions of event `i`, in place
+    write_versions(me, c, s, l, stop)       writes into the tables the executor's last versions before event `stop`
 
 `speculation_kernel` decides which executor does what. One executor alone runs events in their order, in place. So does executor 0
-with the rest of a batch that was curtailed: from an event that raised an exception, which it now raises for good; events
-for which there was no room; or all that were left when too many executions were not valid.
+with the rest of a curtailed batch: from an event that raised an exception, which it now raises for good; from one for which there
+was no room; or from the first that was not settled when too many executions were invalid.
 """
 
 from headrace.kernel import kernel
@@ -79,7 +79,7 @@ def arrange_batch(me, c, l, config):
 
 @kernel
 def execute_until_valid(me, c, x, s, l, i):
-    """Execute event `i`, which is the caller's, and validate it where that is the caller's to do. False when the run stops."""
+    """Execute event `i`, which the caller has taken, and validate it if the caller has to. False when the run stops."""
     retry = True
     while retry:
         retry = False
@@ -100,7 +100,7 @@ def execute_until_valid(me, c, x, s, l, i):
             if outcome == RAISED:
                 store_release(c.words, CURTAILED, c.filling[me, TAG])
             retry = finish_execution(me, c, i, outcome == WROTE_NEW) and validate(me, c, i)
-        else:  # what it has read holds no longer
+        else:  # what it has read is no longer valid
             retry = True
     return True
 

@@ -38,12 +38,12 @@ KEPT = "<kept>"
 TURN = "<turn>"
 """The number of the loop's turn that an operation belongs to."""
 SAME = "\u200b"
-"""Makes another name of one, which reads the same."""
+"""Added to a name, makes another one that looks the same."""
 _MOST_PATHS = 64
 
 
 def shown(text: str) -> str:
-    """A text about rows as the user would write it: without the names that sites and saved columns have of their own."""
+    """A text about rows as the user would write it: without the suffixes in the names of sites and saved columns."""
     return _SAVED.sub("", text).replace(SAME, "").replace(OTHER, "")
 
 
@@ -60,7 +60,7 @@ class Site:
     row : Row
         Under a name of its own: no two sites share one.
     loops : list of ast.For
-        Around it.
+        The loops around it.
     is_unit : bool
         Its statements make a unit; otherwise it is run whole, if it is alone.
     why : str
@@ -143,7 +143,7 @@ class _Splitting:
     def _renamed(
         self, statements: list[ast.stmt], known: dict[str, str], loops: list[ast.For], is_plain: bool
     ) -> list[ast.stmt]:
-        """Give each place that finds a row a name of its own; `is_plain`: nothing but loops over the event is around."""
+        """Give each place that finds a row a name of its own; `is_plain`: it is inside nothing but loops over the event."""
         for node in statements:
             if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and node.targets[0].id in self._rows:
                 name = node.targets[0].id
@@ -228,7 +228,7 @@ class _Splitting:
         return finds and len(node.orelse) == 1 and isinstance(node.orelse[0], ast.Return)
 
     def _check_turns(self) -> None:
-        """Check that of two rows that may be the same, the first is done with before the second is used."""
+        """Check that of two rows that may be the same, the first is not used any more once the second is."""
         found = used_in_turns(self._body, {name: site.row for name, site in self._sites.items()})
         if found is not None:
             first, second, node = found
@@ -344,7 +344,7 @@ class _Splitting:
         return []
 
     def _writes(self, node: ast.stmt) -> bool:
-        """Whether a statement writes rows, and nothing else of what others see."""
+        """Whether a statement writes rows; one that also emits cannot be split."""
         writes = emits = False
         for each in ast.walk(node):
             place = written_place(each)
@@ -383,20 +383,20 @@ class _Splitting:
         return saved
 
     def _prelude(self, before: list[ast.stmt], work: list[ast.stmt], name: str) -> list[ast.stmt]:
-        """The assignments before it whose values the work needs."""
+        """The assignments before the row is found whose values the work needs."""
         wanted = {each for node in work for each in _loaded(node)}
         result: list[ast.stmt] = []
         for node in reversed(before):
             if not stored_inside(node) & wanted:
                 continue
-            # Where an operation is at work, no list of its event has made it be rejected.
+            # When an operation runs, no list of its event has caused a rejection: the guards are not needed.
             node = guarded_loop(node) or node
             if isinstance(node, ast.If | ast.While) or self._mentioned(node) or self._reads.of(node) is not None:
                 raise _CannotSplit(f"what is written to {name} is computed under conditions ({_line(node)})")
             if any(isinstance(each, ast.Return) for each in ast.walk(node)):
                 raise _CannotSplit(f"what is written to {name} is computed in a loop that may reject ({_line(node)})")
             if isinstance(node, ast.Assign):
-                wanted -= stored_inside(node)  # whatever gave them a value before
+                wanted -= stored_inside(node)  # earlier assignments to them are not needed
             wanted |= _loaded(node)
             result.insert(0, node)
         return result
@@ -411,7 +411,7 @@ class _Splitting:
                 raise _CannotSplit(whole[0].why)
 
     def _paths(self, statements: list[ast.stmt]) -> list[frozenset[tuple[str, bool]]]:
-        """The sites that one event may pass, and whether in a loop."""
+        """The sets of sites that one event may pass, each with whether it is in a loop."""
         done, open_ = self._ways(statements)
         return [*done, *open_]
 
@@ -497,7 +497,7 @@ def _assign(target: ast.expr, value: ast.expr, node: ast.AST) -> ast.stmt:
 
 
 def _leaves(statements: list[ast.stmt]) -> bool:
-    """Whether nothing comes behind a block."""
+    """Whether a block always leaves the function at its end."""
     last = statements[-1] if statements else None
     if isinstance(last, ast.If):
         return _leaves(last.body) and _leaves(last.orelse)

@@ -1,27 +1,27 @@
 """Work stealing in the scheme of `flow_kernel`: idle executors take ready events from the stacks of others.
 
-An executor runs the events that it has counted down to 0 one after another. While another one
-is hungry, it offers an event that it would run later, in a cell of its own; the executor
-that takes it out runs it. With sharing "everything" this is done among all executors, with
-"socket" within each group; with "nothing" no executor takes another one's events.
+An executor runs the events that it has counted down to 0 one after another. While another
+executor is hungry, it offers an event that it would run later, in a cell of its own; the
+executor that takes the event out runs it. With sharing "everything" this is done among all
+executors, with "socket" within each group; with "nothing" no executor takes another one's events.
 
 State       offers[e]   0, or the event that executor e offers, + 1 (a cell each)
-            HUNGRY      executors that have found nothing to do since the batch began, and
-                        have not found anything since
+            HUNGRY      executors that ran out of events in this batch, and have found none
+                        since
 Invariants  I1  an event that may run is in one place: a stack, an offer, or being run.
-                It goes into an offer from the stack of the offering executor, while that
-                offer is 0; it leaves it by the compare_exchange of the one that runs it
+                It moves from the stack of an executor to that executor's offer, while the
+                offer is 0; the compare_exchange of the executor that runs it takes it out
             I2  an executor that goes to the barrier has an empty stack and offers
-                nothing: what it offered it has taken back, or another one has taken it
-            I3  an event is offered at most once in a batch, for the executor that takes it
-                out runs it: so what a compare_exchange finds is not another offer of the same
-                event, and none goes from one batch to the next with an old one in hand
+                nothing: it has taken its offer back, or another executor has taken it
+            I3  an event is offered at most once in a batch, since the executor that takes it
+                out runs it: so a compare_exchange never succeeds on a second offer of the same
+                event (no ABA), and no executor carries an old offer into the next batch
 Ordering    O1 store_release the offer, O2 compare_exchange it to 0 (acquire): what
             the event waited for was seen by the offering executor (T2 of `flow_kernel`),
             so by the one that takes it
-            HUNGRY is a hint: an executor that is wrong about it offers in vain, or not
-Progress    No executor waits: one that finds no offer in `LOOKS` looks goes to the barrier,
-            as do all once all are hungry. Events that are ready then are run by the executor that has them.
+            HUNGRY is a hint: an executor that reads a stale value offers in vain, or does not offer
+Progress    No executor waits: one that finds no offer in `LOOKS` looks goes to the barrier, as do
+            all once all are hungry. Events that become ready then are run by the executor that has them.
 Source      ours; work stealing after TStream, section IV-E (of chains).
 Checked     tests/headrace/transactions/test_interleave.py, test_interleave_parts.py
 """
@@ -40,7 +40,7 @@ from headrace.transactions.words import DEPTH, HUNGRY, SHARED_NOTHING, SHARED_SO
 from headrace.workers.worker_kernel import stopped
 
 LOOKS = 64
-"""At all offers, before one gives up: longer than a transaction of some hundred nanoseconds takes, and than a barrier."""
+"""Looks at all offers before an executor gives up: longer than a transaction of some hundred nanoseconds, or a barrier."""
 
 
 @kernel
@@ -67,7 +67,7 @@ def take_offer(c, e):
 
 @kernel
 def steal(me, c, config):
-    """Take an event that another executor offers, or the caller's own offer that nobody took; -1 if it finds none."""
+    """Take an event that another executor offers, or the caller's own offer that no other took; -1 if it finds none."""
     threads, sharing = c.rows[config, THREADS], c.rows[config, SHARING]
     if sharing == SHARED_NOTHING:
         return -1

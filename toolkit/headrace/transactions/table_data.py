@@ -261,7 +261,7 @@ def _check_whole(where: str, name: str, array: pa.Array, instead_of_null: str) -
 
 
 def _strings(where: str, name: str, array: pa.Array) -> pa.Array:
-    """A column of the data as strings; an error if one is null, or they are none."""
+    """A column of the data as strings; an error if a value is null or no string."""
     array = plain(array)
     if not is_text(array.type):
         fix = "cast it, or change its kind in columns="
@@ -282,7 +282,7 @@ def _words(where: str, name: str, kind: str, array: pa.Array) -> np.ndarray:
     if kind == "int32":
         changed = values != values.astype(np.int32)
     elif kind.startswith("float"):
-        # In float64 the largest int64 are 2**63, which would come back as the least one.
+        # In float64 the largest int64 values are 2**63, which would convert back to the least one.
         with np.errstate(over="ignore", invalid="ignore"):
             numbers = values.astype(np.float64)
             narrow = numbers.astype(kind).astype(np.float64)

@@ -298,7 +298,7 @@ def _columns(where: str, key: str, given: Any) -> dict[str, Column]:
 
 
 def _first(where: str, first: Any, kinds: Mapping[str, Kind]) -> Iterator[tuple[str, str, Any]]:
-    """(name, kind, value) of each of `first`."""
+    """(name, kind, value) of each entry of `first`."""
     if first is not None and not isinstance(first, Mapping):
         raise ParameterError(f'{where}: first={first!r}: give a dict of columns and values, as in {{"balance": 10}}')
     for called, value in (first or {}).items():

@@ -5,7 +5,7 @@ Supplies what `executor_kernel`, `whole_kernel` and `operations_kernel` name at 
     table_...               the tables (`memory.TableMemory`)
     undo[executor, word]    rows as they were before a transaction that may still be rejected
     event_mask_0[i], emitted_x[i]  what function 0 emitted for event i of the batch: bit 0 that it did, bit 1 + n column n
-    fate_0[i]               what becomes of function 0 of event i, as operations, and the first of these
+    fate_0[i]               what becomes of function 0 for event i, run as operations, and the first of these
     added_2_0[o]            what operation o, of site 2, adds to the first of its columns (`combining_kernel`)
     kept_2_0[o]             what operation o, of site 2, saved of its row: the EventBlotter of TStream, section IV-B
     event_rejected[i]       whether any of its transactions was rejected
@@ -105,8 +105,8 @@ def give_event(me, c, o, x, s, l, i, slot):
 
 """
 
-# What is tried stands in a function of its own: inside `try`, Numba ends a block behind each call, and what that costs it
-# grows with the square of their number (2.4 s where this takes 0.3).
+# The body of each `try` is a function of its own: inside `try`, Numba ends a basic block after each call, and the time to
+# compile grows with the square of their number (2.4 s where this takes 0.3).
 _WHOLE = """
 @kernel
 def name_keys(me, c, x, s, l, i):
@@ -502,7 +502,7 @@ def _arguments(function: GeneratedFunction) -> str:
 
 
 def _columns(bound: Bound, functions: Sequence[GeneratedFunction], value_columns: Sequence[str], levels: int) -> str:
-    """Write how the columns of event `i` are read; what these functions do not use is left out by the compiler."""
+    """Write how the columns of event `i` are read; the compiler leaves out those that these functions do not use."""
     lines = ["ts = c.tss[i]"]
     if bound.readable and functions:
         lines.append(f"source, entry, at = locate(c.refs[i], {directory_width(len(value_columns))})")

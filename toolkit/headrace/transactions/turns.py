@@ -2,7 +2,7 @@
 
 Operations of one event are done one after the other, in the order in which the function finds their rows (`splitting`):
 all that is done to the first row comes before all that is done to the second. If the keys are equal, that agrees with the
-function only if it is done with the first row before it goes on to the second.
+function only if it does not use the first row any more once it uses the second.
 
     A[e.k].b -= 1
     A[e.j].b *= 3
@@ -45,9 +45,9 @@ class _Turns:
         self._place = {name: place for place, name in enumerate(rows)}
 
     def of(self, statements: Iterable[ast.AST], used: Used) -> tuple[str, str, ast.AST] | None:
-        """Look through a block; `used`, of what comes before it, is brought up to its end."""
+        """Look through a block; `used` has the uses before the block, and its own are added."""
         for node in statements:
-            # The arms of a condition exclude each other; what comes behind may follow either.
+            # The branches of a condition exclude each other; what comes after may follow either.
             blocks = [block for name in ("body", "orelse") if (block := getattr(node, name, None)) and isinstance(block, list)]
             own = _uses(_head(node) if blocks else [node], self._rows)
             found = self._late(own, used, node)

@@ -1,7 +1,7 @@
 """Rows as they were before a transaction wrote them, until it is certain that it is not rejected.
 
 Each executor has a part of ``s.undo``: entries of a row's words, then where they belong and how many they are. Only
-the executor that runs a transaction writes the rows of it, so nobody else has seen what is put back.
+the executor that runs a transaction writes its rows, so no other executor has seen what is undone.
 """
 
 from headrace.kernel import kernel
@@ -21,7 +21,7 @@ FATE_BITS = 2
 
 ROWS_KEPT = "a transaction changes more rows than can be put back"
 MAX_ROWS = "max_rows of "
-"""What a MemoryError says, beside those of containers."""
+"""What a MemoryError says, unless it comes from containers."""
 
 
 @kernel

@@ -1,32 +1,32 @@
 """MVLK: each write of a record makes a version of its row; a later event reads the version that it must see.
 
-In their order, events look up the last write before them of each record that they touch: they draw. They wait for that
-version and for nothing else: a write waits for no reads, and a version stays as it is while others write later ones.
+In the order of events, each event looks up the last write before it of each record that it touches: it draws. It waits for
+that version and for nothing else: a write waits for no reads, since a version does not change when later ones are written.
 
     record r    row in its table <- W1 <- W4 <- W5        R2 and R3 read W1's version, also when W5's is there
 
 A version begins as a copy of the one before, so a transaction that is rejected, or does not write after all, publishes
-what it found. It works on its versions as on the table's rows (`place_of`). When the batch is over, the last version
+what it found. A transaction works on its versions as on the table's rows (`place_of`). When the batch is over, the last version
 of each record becomes the row, and the others are garbage, which the next batch overwrites.
 
 State       TURN        as in `locks_kernel`
             tails[r]    the last write of the record that has drawn: its number in the run (`first_number`), so nothing
-                        is cleared. In a word that is smaller under other schemes (written by the holder of the turn)
-            link[o]     the write before operation o on its record, or NOBODY; from when the event may run on (its
-                        executor's) the word where the row that it sees begins
-            version of o   in `table_rows`, behind the tables: a stamp and the row. The stamp is the batch in which it
-                        was published, so nothing is cleared; NEVER before all versions, where that of NOBODY would be
+                        is cleared. Other schemes leave smaller numbers in this word (written by the holder of the turn)
+            link[o]     the write before operation o on its record, or NOBODY; once the event may run, the word where the
+                        row that it sees begins (then its executor's)
+            version of o   in `table_rows`, behind the tables: a stamp and the row. The stamp is the batch in which it was
+                        published, so nothing is cleared; before all versions lies NEVER, where NOBODY's stamp would be
 Invariants  I1  events draw in their order: the holder of the turn is alone (I1 of `locks_kernel`)
-            I2  links go to earlier events, and executors run theirs in rising order, so the earliest event that is
-                left waits for none (I2 there): no deadlock
-            I3  a version is written by the event of its operation only, before it is published; a row of a table
-                not at all while events run. So an event that sees a row or a version may read it at any time
+            I2  links go to earlier events, and executors run theirs in rising order, so the earliest remaining event
+                waits for none (I2 there): no deadlock
+            I3  a version is written only by the event of its operation, before it is published; a table's row is not
+                written while events run. So an event may read a row or a version that it sees at any time
             I4  when all have drawn, a record that is written has the number of its last write in `tails`
             I5  every record that a transaction opens is in its event's key set: an event whose keys could not be
                 named runs alone in its batch, without versions
 Ordering    L1 links drawn, L2 store_release TURN; L0 load_acquire TURN
             W1 copy and write the version, W2 store_release its stamp; R1 load_acquire the stamp, R2 read the version
-            G1 the last version becomes the row: behind the barrier at which all events of the batch are over, so the
+            G1 the last version becomes the row: after the barrier at which all events of the batch are over, so the
             row has no reader left; before the barrier at which the next batch begins (W1 to R2 of `phases_kernel`)
 Progress    As in `locks_kernel`. All events of a batch have versions of their own: memory limits the size of key sets.
 Source      TStream, section II-C ("MVLK"), after Wang et al.: a counter lwm of each record says how far its versions
@@ -102,7 +102,7 @@ def versions_in(c):
 
 @kernel
 def table_of(c, record):
-    """Which table a record is of."""
+    """The number of a record's table."""
     table = 0
     while c.table_places[table + 1, FIRST_RECORD] <= record:
         table += 1
@@ -117,7 +117,7 @@ def row_at(c, table, record):
 
 @kernel
 def copy_row(c, to, start, size):
-    """Copy a row. Most are short, and a loop takes time to begin."""
+    """Copy a row. Most rows are short, and a loop takes time to begin."""
     c.table_rows[to] = c.table_rows[start]
     if size > 1:
         for k in range(1, size):
@@ -167,7 +167,7 @@ def place_of(me, c, l, record):
 
 @kernel
 def publish_versions(c, i):
-    """W2: event `i` is over."""
+    """W2: event `i` is over: publish its versions."""
     batch = load_relaxed(c.words, SEEN) + 1
     versions, size = versions_in(c)
     for o in range(c.set_at[i], c.set_at[i] + c.set_size[i]):
@@ -177,7 +177,7 @@ def publish_versions(c, i):
 
 @kernel
 def write_back(c, first, last):
-    """G1: the last versions, as far as they are of events `first` to `last - 1`, become the rows."""
+    """G1: copy into the tables the last versions that events `first` to `last - 1` wrote."""
     versions, size = versions_in(c)
     number = first_number(c)
     for i in range(first, last):
@@ -186,7 +186,7 @@ def write_back(c, first, last):
                 record, own = c.sets[o] >> 1, versions + o * size + 1
                 table = table_of(c, record)
                 row, last_write = row_at(c, table, record), c.tails[record * RECORD_WORDS + LAST_WRITE]
-                # To itself, if it is garbage: a branch here would be mispredicted often.
+                # A version that is not the last is copied to itself: a branch here would be mispredicted often.
                 copy_row(c, row if last_write == number + o else own, own, c.table_places[table, ROW_SIZE])
 
 

@@ -3,9 +3,9 @@
 This file is included in each generated module of the family "whole", behind
 `executor_kernel`. The program's kernels supply
 
-    prepare_events(me, c, x, s, l, first, last)   key sets; the first event that did not fit, or `last`
-    run_event(me, c, x, s, l, i)                  all functions of event `i`, in place; where l[VERSIONED] is set, on
-                                                  the rows that `versions_kernel.place_of` gives
+    prepare_events(me, c, x, s, l, first, last)   writes key sets; returns the first event that did not fit, or `last`
+    run_event(me, c, x, s, l, i)                  runs all functions of event `i`, in place; where l[VERSIONED] is set,
+                                                  on the rows that `versions_kernel.place_of` gives
 
 There is one call of `run_event`, so the user's code is compiled once: schemes
 are chosen by data (`schemes_kernel`).

@@ -5,8 +5,8 @@ from headrace.workers.worker_kernel import FIRST_COUNTER, PROGRAM_ENTRIES, THREA
 
 # Cells of `words`, after the workers' own.
 CONFIG = (WORKER_WORDS + 0) * CELL  # row in force
-PHASE = (WORKER_WORDS + 1) * CELL  # barriers that were passed
-ARRIVED = (WORKER_WORDS + 2) * CELL  # at the one to come
+PHASE = (WORKER_WORDS + 1) * CELL  # barriers passed so far
+ARRIVED = (WORKER_WORDS + 2) * CELL  # executors at the next barrier
 COUNT = (WORKER_WORDS + 3) * CELL  # events of the batch as accepted
 FIT = (WORKER_WORDS + 4) * CELL  # events of the batch that are executed
 SEEN = (WORKER_WORDS + 5) * CELL  # events before the batch
@@ -16,24 +16,24 @@ BEAT = (WORKER_WORDS + 8) * CELL  # time of a heartbeat behind its last event
 OVER = (WORKER_WORDS + 9) * CELL  # the input has ended
 FINISHED = (WORKER_WORDS + 10) * CELL  # executors that have seen the end of input
 CHANGE = (WORKER_WORDS + 11) * CELL  # changes so far
-PLANNED = (WORKER_WORDS + 12) * CELL  # of them planned ones
-REQUEST = (WORKER_WORDS + 13) * CELL  # row that is asked for, + 1; 0: none
+PLANNED = (WORKER_WORDS + 12) * CELL  # planned changes among them
+REQUEST = (WORKER_WORDS + 13) * CELL  # requested row, + 1; 0: none
 PAUSE = (WORKER_WORDS + 14) * CELL  # ticket of the thread that wants the executors to pause (odd), or to go on (even)
 PAUSED = (WORKER_WORDS + 15) * CELL  # the ticket for which they pause
 NARROW = (WORKER_WORDS + 16) * CELL  # the next batch has one event: it may need all room for key sets
 MAX_DELAY = (WORKER_WORDS + 17) * CELL  # nanoseconds
-ACCEPTING = (WORKER_WORDS + 18) * CELL  # since when somebody waits for input
-CURSOR = (WORKER_WORDS + 19) * CELL  # of two groups of executors: the next of what they share
+ACCEPTING = (WORKER_WORDS + 18) * CELL  # when the leader began to wait for input
+CURSOR = (WORKER_WORDS + 19) * CELL  # the next of what executors share; CURSOR_2: of a second group of them
 CURSOR_2 = (WORKER_WORDS + 20) * CELL
 TURN = (WORKER_WORDS + 21) * CELL  # the event that takes its places in the queues next
 TASKS = (WORKER_WORDS + 22) * CELL  # `speculation_kernel` says what these are
 SETTLED = (WORKER_WORDS + 23) * CELL
 CURTAILED = (WORKER_WORDS + 24) * CELL
 PREFIX = (WORKER_WORDS + 25) * CELL  # events of a curtailed batch that are settled
-COPIES_FROM = (WORKER_WORDS + 26) * CELL  # where in the rows' memory copies are made,
-COPIES_TO = (WORKER_WORDS + 27) * CELL  # and where not any more
+COPIES_FROM = (WORKER_WORDS + 26) * CELL  # where in the rows' memory copies begin,
+COPIES_TO = (WORKER_WORDS + 27) * CELL  # and where they end
 ABORTED = (WORKER_WORDS + 28) * CELL  # executions of a batch that were not valid
-SNAPSHOT_AT = (WORKER_WORDS + 29) * CELL  # events before the next snapshot that is taken by itself; 0: none is
+SNAPSHOT_AT = (WORKER_WORDS + 29) * CELL  # events before the next regular snapshot; 0: none
 HUNGRY = (WORKER_WORDS + 30) * CELL  # executors with nothing to do, which would take a ready event of another one
 WORD_COUNT = WORKER_WORDS + 31
 
@@ -68,12 +68,12 @@ TURN_SHIFT = 8
 EVENT_SHIFT = 42
 MOST_SITES = 1 << TURN_SHIFT
 MOST_TURNS = 1 << EVENT_SHIFT - TURN_SHIFT
-"""More than a batch has room for operations."""
+"""More than the operations that a batch has room for."""
 
 RECORD_WORDS = 4
-"""Of each record, in `locks` and in `tails`."""
+"""Words of each record, in `locks` and in `tails`."""
 FIRST_RECORD, ROWS_AT, ROW_SIZE = range(3)
-"""Columns of `table_places`: of a table, and in the last row of what is behind the tables, the versions of rows."""
+"""Columns of `table_places`: a row for each table, and the last one for the versions of rows behind the tables."""
 FILLING_WORDS = 32
 
 # Columns of `filling` of an executor that speculates (`multiversion_kernel`); those of key sets are the first ones.
@@ -89,7 +89,7 @@ FILLING_WORDS = 32
     EXECUTIONS,  # so far
     VALIDATIONS,
     ABORTS,
-    ALONE,  # events that were executed in place, behind a part that was curtailed
+    ALONE,  # events executed in place, after the settled part of a curtailed batch
 ) = range(16, 28)
 COMBINING, COMBINED, LEFT_BEFORE, REST = range(28, 32)
 """Columns of `filling` of executors that leave out what is overwritten (`combining_kernel`)."""
@@ -108,7 +108,7 @@ TOO_MANY_OPERATIONS = 1
     CAUSE,  # the event at work, by its index in the batch
     RANK_FIRST,  # its slice of the batch as accepted,
     RANK_LAST,
-    NEXT,  # what it may take without asking: from here
+    NEXT,  # the events that only it may take: from here
     LAST,  # to here
     DEPTH,  # of its stack
     PART,  # whose part of the batch it goes through
@@ -117,7 +117,7 @@ TOO_MANY_OPERATIONS = 1
     CHANGE_SEEN,  # changes that it has seen, + 1
     VERSIONED,  # whether the batch at work is executed on versions of rows
     EXPECTED,  # the operation whose row will be opened next, probably
-    EXPECTED_END,  # behind the last one of its event
+    EXPECTED_END,  # one past the last operation of its event
     PROGRAM,  # the addresses of the program's entries, in the order of `build`
 ) = range(16)
 
