@@ -14,9 +14,9 @@ State       entries, part_at   of each slice, its operations by part (private, t
             CURSOR, CURSOR_2   where parts are shared: how many parts have been taken
 Invariants  I1  a record is in one part, and a part is run by one executor
             I2  an executor runs a part's operations in the order of events
-Ordering    by the barrier before (W1 to R2) and the one after: post-processing reads
-            what operations left only behind it. Two barriers come before the next
-            batch, in which another executor may have the part
+Ordering    by the barrier before (W1 to R2) and the one after, behind which
+            post-processing reads what operations left. Two barriers come before the
+            next batch, in which another executor may have the part
 Progress    No executor waits before the barrier.
 Source      TStream, section IV-C. Differs: no list for each record, since keeping
             them costs more than most operations; parts are the unit of stealing.

@@ -23,14 +23,14 @@ Invariants  I1  an operation and the one that overwrites it come from the same p
                 text, so they write the same columns; they are of the same slice; and no
                 operation on their record lies between them
             I2  what is left out can neither fail nor be asked for (`overwriting`), or is already computed (`adding`, I5)
-            I3  an operation of an event that is not executed never leaves out one that would be: the operations noted
-                in a slice are executed all or none, since an executor stops noting at the
-                first event that does not fit, and only complete events are looked through
+            I3  no operation is left out because of one whose event is not executed: the
+                operations noted in a slice are executed all or none, since an executor stops noting at
+                the first event that does not fit, and only complete events are looked through
             I4  the operations of an event stay where they are, even those left out: each
                 is found by its distance from the first one
-            I5  added[o] is by how much the row has grown, after o, since before the first operation that o stands for.
-                Each of these adds MOST_ADDED at most, and a slice has fewer than 2**30: so no sum leaves int64, nor does
-                a row that is_roomy. For any other row the sums show, from the first one on, at which event it leaves int64
+            I5  added[o] is the row's value after o minus its value before the first operation that o stands for. Each of
+                these adds MOST_ADDED at most, and a slice has fewer than 2**30: so no sum leaves int64, nor does a row
+                that is_roomy. For any other row the sums show, from the first one on, at which event it leaves int64
 Checked     tests/headrace/transactions/test_combining.py
 """
 
