@@ -147,7 +147,7 @@ def watermark(arrivals: Sequence[Arrivals], lateness: int | None = 0) -> int | N
     Returns
     -------
     int or None
-        None: a source has said nothing yet.
+        None: a source has given nothing yet.
     """
     reached: list[int] = []
     for source in arrivals:

@@ -180,7 +180,7 @@ def type_of(state: State) -> str:
 
 
 def first_state(program: Program, of: str | None = None) -> State:
-    """Return the state before any event, of a type: that of a root if not said otherwise."""
+    """Return the state before any event, of a type; by default that of a root."""
     types = state_types(program)
     of = next(iter(types)) if of is None else of
     return Typed({name: _first(field) for name, field in types[of].items()}, of)

@@ -57,7 +57,7 @@ class Audit:
                     self._found = found
 
     def close(self) -> None:
-        """Add up once more: all events were executed, and nothing changes the tables any more."""
+        """Add up once more: all events were executed, so nothing changes the tables any more."""
         with self._lock:
             self._over.set()
             self._found = _Found(self._memory.totals(), None, time.monotonic_ns())

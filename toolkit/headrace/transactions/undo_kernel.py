@@ -10,7 +10,7 @@ from headrace.transactions.words import FREE
 # Words of ``l``.
 (
     UNDO,  # how much of the part is used
-    FUNCTION,  # which function is at work; -1: none is, keys are named
+    FUNCTION,  # which function runs; -1: none, keys are named
 ) = range(FREE, FREE + 2)
 
 BY_PARTS, REFUSED, IN_CHAIN, REFUSED_IN_CHAIN = range(4)

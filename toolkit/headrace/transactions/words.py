@@ -105,7 +105,7 @@ TOO_MANY_OPERATIONS = 1
 (
     HEAD,  # results written
     AT_PHASE,  # barriers that it has passed
-    CAUSE,  # the event at work, by its index in the batch
+    CAUSE,  # the current event, by its index in the batch
     RANK_FIRST,  # its slice of the batch as accepted,
     RANK_LAST,
     NEXT,  # the events that only it may take: from here
@@ -115,7 +115,7 @@ TOO_MANY_OPERATIONS = 1
     WATERMARK,
     ACTIVATION,  # the phase in which it was activated; 0: parked
     CHANGE_SEEN,  # changes that it has seen, + 1
-    VERSIONED,  # whether the batch at work is executed on versions of rows
+    VERSIONED,  # whether the current batch is executed on versions of rows
     EXPECTED,  # the operation whose row will be opened next, probably
     EXPECTED_END,  # one past the last operation of its event
     PROGRAM,  # the addresses of the program's entries, in the order of `build`

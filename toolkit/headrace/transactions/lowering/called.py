@@ -19,7 +19,7 @@ from headrace.transactions.nulls import with_columns_named
 class Called(Emissions):
     """Lowering of calls."""
 
-    # -- what it needs of the rest
+    # -- what the other classes supply
 
     def _block(self, statements: list[ast.stmt]) -> list[ast.stmt]:
         raise NotImplementedError
@@ -86,13 +86,13 @@ class Called(Emissions):
         for name, table in helper.objects.items():
             self._captured.objects[f"{prefix}{name}"] = table
         body = [_Renamed(prefix, same).visit(each) for each in body]
-        # No name of the function is the prefix alone, or goes on with a digit.
+        # No name of the function is the prefix alone, or has a digit after it.
         body, gives = at_end(body, prefix, f"{prefix}0", self._is_rejecting, is_used)
         if is_used and gives is not Gives.VALUE:
             raise self._error(f"{ast.unparse(node)}: {helper.name} gives {gives.value}, and that is used here", node)
         self._check_rows_given(body, prefix, helper, node)
         self._assigned |= {name for each in body for name in stored_inside(each)}
-        given_back = ast.Expr(ast.Name(prefix, ast.Load()))  # with the others, since it may be but another name of a column
+        given_back = ast.Expr(ast.Name(prefix, ast.Load()))  # with the body, since it may be only another name of a column
         *body, given_back = with_columns_named([*body, given_back], self._event, self._captured.constants)
         block = ast.Module([*assigned, *body], [])
         for each in (*ast.walk(block), *ast.walk(given_back)):

@@ -74,7 +74,7 @@ class Entries:
                 yield _entry(place, test.left)
 
     def _stays(self, key: ast.AST) -> bool:
-        """Whether a key changes only where a name is assigned."""
+        """Whether a key can change only by an assignment to a name."""
         if isinstance(key, ast.Attribute):
             return isinstance(key.value, ast.Name) and key.value.id == self._event
         return isinstance(key, _PLAIN) and all(map(self._stays, ast.iter_child_nodes(key)))

@@ -14,7 +14,7 @@ from headrace.transactions.nulls import nulls_of
 class Expressions(Rows):
     """Lowering of expressions."""
 
-    # -- what it needs of the rest
+    # -- what the other classes supply
 
     def _of_transaction(self, node: ast.expr, is_statement: bool = True) -> list[ast.stmt] | None:
         raise NotImplementedError
@@ -70,7 +70,7 @@ class Expressions(Rows):
         return self._expression(node, before)
 
     def _condition(self, node: ast.expr, before: list[ast.stmt]) -> ast.expr:
-        """As `_expression`, where only the truth is asked for: a list says whether it has elements."""
+        """As `_expression`, where only the truth value is needed: that of a list is whether it has elements."""
         if isinstance(node, ast.BoolOp) and self._touches(node):
             if self._finds_late(node):
                 return self._choice(node, before, of_truth=True)
@@ -123,12 +123,12 @@ class Expressions(Rows):
         )
 
     def _finds_late(self, node: ast.BoolOp | ast.IfExp) -> bool:
-        """Whether a row is found only if what comes first says so."""
+        """Whether a row is found only if the first part decides so."""
         late = node.values[1:] if isinstance(node, ast.BoolOp) else [node.body, node.orelse]
         return any(map(self._touches, late))
 
     def _choice(self, node: ast.BoolOp | ast.IfExp, before: list[ast.stmt], of_truth: bool = False) -> ast.expr:
-        """Write ``a and b``, or ``a if c else b``, as statements; `of_truth`: only whether it holds is asked for."""
+        """Write ``a and b``, or ``a if c else b``, as statements; `of_truth`: only its truth value is needed."""
         name = self._fresh("choice")
 
         def assigned(value: ast.expr) -> list[ast.stmt]:
@@ -144,7 +144,7 @@ class Expressions(Rows):
             known = set(self._open)
             block = before
             for value in node.values:
-                # A name for each part: what an earlier one says depends on no later one.
+                # A name for each part: the value of an earlier part depends on no later one.
                 part = self._fresh("part")
                 lowered = self._truth(value, block) if of_truth else self._expression(value, block)
                 block.append(located(ast.Assign([ast.Name(part, ast.Store())], lowered), node))
@@ -172,7 +172,7 @@ class Expressions(Rows):
         return self._expression(located(ast.BoolOp(ast.And(), [pair, rest]), node), before)
 
     def _in_order(self, parts: list[Any], before: list[ast.stmt]) -> list[Any]:
-        """Expressions of which one may change, by a function that is written out in front, what an earlier one reads."""
+        """Lower several expressions; one may call an inlined function that changes what an earlier expression reads."""
         result: list[Any] = []
         for part in parts:
             start, number = len(before), self._count

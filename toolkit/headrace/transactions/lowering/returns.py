@@ -43,11 +43,11 @@ def at_end(
     result : str
         The name that gets what it returns.
     is_over : str
-        A name that says that it has returned; it is used where that cannot be said by conditions.
+        The name of a flag that it has returned; used where conditions cannot express that.
     rejects : callable
         Whether an expression is the end of the transaction: ``t.reject()``.
     is_used : bool
-        Whether anybody asks for what it returns.
+        Whether the caller uses what it returns.
 
     Returns
     -------
@@ -76,7 +76,7 @@ class _Ending:
         return not any(map(self._ends, statements))
 
     def _ends(self, node: ast.stmt) -> bool:
-        """Whether nothing behind a statement is done."""
+        """Whether nothing after a statement is executed."""
         if isinstance(node, ast.Return | ast.Raise | ast.Break | ast.Continue):
             return True
         if isinstance(node, ast.Expr):
@@ -91,7 +91,7 @@ class _Ending:
     # -- statements
 
     def block(self, statements: list[ast.stmt], in_loop: bool) -> list[ast.stmt]:
-        """The same; where the function would have returned, the block's end is reached, or the loop is left."""
+        """The same block; where the function would have returned, the block's end is reached, or the loop is left."""
         made: list[ast.stmt] = []
         for at, node in enumerate(statements):
             if isinstance(node, ast.Return):
@@ -101,7 +101,7 @@ class _Ending:
                 return [*made, *self._parted(node, statements[at + 1 :], in_loop)]
             made.append(node)
             if self._ends(node):
-                break  # nobody comes by what is behind
+                break  # what follows is never reached
         return made
 
     def _over(self, node: ast.Return, in_loop: bool) -> list[ast.stmt]:
@@ -110,7 +110,7 @@ class _Ending:
             return [ast.copy_location(ast.Expr(node.value), node)]
         self.values.append(node.value is not None and not is_none(node.value))
         if isinstance(node.value, ast.Call) and not self._is_used:
-            made.append(ast.copy_location(ast.Expr(node.value), node))  # it may give nothing either
+            made.append(ast.copy_location(ast.Expr(node.value), node))  # the inlined call may return nothing, too
         elif self.values[-1]:
             assert node.value is not None
             made.append(_assigned(self._result, node.value, node))
@@ -122,7 +122,7 @@ class _Ending:
         if isinstance(node, ast.If):
             ways = self.falls(node.body), self.falls(node.orelse)
             if in_loop or not all(ways):
-                if not in_loop:  # a branch that does not return goes on inside
+                if not in_loop:  # the rest goes into the branch that does not return
                     node.body += rest if ways[0] else []
                     node.orelse += rest if ways[1] else []
                     rest = []
@@ -133,7 +133,7 @@ class _Ending:
             return [node, *self._unless_over(rest, node)]
         ends = self._ends(node)
         node.body, node.orelse = self.block(node.body, True), self.block(node.orelse, in_loop)
-        if in_loop:  # the loop around is left as well
+        if in_loop:  # the enclosing loop is left as well
             leave = ast.If(ast.Name(self._is_over, ast.Load()), [ast.Break()], [])
             return [node, located(leave, node), *self.block([] if ends else rest, True)]
         return [node, *self._unless_over([] if ends else rest, node)]

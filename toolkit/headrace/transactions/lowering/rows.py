@@ -34,15 +34,15 @@ class Rows:
         self._aliases: dict[str, str] = {}
         """Names that stand for rows -> the table's."""
         self._open: set[str] = set()
-        """Rows that are found on every way to here, by keys that cannot change; lists that have no null, by `nulls_of`."""
+        """Rows that every path to here has found, by keys that cannot change; lists without nulls, as `nulls_of` names them."""
         self._guards: set[int] = set()
         """Conditions that were put around loops: their ids."""
         self._assigned: set[str] = set()
-        """Names of functions that are written out: that they have values is asked of those functions as they stand."""
+        """Names of inlined functions: whether they have values is checked in those functions as they stand."""
         self._count = 0
         self._local = {n.id for n in ast.walk(captured.node) if isinstance(n, ast.Name)}
 
-    # -- what it needs of the rest
+    # -- what the other classes supply
 
     def _expression(self, node: Any, before: list[ast.stmt]) -> Any:
         raise NotImplementedError
@@ -126,7 +126,7 @@ class Rows:
         return name
 
     def _is_there(self, key: ast.expr) -> ast.expr | None:
-        """The condition under which a column of the event, or one of several, is no null; None for other keys."""
+        """The condition under which a column of the event, or one of several, is not null; None for other keys."""
         if is_column(key, self._event):
             return ast.Compare(copy.deepcopy(key), [ast.IsNot()], [ast.Constant(None)])
         if not isinstance(key, ast.IfExp):
@@ -142,7 +142,7 @@ class Rows:
         return all(name == self._event or name in self._captured.constants for name in names)
 
     def _named(self, node: ast.Attribute, before: list[ast.stmt]) -> ast.expr:
-        """``row.column`` with the row found, or as it stands if it is something else."""
+        """``row.column`` with its row found; any other attribute with its value lowered."""
         subscript = node.value
         table = self._table_of(subscript)
         if table is not None:

@@ -25,7 +25,7 @@ class Statements(Called):
         return result
 
     def _inner(self, statements: list[ast.stmt], whole: Collection[str] = ()) -> list[ast.stmt]:
-        """A block that need not be reached: rows found in it are not known after it. `whole`: lists without nulls in it."""
+        """A block that may not be reached: rows found in it are not known after it. `whole`: lists without nulls in it."""
         known = set(self._open)
         self._open |= {*whole}
         result = self._block(statements)
@@ -85,7 +85,7 @@ class Statements(Called):
         value = self._expression(node.value, before)
         changed: ast.stmt = ast.copy_location(ast.AugAssign(target, node.op, value), node)
         if any(map(self._changes_rows, before[start:])):
-            # What it was before the function that is written out in front.
+            # The target's value before the inlined function in front changes it.
             name = self._fresh("first")
             now = copy.copy(target)
             now.ctx = ast.Load()
@@ -94,7 +94,7 @@ class Statements(Called):
         return [*before, changed, *self._constraints([node.target], [target])]
 
     def _alias(self, target: ast.Name, value: ast.expr) -> list[ast.stmt]:
-        """``r = accounts[...]``, also one of two under a condition."""
+        """``r = accounts[...]``, or one of two rows under a condition."""
         before: list[ast.stmt] = []
         if isinstance(value, ast.IfExp):
             test = self._condition(value.test, before)
@@ -121,7 +121,7 @@ class Statements(Called):
         before: list[ast.stmt] = []
         if isinstance(node.test, ast.BoolOp) and isinstance(node.test.op, ast.And) and not node.orelse:
             if self._finds_late(node.test):
-                # One condition in the other: what the event says still guards what is done.
+                # Nested conditions: a condition on the event still guards the rest.
                 first, *rest = node.test.values
                 test = rest[0] if len(rest) == 1 else ast.copy_location(ast.BoolOp(ast.And(), rest), node.test)
                 inner = ast.copy_location(ast.If(test, node.body, []), node)
@@ -142,7 +142,7 @@ class Statements(Called):
             return [ast.copy_location(ast.While(test, body, self._inner(node.orelse)), node)]
         if node.orelse:
             raise self._error("while ... else with a row in its condition: write the condition as an if inside", node)
-        # The condition stands around the turn, so that what the event says still guards what is done.
+        # The condition is put around the loop's body, so that a condition on the event still guards the rest.
         turn = ast.copy_location(ast.If(node.test, [*node.body, located(ast.Continue(), node)], []), node)
         body = [*self._If(turn), located(ast.Break(), node)]
         self._open = known

@@ -48,7 +48,7 @@ def returning(value: int, node: ast.AST) -> ast.stmt:
 
 
 def located(made: Any, node: ast.AST) -> Any:
-    """Give new nodes, where they have no place in the source yet, that of another node."""
+    """Give new nodes that have no place in the source yet the place of another node."""
     for each in ast.walk(made):
         if "lineno" in each._attributes and not hasattr(each, "lineno"):
             ast.copy_location(each, node)

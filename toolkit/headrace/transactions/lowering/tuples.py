@@ -38,7 +38,7 @@ class _Parting(ast.NodeTransformer):
         return found if isinstance(found, list) else [found]
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.stmt:
-        """A function in the function is none of its statements."""
+        """The statements of a nested function are not the function's own."""
         return node
 
     def visit_Assign(self, node: ast.Assign) -> ast.stmt | list[ast.stmt]:
@@ -61,7 +61,7 @@ class _Parting(ast.NodeTransformer):
         return isinstance(value, ast.Subscript) and isinstance(value.value, ast.Name) and value.value.id in self._tables
 
     def _named(self, pairs: list[tuple[ast.expr, ast.expr]]) -> list[tuple[ast.expr, ast.expr]] | None:
-        """The values under names of their own, then the assignments; None if one is a row that others look at."""
+        """The values under names of their own, then the assignments; None if one is a row that another value reads."""
         kept: list[tuple[ast.expr, ast.expr]] = []
         given: list[tuple[ast.expr, ast.expr]] = []
         for to, value in pairs:
@@ -90,7 +90,7 @@ def _pairs(target: ast.expr, value: ast.expr) -> list[tuple[ast.expr, ast.expr]]
 
 
 def _is_seen(pairs: list[tuple[ast.expr, ast.expr]]) -> bool:
-    """Whether a value may be another one if what stands before it is assigned first."""
+    """Whether an earlier assignment, if made first, may change a later value."""
     stored: set[str] = set()
     is_place = False
     for to, value in pairs:

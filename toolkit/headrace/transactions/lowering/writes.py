@@ -17,19 +17,19 @@ class Writes(Statements):
     """What the function being lowered writes."""
 
     _entries: set[str]
-    """Names that loops give to what is in containers of rows."""
+    """Names that loops give to elements of containers of rows."""
     _read: Entries
-    """What comes to be by being read."""
+    """Entries that reading creates."""
 
     def _container(self, node: ast.AST | None) -> Kind | None:
-        """The kind of a column of a row, where that is a container."""
+        """The kind of a row's column, if that is a container; else None."""
         if not (isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in self._rows):
             return None
         kind = self._rows[node.value.id].table.columns.get(node.attr)
         return None if isinstance(kind, str) else kind
 
     def _is_filled_by_reading(self, node: ast.AST | None) -> bool:
-        """Whether it is a column of a row whose entries come to be where they are read first."""
+        """Whether it is a column of a row whose entries are created by their first read."""
         kind = self._container(node)
         return isinstance(kind, MapOf) and isinstance(kind.value, Array | Record)
 
@@ -64,7 +64,7 @@ class Writes(Statements):
                 self._rows[place.value.id].is_written = True
         for row in self._rows.values():
             if row.table.unknown == "insert":
-                row.is_written = True  # it may come to be
+                row.is_written = True  # the row may be created
         for node in ast.walk(root):
             if self._is_filled_by_reading(node):
                 self._rows[node.value.id].is_written = True  # type: ignore[attr-defined]
@@ -91,7 +91,7 @@ class Writes(Statements):
                 return None
             if isinstance(node, ast.If):
                 if id(node) in self._guards and now.container is not None:
-                    # It could not be put back: such an event ends the run, as other uses of the list do.
+                    # The container could not be put back: such an event ends the run, as other uses of the list do.
                     node.test, node.orelse = located(ast.Constant(True), node), []
                 now = self._reading(node.test, now)
                 ways = now.knowing(self._read.says(node.test)), now.knowing(self._read.denies(node.test))
@@ -103,7 +103,7 @@ class Writes(Statements):
                 now = self._reading(node.iter if isinstance(node, ast.For) else node.test, now)
                 if isinstance(node, ast.For):
                     now = now.assigning(node.target)
-                for _ in range(2):  # what is written in one turn may be followed by what rejects in the next
+                for _ in range(2):  # a write in one turn may be followed by a rejection in the next
                     for end in (self._flow(node.body, now, lowered, own), *own):
                         now = _either(now, end) or now
                 now = _either(now, self._flow(node.orelse, now, lowered, leaving))
@@ -119,9 +119,9 @@ class Writes(Statements):
                 if unknown == "reject":
                     self._rejected(node, now, lowered)
                 elif unknown == "insert":
-                    now = replace(now, single=True)  # the row may come to be
+                    now = replace(now, single=True)  # the row may be created
                 now = self._reading(node.value, now)
-                if node.targets[0].id in self._aliases or not self._is_stable(node.value):  # it may be another row
+                if node.targets[0].id in self._aliases or not self._is_stable(node.value):  # it may be a different row
                     now = now.assigning(node)
             else:
                 for each in ast.walk(node):
@@ -138,7 +138,7 @@ class Writes(Statements):
         return now
 
     def _reading(self, node: ast.AST, now: _Written) -> _Written:
-        """After what a statement or an expression reads."""
+        """What is written after the reads of a statement or an expression."""
         found = self._read.made(node, now.there) if now.container is None else None
         return now if found is None else replace(now, container=found)
 
@@ -192,17 +192,17 @@ class _Written:
     there: frozenset[Entry] = frozenset()
 
     def knowing(self, more: frozenset[Entry]) -> _Written:
-        """Where more is known to be there."""
+        """The same, where more entries are known to be there."""
         return replace(self, there=self.there | more)
 
     def assigning(self, node: ast.AST) -> _Written:
-        """After the names that a node assigns: what they meant before is not known of what they mean now."""
+        """The same after a node's assignments: what was known of the names assigned no longer holds."""
         names = {each.id for each in ast.walk(node) if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)}
         return replace(self, there=without(self.there, names)) if names else self
 
 
 def _either(one: _Written | None, other: _Written | None) -> _Written | None:
-    """After one of two ways, of which None leads nowhere."""
+    """What is written after one of two paths; None: the path ends before."""
     if one is None or other is None:
         return other if one is None else one
     return _Written(one.container or other.container, one.single or other.single, one.there & other.there)
