@@ -201,8 +201,8 @@ def tolls(
     """Charge each segment by the vehicles that came to it or went from it within a window (Viper, Figure 1).
 
     A vehicle enters with its first report on a road (`xway`, `dir`), or the first after a longer pause than `timeout`; it
-    leaves with one from the exit lane; in between it changes a segment with each report from another one than the last. A
-    report counts at the end of its second. What is no position report, or lacks a value, is nothing.
+    leaves with a report from the exit lane; in between, it moves with each report from another segment than the last. A
+    report counts at the end of its second. A tuple that is not a position report, or lacks a value, is ignored.
     """
     longest, second = parse_duration(timeout, unit, "timeout"), parse_duration("1s", unit)
     window = Window.parse(size, advance, unit)

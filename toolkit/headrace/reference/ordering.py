@@ -106,7 +106,7 @@ class FlatMap:
     emits : names, or mapping of names to kinds
         Of what it emits; what a call of `emit` leaves out is null.
     carry : names, or None
-        Of columns of the tuple that stay beside them, before them; None: all.
+        Of columns of the tuple that its outputs keep, before those; None: all.
     """
 
     function: Callable[[Any, Emit], None]

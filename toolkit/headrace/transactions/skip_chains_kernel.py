@@ -11,8 +11,8 @@ State       links[node, level]  the node behind, as operation + 1; 0: none. Node
             part_at[me, p]   the operation (+ 1) with which `me` last began a chain of part p; link_2[o]: the one before
                         (private, then read by all)
 Invariants  I1  a level is sorted by operation, and part of the level below; nothing is taken out while executors insert
-            I2  operations of a slice are contiguous and inserted in order, so no executor inserts between two of another:
-                a finger is exact, except for operations of earlier slices behind it
+            I2  operations of a slice are contiguous and inserted in order, so no executor inserts between two operations
+                of another: a finger is exact, except for operations of earlier slices behind it
             I3  of the executors that insert into an empty chain, exactly one finds it empty in A2 of level 0: it begins
                 the chain
             I4  heads are 0 between two batches: the executor that runs a chain clears its head, or, where no event of the

@@ -40,7 +40,7 @@ from headrace.transactions.words import DEPTH, HUNGRY, SHARED_NOTHING, SHARED_SO
 from headrace.workers.worker_kernel import stopped
 
 LOOKS = 64
-"""Looks at all offers before an executor gives up: longer than a transaction of some hundred nanoseconds, or a barrier."""
+"""Looks at all offers before an executor gives up: longer than a transaction of some hundred nanoseconds or a barrier takes."""
 
 
 @kernel

@@ -172,7 +172,7 @@ class Expressions(Rows):
         return self._expression(located(ast.BoolOp(ast.And(), [pair, rest]), node), before)
 
     def _in_order(self, parts: list[Any], before: list[ast.stmt]) -> list[Any]:
-        """Lower several expressions; one may call an inlined function that changes what an earlier expression reads."""
+        """Lower expressions in order; what an earlier one reads is kept if an inlined function in a later one changes it."""
         result: list[Any] = []
         for part in parts:
             start, number = len(before), self._count

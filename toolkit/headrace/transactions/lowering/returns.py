@@ -110,7 +110,7 @@ class _Ending:
             return [ast.copy_location(ast.Expr(node.value), node)]
         self.values.append(node.value is not None and not is_none(node.value))
         if isinstance(node.value, ast.Call) and not self._is_used:
-            made.append(ast.copy_location(ast.Expr(node.value), node))  # the inlined call may return nothing, too
+            made.append(ast.copy_location(ast.Expr(node.value), node))  # the call may return nothing, too
         elif self.values[-1]:
             assert node.value is not None
             made.append(_assigned(self._result, node.value, node))
