@@ -114,7 +114,7 @@ class ChangesTable:
 
     def show(self, changes: list[Any]) -> None:
         """Show the last changes; costs nothing if nothing has changed."""
-        # What a change did to the stream is known some seconds after it.
+        # The effect of a change on the stream is known only some seconds later.
         known = max(self._feed.newest_s - AROUND_S - SPAN_S, 0.0)
         after = sum(self._feed.seconds_of(change.completed_ns) < known for change in changes[-MOST_ROWS:])
         drawn = (len(changes), tuple(change.outcome for change in changes[-MOST_ROWS:]), after)
@@ -159,7 +159,7 @@ class ChangesTable:
             ("changes.csv", "text/csv", self.to_csv(records)),
             ("changes.json", "application/json", self.to_json(records)),
         )
-        # A link's click is the browser's alone, so what does the same stands beside it.
+        # Only the browser sees a click on a link, so lines of Python that do the same stand beside the links.
         lines = ", ".join(f'<code>dashboard.export("{name}")</code>' for name, _, _ in files)
         links = " ".join(
             f'<a download="{name}" href="data:{kind};base64,{base64.b64encode(text.encode()).decode()}">{name}</a>'

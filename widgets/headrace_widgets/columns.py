@@ -143,7 +143,7 @@ def elements_of(value: Any) -> tuple[str, ...]:
     return tuple(str(name) for name in list(names)[:MOST_DRAWN])
 
 
-# Of a handful of numbers: plain Python, where NumPy spends most of its time on being called.
+# The functions below are plain Python: on a handful of numbers, NumPy spends most of its time on call overhead.
 
 
 def level(name: str) -> Values:

@@ -169,7 +169,7 @@ class ControllerPanel:
             return
         decisions = [one for one in self._target.run.decisions if self._target.concerns(one.operator)]
         at_work = bool(decisions) and decisions[-1].kind not in ("released", "error") and not self._is_over
-        # What was attached or detached by a call shows as well.
+        # A controller that was attached or detached by a call shows as well.
         if self.stop.disabled == at_work:
             self.stop.disabled = not at_work
         lines = [html.escape(str(one).strip()) for one in with_clock(decisions[-MOST_DECISIONS:], self._feed)]

@@ -238,7 +238,7 @@ class Dashboard(LiveView):
         self._is_over = True
         self.operator_view.end()
         self.stop.disabled = True
-        self.status.show_end(state)  # last: what it says is true when it can be read
+        self.status.show_end(state)  # last, so that what it says is true by the time it is shown
 
     def _show_failure(self) -> None:
         if not self.status.failure.value:

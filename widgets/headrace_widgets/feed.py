@@ -107,7 +107,7 @@ class Feed:
         before = self._before(sample.at_ns)
         self._recent.append(sample)
         if before is None:
-            return  # a rate needs two
+            return  # a rate needs two samples
         for name in metrics.operators:
             self._append(name, sample, before)
 

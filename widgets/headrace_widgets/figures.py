@@ -102,7 +102,7 @@ class Figures:
         """Return the ends of all axes."""
         highest = np.fmax.reduce(series, axis=1, initial=0.0).tolist()
         covered = self._highest or [-1.0] * len(highest)
-        # Else no panel need be asked: none grows, and none shrinks to half.
+        # Otherwise no panel needs to be asked: no axis grows, and none shrinks to half.
         if any(new > old or new < _MUCH_LESS * old for new, old in zip(highest, covered, strict=True)):
             self._highest = highest
             self._cover()

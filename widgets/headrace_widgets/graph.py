@@ -160,7 +160,7 @@ def _source(source: SourceMetrics, before: SourceMetrics | None, number: int, fo
     about = f"{source.name}: " + ", ".join(f"{words[state]} {part:.0%}" for state, part in share.items())
     pressed = is_pressed(source, before)
     if most == BLOCKED and not pressed:
-        lines = ["on time"]  # it waits for room between two tuples that are not yet overdue
+        lines = ["on time"]  # it waits for room, but no tuple is overdue yet
     else:
         lines = [f"{words[most]} {share[most]:.0%}"] if share[most] > 0 else []
     if source.counts_due and not math.isnan(source.lag_s):
@@ -209,7 +209,7 @@ def _operator(now: OperatorMetrics, then: OperatorMetrics | None, found: Bottlen
     threads = "1 thread" if now.threads == 1 else f"{now.threads} threads"
     mean = f", {sum(busy[worker] for worker in now.members) / now.threads:.0%} busy" if bars else ""
     lines = [threads + mean, *([f"the first {MOST_BARS} of them:"] if now.threads > MOST_BARS else [])]
-    title = "pipeline" if now.name in now.stages else now.name  # which is called as its last stage, unless said
+    title = "pipeline" if now.name in now.stages else now.name  # by default a pipeline has its last stage's name
     return Node(_key(now.name), "operator", title, f"{now.name}: {threads}{mean}", lines, bars, now.name, is_it)
 
 
@@ -229,9 +229,9 @@ def _stages(now: OperatorMetrics, then: OperatorMetrics | None) -> list[Node]:
                     whole = stage.values[measure.share_of] - earlier.get(measure.share_of, 0)
                 value = value / whole if whole > 0 else 0.0
             if not value and measure.kind == "counter":
-                continue  # nothing of the kind happens there
+                continue  # nothing of the kind happens in this stage
             if measure.share_of:
-                # The thread that claims a tuple counts it at once, the one that runs it does later on.
+                # The claiming thread counts a tuple at once, the running thread counts it later.
                 short = long = in_words(min(1.0, value), "fraction")
             elif is_work(measure):
                 short = long = in_words(value / 1e6, OF_A_CORE)
@@ -268,7 +268,7 @@ def _wide(node: Node) -> int:
 
 
 def _place(nodes: list[Node], arrows: list[Edge]) -> tuple[float, float]:
-    """Place nodes in columns by the longest path from a source, one below the other; returns width and height."""
+    """Place nodes in columns by their longest path from a source, one below another; returns width and height."""
     by_key = {node.key: node for node in nodes}
     for _ in nodes:
         for arrow in arrows:

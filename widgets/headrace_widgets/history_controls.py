@@ -82,7 +82,7 @@ class HistoryControls:
         paused = end_s is not None
         self._view.end_s = end_s
         with self._shown.now():
-            # Whole steps: the page would round others, and send back what it made of them as if it had been set.
+            # Whole steps: the page would round other values and send them back as if the user had set them.
             self.scrub.max = max(math.ceil(self._now_s * 10) / 10, 0.1)
             self.scrub.value = round(end_s, 1) if end_s is not None else self.scrub.max
             self.scrub.disabled = not paused
@@ -115,7 +115,7 @@ class HistoryControls:
         if not self.pause.value or self._view.end_s is None:
             return
         if abs(end_s - self._view.end_s) < self.scrub.step / 2:
-            return  # the page sends back what it was told, rounded to a step of the slider
+            return  # the page sends back the value that it was given, rounded to a step of the slider
         end_s = round(end_s, 3)
         line = f"dashboard.pause({number(end_s)})"
         self._messages.echo(line, instead_of=self._scrubbed)

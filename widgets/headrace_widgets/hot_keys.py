@@ -32,7 +32,7 @@ class HotKeys:
         self.widget = w.VBox([self.button, self.words]).add_class("headrace-hot")
 
     def _name(self) -> None:
-        # Asked for, and not shown all the time: it counts a whole batch of rows.
+        # On request only: it counts a whole batch of rows.
         self._messages.echo(f"{self._target.handle_code}.hot_keys({MOST})")
         self._named = self._target.handle.hot_keys(MOST)
         self.words.value = table(self._named)

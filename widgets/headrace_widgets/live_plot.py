@@ -120,8 +120,8 @@ class LivePlot(anywidget.AnyWidget):
         state: dict[str, Any] = {"frame": {"blocks": {}, "ranges": frame["ranges"]}}
         if texts is not None:
             state["texts"] = self.texts = dict(texts)
-        # What a synced trait sends when it is set. Setting one compares, validates and searches what it is given for
-        # buffers, which costs a third of the message itself.
+        # This is the message that setting a synced trait would send. Setting the trait would also compare and
+        # validate the value and search it for buffers, which costs a third of what the message itself costs.
         paths, buffers = [["frame", "blocks", name] for name in packed], list(packed.values())
         if slow:
             self.slow = {"blocks": {name: block.astype(np.float32).tobytes() for name, block in slow.items()}}

@@ -76,7 +76,7 @@ class LiveView(ABC):
                     self.connection.pulse()
                     self.update()
                 self.watchdog.check()
-            except Exception as error:  # a thread's exception is otherwise seen by nobody
+            except Exception as error:  # nothing else reports an exception of this thread
                 if not self._closed.is_set():
                     self.messages.fail(f"while updating the view: {type(error).__name__}: {error}")
 
@@ -96,6 +96,6 @@ class LiveView(ABC):
         display(HTML(_LOST.format(called=self.called)))
 
     def _ipython_display_(self) -> None:
-        # As the last line of its own cell it is there already.
+        # As the last expression of the cell that made it, it is displayed already.
         if self._shown_in is None or self._shown_in != cells.execution():
             self._display()

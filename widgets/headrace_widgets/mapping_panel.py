@@ -161,7 +161,7 @@ class MappingPanel:
         return bucket_groups.cells(self.shown.owners, self._loads.loads, self._threads)
 
     def _words(self, cells: dict[str, np.ndarray]) -> str:
-        # What a thread has is what its row of cells has.
+        # A thread's totals are those of its row of cells.
         buckets, shares = (
             cells[name].reshape(self._threads, GROUPS).sum(axis=1).tolist() for name in ("buckets", "share")
         )

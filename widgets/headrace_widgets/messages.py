@@ -75,7 +75,7 @@ class Messages:
             "".join(f"<div>{html.escape(line)}</div>" for line in self.lines[-MOST_LINES:])
             or "<div># every click appears here as the line of Python that does the same</div>"
         )
-        lines = f'<div class="headrace-lines" tabindex="0"><div>{text}</div></div>'  # they scroll: the keyboard gets there, too
+        lines = f'<div class="headrace-lines" tabindex="0"><div>{text}</div></div>'  # the keyboard can scroll them, too
         self.code.value = f'<pre class="headrace-code" role="log" aria-label="Clicks as Python">{lines}</pre>'
 
     def guard(self, action: Callable[..., Any]) -> Callable[..., None]:
@@ -86,7 +86,7 @@ class Messages:
             try:
                 with self.lock:
                     action(*arguments)
-            except (ValueError, RunStoppedError) as error:  # what was asked for cannot be
+            except (ValueError, RunStoppedError) as error:  # the request cannot be met
                 self.refuse(str(error))
             except Exception as error:
                 self.fail(f"{type(error).__name__}: {error}")

@@ -41,7 +41,7 @@ class NumbersRow:
             parts.insert(0, _number("Discarded", amount(lost), "Rows that were read but not processed when the run ended"))
         for measure in self._measures:
             value = values[measure.name]
-            if value is not None and (value or measure.kind == "gauge"):  # nothing counted: nothing said
+            if value is not None and (value or measure.kind == "gauge"):  # a counter at 0 is left out
                 # A unit such as "keys" is in the heading.
                 said = in_words(value, measure.unit if measure.unit in ("bytes", "ms", "fraction") else "")
                 parts.append(_number(heading_of(measure), said, measure.title))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-# Okabe and Ito's, without those that vanish on a dark or a white page and those below; then two of Tol's.
+# Okabe and Ito's, without those that vanish on a dark or a white page and those used below; then two of Tol's.
 ELEMENTS = ("#0072b2", "#e69f00", "#009e73", "#9467bd", "#56b4e9", "#8c564b", "#999933")
 RUNS = ("#4f46e5", "#65a30d")
 """Of two runs side by side: a run is no thread."""

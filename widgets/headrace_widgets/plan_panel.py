@@ -56,7 +56,7 @@ class PlanPanel:
         plan = self._target.handle.plan
         names = {one.name for one in plan.nodes}
         if not names <= set(metrics.values.get("events", names)):
-            return  # a snapshot of the plan before
+            return  # the snapshot is of the previous plan
         then = self._drawn if plan is self._plan else None
         self.tree.drawing = plan_tree.picture(plan, metrics, then, self._waits, self._is_large)
         text = self._text(plan, metrics, then)

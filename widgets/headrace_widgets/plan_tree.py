@@ -160,7 +160,7 @@ def _marked(placed: Sequence[Any], waits: Waits) -> dict[int, str]:
         while ends[0] is not ends[1]:
             deeper = max(ends, key=lambda end: end.depth)
             if deeper.parent < 0:
-                break  # of two trees
+                break  # they are in different trees
             marked.setdefault(deeper.index, f"{one.name} waits for {whom}")
             ends[ends.index(deeper)] = placed[deeper.parent]
     return marked

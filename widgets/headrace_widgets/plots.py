@@ -79,7 +79,7 @@ class Plots:
         if state == before == self._said:
             return
         self._drawn, now = state, time.monotonic()
-        # Where nothing comes any more, words and heat maps catch up with the curves.
+        # Once nothing new comes, texts and heat maps catch up with the curves.
         stands_still = state == before or self._view.end_s is not None
         blocks = self._figures.blocks(start, last, MOST_POINTS)
         slow = texts = None

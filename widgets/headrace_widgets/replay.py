@@ -58,7 +58,7 @@ def replay(changes: str | Path | list[dict[str, Any]], run: Any) -> threading.Th
 
 
 def _wrong(record: dict[str, Any], run: Any) -> str:
-    """Say what of a record cannot be requested; a file may hold anything, so nothing in it is expanded before."""
+    """Say what in a record cannot be requested; a file may hold anything, so nothing in it is expanded before."""
     names = run.metrics().operators
     if not isinstance(record["operator"], str) or record["operator"] not in names:
         return f"operator {reprlib.repr(record['operator'])}, and this run has {', '.join(map(repr, names))}"
@@ -100,7 +100,7 @@ def _play(records: list[dict[str, Any]], run: Any) -> None:
         handle = run[name]
         wish: dict[str, Any] = dict(record.get("settings", {}))
         if record["members"]:
-            # Where threads own nothing it is only said how many there are to be.
+            # Without a mapping, only the number of threads can be requested.
             wish["threads"] = record["members"] if "mapping" in handle.controls else len(record["members"])
         if "mapping" in handle.controls:
             owners = [owner for owner, count in record["owners"] for _ in range(count)]

@@ -109,7 +109,7 @@ def save_page(
         if panel.key in ranges:
             low, high = ranges[panel.key]
             figures.built[panel.key].y_range.update(start=low, end=high)
-    # Beside the plots, as in the dashboard: inside, they would cover what the markers say.
+    # Legends go beside the plots, as in the dashboard: inside, they would cover the markers' labels.
     drawn = {source.name: {name for name, of in source.data.items() if _has_numbers(of)} for source in figures.sources}
     legends = {
         key: _legend([one for one in take_legend(plot) if not one["column"] or one["column"] in drawn[one["source"]]])
@@ -141,7 +141,8 @@ def save_page(
         decisions=html.escape(words),
         script=script,
     )
-    # Beside it, under a name nobody can guess: what stands there already, a link maybe, is not written through.
+    # Write to a file beside the target, under an unguessable name: nothing that exists already, such as a link, is
+    # written through.
     part = target.with_name(f".headrace-{uuid.uuid4().hex}.part")
     try:
         with open(part, "x", encoding="utf-8") as file:

@@ -69,7 +69,7 @@ class FewKernels(AsyncMappingKernelManager):
                 await self.shutdown_kernel(kernel_id, now=True)
                 return
         why = f"{MOST_KERNELS} dashboards are open, each with a kernel of its own: close one of their pages first"
-        raise HTTPError(503, why, reason=why)  # Jupyter's answers show the one, Voila's page the other
+        raise HTTPError(503, why, reason=why)  # Jupyter's responses show the first, Voila's page the second
 
     def _forget(self, kernel_id: str) -> None:
         if kernel_id in self._left:
@@ -97,7 +97,7 @@ def main(arguments: Sequence[str]) -> None:
             f"--ServerApp.default_url=/voila/render/{quote(asked.notebook.name)}",
             f"--ServerApp.port={asked.port}",
             f"--ServerApp.open_browser={not asked.no_browser}",
-            "--ServerApp.answer_yes=True",  # Ctrl-C ends it, and asks nothing
+            "--ServerApp.answer_yes=True",  # Ctrl-C ends it without a question
             f"--MappingKernelManager.cull_idle_timeout={IDLE_S}",
             "--MappingKernelManager.cull_interval=10",
             "--VoilaConfiguration.file_allowlist=[]",

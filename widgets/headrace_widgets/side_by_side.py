@@ -117,7 +117,7 @@ class SideBySide(LiveView):
         made.yaxis.formatter = NumeralTickFormatter(format=form)
         for i, name in enumerate(self._names):
             line = made.line("t", column, source=self._series[i], color=RUNS[i], width=2, legend_label=name)
-            # The runs are sampled at times of their own, so each has its box; on both sides, where none hides the other.
+            # Each run is sampled at its own times, so each has its own box, on opposite sides: neither hides the other.
             made.add_tools(HoverTool(
                 renderers=[line], mode="vline", line_policy="nearest", attachment=("left", "right")[i],
                 tooltips=[("second", "@t{0,0.0}"), (name, f"@{column}{{{form}}}")],

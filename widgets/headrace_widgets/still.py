@@ -53,11 +53,11 @@ def show(figure: UIElement) -> None:
 def output_of(figure: UIElement) -> dict[str, Any]:
     """Return the output, by MIME type."""
     for legend in figure.references():
-        if isinstance(legend, Legend) and legend.orientation == "horizontal":  # above a plot: its height is the plot's loss
+        if isinstance(legend, Legend) and legend.orientation == "horizontal":  # above a plot, which loses its height
             legend.padding, legend.margin, legend.border_line_color = 0, 2, None
-            if legend.ncols == "auto":  # one row: where there are several, it would be space between these, too
+            if legend.ncols == "auto":  # one row: with several, the spacing would apply between rows, too
                 legend.spacing = 12
     place = f"headrace-{uuid.uuid4().hex}"
     item = json.dumps(json_item(figure, place))
-    html = _OUTPUT.format(place=place, item=item.replace("<", "\\u003c"))  # no text of the figure ends the script
+    html = _OUTPUT.format(place=place, item=item.replace("<", "\\u003c"))  # no text of the figure can end the script
     return {"text/html": html, "text/plain": repr(figure)}

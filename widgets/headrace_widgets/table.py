@@ -22,9 +22,9 @@ class Table:
         self.columns = tuple(columns)
         self.limit = max(8, limit)
         self._places = {column: place for place, column in enumerate(self.columns)}
-        # A column is contiguous: plots read some columns of hundreds of rows.
+        # Each column is contiguous: plots read a few columns over hundreds of rows.
         self._values = np.full((len(self.columns), self.limit), np.nan)
-        # For each row the longest slot that it is the first of, in seconds: known once, asked for with every drawing.
+        # For each row, in seconds, the longest slot of which it is the first row: computed once, read at every drawing.
         self._first_of = np.full(self.limit, np.inf)
         self._count = 0
         self._last_s = 0.0

@@ -126,5 +126,5 @@ def words_of(block: np.ndarray) -> str:
         parts.append(f"{worker}: {', '.join(told)}")
     if not parts:
         return _NOTHING
-    known_s = -begin[state > 0].min()  # a thread with many short spans soon writes over the oldest
+    known_s = -begin[state > 0].min()  # a thread with many short spans soon overwrites the oldest
     return f"Thread {'; '.join(parts)}." + (f" Known are the last {known_s:.2f} s." if known_s < 0.95 * SECONDS else "")

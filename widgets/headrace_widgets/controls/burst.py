@@ -32,7 +32,7 @@ class BurstControl:
         self.show()
 
     def _burst(self) -> None:
-        # A second click in a burst begins it anew: what it goes back to is not the burst.
+        # A second click restarts the burst; the rate afterwards is still the one before the first click.
         is_on = self._schedule is not None and self._target.schedule is self._schedule
         playing = self._rate.playing
         if playing is None:

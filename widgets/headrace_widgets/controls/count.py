@@ -30,7 +30,7 @@ class CountControl(Setting):
             layout=w.Layout(flex="1 1 160px", min_width="160px", width="auto"),
         )  # fmt: skip
         self.plus = w.Button(description="+", tooltip="One more", layout=w.Layout(width="40px"))
-        # Not an IntText: of 2.5 that takes the figures and leaves 25.
+        # Not an IntText, which makes 25 of 2.5.
         self.entry = w.FloatText(
             now, step=1, continuous_update=False, tooltip="Type a whole number", layout=w.Layout(width="70px")
         )

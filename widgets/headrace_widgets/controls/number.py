@@ -46,7 +46,7 @@ class NumberControl(Setting):
 
     def meant(self, part: w.ValueWidget, value: float) -> float:
         if part is self.slider:
-            value = float(f"{value:.3g}")  # it has no meaning beyond
+            value = float(f"{value:.3g}")  # further digits mean nothing
             return round(value) if self._is_whole else value
         return whole(self._name, value) if self._is_whole else value
 

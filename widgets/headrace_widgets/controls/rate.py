@@ -56,7 +56,7 @@ class RateControl:
     def request(self, value: float) -> None:
         """Pace the sources at this rate or speed from now on."""
         if value == self.slider.value:
-            value = float(f"{value:.3g}")  # a slider's value has no meaning beyond
+            value = float(f"{value:.3g}")  # further digits of a slider mean nothing
         is_speed = self._kind == "speed"
         wanted = f"hr.rates.recorded(speed={number(value)})" if is_speed else number(value)
         self._messages.echo(f"{self._target.rate_code} = {wanted}")

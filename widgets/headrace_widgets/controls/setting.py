@@ -66,7 +66,7 @@ class Setting(ABC):
         for part in parts:
             part.disabled = bool(why)
         self.widget.children = [*parts, self.note] if why else parts
-        self._set_to = None  # some are off at their bounds
+        self._set_to = None  # so that `put` disables the parts that are at their bounds
 
     @abstractmethod
     def put(self, value: Any) -> None:
@@ -95,7 +95,7 @@ class Setting(ABC):
 
     def _set(self, value: Any) -> None:
         if value == self._set_to or self.is_over:
-            return  # reading and setting traits costs, and this is asked for with every update
+            return  # traits are expensive to read and set, and this runs at every update
         self._set_to = value
         with self._shown.now():
             self.put(value)

@@ -54,7 +54,7 @@ class _State:
     def __init__(self, sources, x_of):
         self.sources, self.x_of = sources, x_of
         self.watermarks: list[int | None] = [None] * sources
-        self.brought: list[tuple[int, int, int]] = []  # (time, source, number of the source's)
+        self.brought: list[tuple[int, int, int]] = []  # (time, source, number within the source)
         self.delivered: list[tuple[int, int, int]] = []
 
     def add(self, time, source):

@@ -127,7 +127,7 @@ class _State:
             done = number in self.by
             parts.append(box(_LEFT + _CELL * (number - 1), 14, 46, 36, number, self.by.get(number), dashed=not done))
         for slot in range(self.slots):
-            # Slot n % slots, drawn from the slot of 1 on.
+            # Number n belongs in slot n % slots; the slot of number 1 is drawn first.
             held = [n for n in self.by if n >= self.next and (n - 1) % self.slots == slot]
             x = _LEFT + _CELL * slot
             parts.append(box(x, 84, 46, 36, held[0], self.by[held[0]]) if held else box(x, 84, 46, 36))

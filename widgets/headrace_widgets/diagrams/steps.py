@@ -71,8 +71,8 @@ class Steps:
     steps: Sequence[Step]
 
     def _repr_html_(self) -> str:
-        # The page itself does the stepping: a radio button for each step shows its section. So it works while the
-        # kernel is busy, and in a page without one.
+        # The page itself does the stepping: a radio button for each step shows its section. So stepping works while
+        # the kernel is busy, and in a page without a kernel.
         group, count = f"hrd-{uuid.uuid4().hex[:8]}", len(self.steps)
         names = [f"{group}-{number}" for number in range(1, count + 1)]
         shown = ",".join(

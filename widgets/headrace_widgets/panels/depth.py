@@ -24,7 +24,7 @@ class Depth(KnownPanel):
     def __init__(self, scene: Scene):
         super().__init__(scene)
         self._work, self._words = "", "in flight"
-        if "depth_ms" in scene.operator.of:  # it has a log, and knows how fast it is read
+        if "depth_ms" in scene.operator.of:  # it has a log, and knows how fast the log is read
             self.title, self._work, self._words = "Waiting in the log", "depth_ms", "waiting"
 
     def figure(self, scene: Scene):

@@ -20,7 +20,7 @@ def add_values_on_hover(made: figure, scene: Scene, title: str) -> None:
     formatter = made.yaxis[0].formatter
     how = formatter.format if isinstance(formatter, NumeralTickFormatter) else "0,0.[00]"
     values = [(labels.get(one, title), f"@{{{one.glyph.y}}}{{{how}}}") for one in lines]
-    # One line stands for all: they have the same times.
+    # The tool is bound to one line and shows all: they share their times.
     made.add_tools(HoverTool(
         renderers=lines[:1], mode="vline", line_policy="nearest", tooltips=[("second", "@t{0,0.0}"), *values],
     ))  # fmt: skip

@@ -35,7 +35,7 @@ class Imbalance(KnownPanel):
         made.yaxis.formatter = NumeralTickFormatter(format="0%")
         made.line("t", CV, source=scene.series, color=palette.OUT, width=2, legend_label="imbalance")
         look = {"line_color": palette.LIMIT, "line_dash": "dotted", "line_width": 2}
-        # The legend shows the limit's line; the span itself has no end.
+        # An empty line puts the limit into the legend: a span has no end at which it could be labelled.
         made.line(NOTHING, NOTHING, legend_label=f"limit {self._limit:.0%}", **look)
         made.add_layout(Span(location=self._limit, dimension="width", **look))
         compact_legend(made)

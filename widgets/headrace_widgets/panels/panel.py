@@ -49,7 +49,7 @@ class Scene:
     crosshair: CrosshairTool = field(init=False)
 
     def __post_init__(self):
-        # One row of nothing: a legend is drawn once, from the first row.
+        # One row of NaN: a legend is drawn once, from the first row.
         self.series = ColumnDataSource({"t": NOTHING}, name="series")
         self.changes = ColumnDataSource({column: [] for column in markers.COLUMNS}, name="changes")
         self.x_range = Range1d(0, 60, name="x")

@@ -41,8 +41,8 @@ class Quantiles:
         scene.draws(self._p50, self._p99)
         made = time_figure(scene, self.key, self.unit, y_axis_type="log")
         made.yaxis.formatter = NumeralTickFormatter(format="0,0.[000]")
-        made.yaxis.ticker = FixedTicker(ticks=_DECADES)  # at any height there is room for them
-        # A line first: the page reads the columns under the mouse from it.
+        made.yaxis.ticker = FixedTicker(ticks=_DECADES)  # there is room for them at any height
+        # A line comes first: the page reads the columns under the mouse from it.
         for column, label, look in (
             (self._p99, "p99", {"width": 1.5, "line_dash": "dashed"}),
             (self._p50, "p50", {"width": 2}),

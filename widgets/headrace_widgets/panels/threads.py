@@ -39,11 +39,12 @@ class Threads(KnownPanel):
         made.step(
             "t", "threads", source=scene.series, color=palette.OUT, width=2.5, mode="after", legend_label="active",
         )  # fmt: skip
-        # A step has no place where the mouse could meet it.
+        # An invisible line for the hover tool, which cannot hit a step.
         made.line("t", "threads", source=scene.series, line_alpha=0)
         look = {"line_color": palette.LIMIT, "line_dash": "dotted", "line_width": 1.5}
         made.add_layout(Span(location=self._cores, dimension="width", **look))
-        # The legend shows the line: the span itself has no end, and a word beside it would cover the curve.
+        # An empty line puts the cores into the legend: a span has no end at which it could be labelled, and a label
+        # beside it would cover the curve.
         made.line(NOTHING, NOTHING, legend_label=in_cores(self._cores), **look)
         compact_legend(made)
         whole_ticks(made)

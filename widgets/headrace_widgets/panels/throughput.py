@@ -44,7 +44,7 @@ class Throughput(KnownPanel):
         for column, label, look in (
             (self._added, "input", {"color": palette.IN, "width": 4}),
             (self._processed, "processed", {"color": palette.OUT, "width": 1.5}),
-            # On top, or nobody sees it while as many come as are due.
+            # Drawn on top: otherwise the input would hide it as long as it keeps up with the rate.
             ("rate", "due", {"color": palette.LIMIT, "width": 2, "line_dash": "dotted", "tags": [IF_DRAWN]}),
         ):
             made.line("t", column, source=scene.series, legend_label=label, **look)
