@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 def autoregressive(innovations: NDArray[np.float64], decay: float, previous: float) -> NDArray[np.float64]:
     """Return ``x[t] = decay * x[t-1] + innovations[t]``, with ``x[-1] = previous``."""
-    # a plain loop: there is one step per second or minute of the stream, against hundreds of rows
+    # a plain loop: it takes one step per second or minute of the stream, which has hundreds of rows in that time
     steps = itertools.accumulate(innovations.tolist(), lambda x, e: decay * x + e, initial=previous)
     return np.fromiter(steps, np.float64, len(innovations) + 1)[1:]
 
@@ -66,7 +66,7 @@ class Clock:
     def _extend(self) -> None:
         parts: list[NDArray[np.floating]] = [self._growth]
         edges: list[NDArray[np.floating]] = [self._edges_s]
-        # at least as many slots as there are, so that a block over many slots is not quadratic in them
+        # double the slots, so that a block that spans many of them does not take quadratic time
         wanted = self._slot_count + max(len(self._growth), 1)
         total = float(self._growth[-1])
         while self._slot_count < wanted:

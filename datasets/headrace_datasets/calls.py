@@ -35,7 +35,7 @@ LATITUDES, LONGITUDES = (28.0, 46.0), (-120.0, -72.0)  # of the middles of areas
 SPREAD = 0.28
 WANDER, DAY_S = 0.1, 86_400.0
 FAR = (6.0, 12.0)  # degrees north or south: 667 km and more
-STRIDE = 7_919  # prime to ten million: consecutive phones have numbers far apart
+STRIDE = 7_919  # coprime to ten million: consecutive phones have numbers far apart
 
 
 @explains_arguments

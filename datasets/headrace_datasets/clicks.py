@@ -33,13 +33,13 @@ START = np.datetime64("2024-01-01T00:00:00", "us").astype(np.int64)
 HOURS = (*[2] * 8, 1788, 2489, 2179, 2220, 2509, 2328, 2284, 2252, 2168, 2174, 2204, 2071, 2034, 2124, 282, 2)
 SESSIONS = 8_192  # in a part
 MOST_CLICKS = 26
-CLICKS_SHAPE, CLICKS_SCALE = 2.2, 3.7  # of a gamma distribution; one more than its whole part
-MEAN_CLICKS = 8.7  # with those that a cart adds
+CLICKS_SHAPE, CLICKS_SCALE = 2.2, 3.7  # of a gamma distribution; a session has its whole part plus one
+MEAN_CLICKS = 8.7  # including those that a cart adds
 GAP_SHAPE, GAP_SCALE_S = 0.92, 128.0  # of a Weibull distribution
 PAUSE_S = (3_300.0, 3_900.0)  # around an hour, the usual time-out
 REST_S = 7_200.0  # a user's sessions are further apart than any pause within one
 NEAR = 0.5  # share of the views that are near the item that the session is about
-CANDIDATES = 8  # users drawn for a session: seldom do all of them have a session already
+CANDIDATES = 8  # users drawn for a session: rarely are all of them in a session already
 MOST = 1_000_000
 USERS_PER_RATE = 2_000  # so that most users have no session at any time
 
@@ -190,7 +190,7 @@ def _below(rng: np.random.Generator, count: NDArray[np.int64]) -> NDArray[np.int
 def _of_free_users(
     drawn: NDArray[np.int32], begins_s: NDArray[np.float64], ends_s: NDArray[np.float64], free_s: list[float]
 ) -> NDArray[np.int64]:
-    """Give each session the first of its candidates without a session then, else the next such user after them; -1 if none.
+    """Give each session its first candidate who is free then, else the next free user after them; -1 if none is.
 
     Parameters
     ----------
@@ -200,7 +200,7 @@ def _of_free_users(
     """
     chosen = np.full(len(begins_s), -1, np.int64)
     users = len(free_s)
-    # a plain loop: which users are free depends on all sessions before, and there are eight times as many rows
+    # a plain loop: which users are free depends on all earlier sessions, and there are eight times as many rows
     for at, (candidates, begin, end) in enumerate(
         zip(drawn.reshape(-1, CANDIDATES).tolist(), begins_s.tolist(), ends_s.tolist(), strict=True)
     ):

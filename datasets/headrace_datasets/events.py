@@ -15,7 +15,7 @@ from headrace_datasets.randomness import stream
 
 START = np.datetime64("2020-04-20T00:00:00", "us").astype(np.int64)
 BLOCK_ROWS = 65_536
-BLOCKS = 0  # random stream; `keys` has 1
+BLOCKS = 0  # random stream; `keys` uses 1
 
 Columns = Callable[[np.random.Generator], list[pa.Array]]
 """Draws the columns of a block, except ``ts``."""

@@ -26,7 +26,7 @@ IN_FILE = pa.schema(
         "year": pa.int64(),
         "month": pa.int64(),
         "day": pa.int64(),
-        "dep_time": pa.int64(),  # local clock as hhmm, as are the three other times; null: cancelled
+        "dep_time": pa.int64(),  # local clock as hhmm, like the three other times; null: cancelled
         "sched_dep_time": pa.int64(),
         "dep_delay": pa.int64(),  # minutes, negative: early
         "arr_time": pa.int64(),

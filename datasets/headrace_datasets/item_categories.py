@@ -22,7 +22,7 @@ SCHEMA = pa.schema({"ts": TIME, "item": pa.int64(), "category": pa.int64()})
 LISTED = np.datetime64("2023-12-31T00:00:00", "us").astype(np.int64)
 """When the first item was listed: the day before the first sale."""
 BLOCK_ROWS = 65_536
-CATEGORIES = 1  # random stream; `item_sales` has 0
+CATEGORIES = 1  # random stream; `item_sales` uses 0
 MOST_ITEMS = 1_000_000
 MOST_CATEGORIES = 1_000
 NONE = 0

@@ -24,7 +24,7 @@ SCHEMA = pa.schema({"ts": TIME, "item": pa.int64(), "amount": pa.int64()})
 
 START = np.datetime64("2024-01-01T00:00:00", "us").astype(np.int64)
 BLOCK_ROWS = 65_536
-BLOCKS = 0  # random stream; `item_categories` has 1
+BLOCKS = 0  # random stream; `item_categories` uses 1
 MOST_PIECES = 100
 HIGHEST_PRICE = 91.0
 CENTS = 100.0
@@ -105,7 +105,7 @@ def _blocks(
         # whole blocks are drawn and then cut, so that a smaller n gives the beginning of the same stream
         us = milliseconds_as_us(clock.after(rng.standard_exponential(BLOCK_ROWS)))
         item = zipf(items, skew).draw(rng, BLOCK_ROWS).astype(np.int64)
-        # pieces, a price, what the shop adds to it, what it takes off again
+        # number of pieces, price, the shop's markup, its discount
         pieces, price = rng.integers(1, MOST_PIECES, BLOCK_ROWS, endpoint=True), rng.uniform(1.0, HIGHEST_PRICE, BLOCK_ROWS)
         units = pieces * price * (1.0 + rng.random(BLOCK_ROWS)) * rng.random(BLOCK_ROWS)
         grown = np.exp(np.clip(monthly[item] * (us / MONTH_US), -FURTHEST, FURTHEST))

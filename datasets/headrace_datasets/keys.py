@@ -17,7 +17,7 @@ from headrace_datasets.randomness import Choice, Choices, stream
 STEEPEST = 10.0
 MOST_RECORDS = 1_000_000
 MOST_PARTITIONS = 64
-KEYS = 1  # random stream; `events` has 0
+KEYS = 1  # random stream; `events` uses 0
 
 
 @dataclass(frozen=True)
@@ -99,9 +99,9 @@ class Keys:
         self._home = Choice(mass)
         with np.errstate(divide="ignore"):
             self._log_mass = np.log(mass)
-        # a partition without weight may still be one of several
+        # a partition without weight may still be one of several that a transaction touches
         self._within = Choices([part if total > 0 else np.ones(len(part)) for part, total in zip(parts, mass, strict=True)])
-        rng = stream(seed, KEYS)  # frequent keys lie anywhere, not beside each other
+        rng = stream(seed, KEYS)  # frequent keys are scattered, not adjacent
         self._scattered = np.concatenate([rng.permutation(len(part)) for part in parts])
         sizes = np.array([len(part) for part in parts])
         self._first = np.cumsum(sizes) - sizes
@@ -112,7 +112,7 @@ class Keys:
         length = min(self._access.multi_length, operations, self._partitions)
         if self._multi_share > 0 and length > 1:
             several = np.flatnonzero(rng.random(rows) < self._multi_share)
-            # the largest of log weight + Gumbel noise: draws without replacement
+            # the largest values of log weight + Gumbel noise: a draw without replacement
             score = rng.gumbel(size=(len(several), self._partitions)) + self._log_mass
             chosen = np.argsort(-score, axis=1)[:, :length]
             part[several] = chosen[:, np.arange(operations) % length]

@@ -38,7 +38,7 @@ PERIOD_S = 30
 FEET_PER_MPH = SEGMENT_FEET * PERIOD_S // 3_600  # in 30 seconds: 44, without a remainder
 FASTEST_MPH = 100
 
-FIRST_RATE, LAST_RATE, RAMP_S = 15.0, 1_700.0, 10_800.0  # tuples a second of one expressway
+FIRST_RATE, LAST_RATE, RAMP_S = 15.0, 1_700.0, 10_800.0  # rates in tuples a second of one expressway
 MOST_ROWS = 100_000_000_000  # the numbers of cars stay below 2**31
 MOST_EXPRESSWAYS = 1_000
 
@@ -122,18 +122,18 @@ CAR = {
     "phase": np.uint8,  # seconds within each period at which it reports; cars are sorted by it
     "vid": np.int32,
     "road": np.int32,  # 2 * expressway + direction
-    "at": np.int32,  # feet from where its direction begins
-    "leave_at": np.int32,  # the first report from here on is its last
+    "at": np.int32,  # feet from the beginning of its direction
+    "leave_at": np.int32,  # its first report at or beyond this place is its last
     "desired": np.float32,  # miles an hour on a free road
     "spd": np.int32,
     "lane": np.int8,  # travel lane
-    "ramp": np.int8,  # reports to come from the entry lane
+    "ramp": np.int8,  # reports still to be made from the entry lane
     "stopped_until": np.int32,  # seconds since the start; 0 = it drives
 }
 
 
 class _Roads:
-    """All cars on the roads, moved on in steps of 30 seconds: each car reports once in each step.
+    """All cars on the roads, moved in steps of 30 seconds: each car reports once in each step.
 
     Parameters
     ----------
@@ -258,7 +258,7 @@ class _Roads:
         asks = rng.random(count, np.float32) < QUERY_SHARE
         asking = np.flatnonzero(asks)
         rows = np.repeat(np.arange(count), asks + np.uint8(1))
-        query = asking + 1 + np.arange(len(asking))  # where the queries come to stand
+        query = asking + 1 + np.arange(len(asking))  # the rows of the queries
         size = len(rows)
 
         direction = cars["road"] & 1

@@ -22,8 +22,8 @@ LIST = pa.list_(pa.int64())
 SCHEMA = pa.schema({"ts": TIME, "kind": pa.string(), "items": LIST, "prices": LIST, "quantities": LIST})
 
 KINDS = ("bid", "alter", "top")
-LOWEST_PRICE, HIGHEST_PRICE = 50, 150  # that are asked: 100 at first, then what alterations say
-HIGHEST_QUANTITY = 5  # of 1,000 at first: as many are added as bids take
+LOWEST_PRICE, HIGHEST_PRICE = 50, 150  # asking prices: 100 at first, then set by alterations
+HIGHEST_QUANTITY = 5  # of 1,000 in stock at first: as many are added as bids take
 MOST_ITEMS = 1_000
 
 
@@ -139,7 +139,7 @@ def _columns(keys: Keys, ratio: tuple[float, ...], items: int, rejected: float) 
         touched[offsets[~is_bid][:, None] + np.arange(items)] = keys.draw(rng, int((~is_bid).sum()), items)
 
         prices = rng.integers(LOWEST_PRICE, HIGHEST_PRICE, len(touched), endpoint=True)
-        prices[offsets[is_bid]] += HIGHEST_PRICE - LOWEST_PRICE  # enough, whatever is asked
+        prices[offsets[is_bid]] += HIGHEST_PRICE - LOWEST_PRICE  # enough for any asking price
         is_low = what < rejected
         prices[offsets[is_low]] = rng.integers(0, LOWEST_PRICE, is_low.sum())
         quantities = rng.integers(1, HIGHEST_QUANTITY, len(touched), endpoint=True)

@@ -38,7 +38,7 @@ def rate_per_second(name: str, value: Any, rows: int, lowest: float = LOWEST_RAT
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
         raise ValueError(f"{name} is {value!r}, of type {type(value).__name__}; {fix}")
     rate = float(value)
-    if not lowest <= rate <= HIGHEST_RATE:  # NaN is not, either
+    if not lowest <= rate <= HIGHEST_RATE:  # NaN is refused, too
         raise ValueError(f"{name} is {value!r}; {fix}")
     if rows > rate * LONGEST_STREAM_S:
         raise ValueError(
@@ -53,7 +53,7 @@ def number(name: str, value: Any, lowest: float, highest: float) -> float:
     fix = f"give a number from {lowest:g} to {highest:g}"
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
         raise ValueError(f"{name} is {value!r}, of type {type(value).__name__}; {fix}")
-    if not lowest <= float(value) <= highest:  # NaN is not, either
+    if not lowest <= float(value) <= highest:  # NaN is refused, too
         raise ValueError(f"{name} is {value!r}; {fix}")
     return float(value)
 

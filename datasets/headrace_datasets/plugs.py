@@ -26,7 +26,7 @@ BLOCK_ROWS = 65_536
 BLOCKS, HOUSES = range(2)  # random streams
 MOST_HOUSES = 1_000
 HOUSEHOLDS, PLUGS = (2, 14), (1, 13)
-LOAD_W, SPREAD = 24.4, 1.24  # median, and deviation of the logarithm
+LOAD_W, SPREAD = 24.4, 1.24  # median, and standard deviation of the logarithm
 NOISE, WAVE = 0.07, 0.5
 DAY_US = 86_400 * 1_000_000
 
@@ -86,13 +86,13 @@ def _blocks(n: int, seed: int, rate: float, houses: int, idle: float) -> Iterato
         us = np.floor(row / rate).astype(np.int64) * 1_000_000
         plug = town.order[row % len(town.order)]
         load = town.load(plug, us) * (1.0 + NOISE * stream(seed, BLOCKS, block).standard_normal(BLOCK_ROWS))
-        load = np.round(np.maximum(load, 0.0), 3) + 0.0  # no -0.0, which nothing times noise below zero would be
+        load = np.round(np.maximum(load, 0.0), 3) + 0.0  # + 0.0 turns -0.0 into 0.0
         arrays = [pa.array(START + us).cast(TIME), *(pa.array(ids[plug]) for ids in town.ids), pa.array(load)]
         yield pa.RecordBatch.from_arrays(arrays, schema=SCHEMA).slice(0, n - first)
 
 
 class _Town:
-    """Which plugs there are, in which order they are read, and their loads."""
+    """The plugs, the order in which they are read, and their loads."""
 
     def __init__(self, seed: int, houses: int, idle: float) -> None:
         rng = stream(seed, HOUSES)

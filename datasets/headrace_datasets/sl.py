@@ -29,8 +29,8 @@ SCHEMA = pa.schema(
     ]
 )
 
-HIGHEST_AMOUNT = 10  # of 10,000 at first: by chance a balance does not run out
-OVERDRAFT = 10**12  # and above: more than is ever there
+HIGHEST_AMOUNT = 10  # of 10,000 at first: a balance does not run out by chance
+OVERDRAFT = 10**12  # and above: more than any balance ever holds
 
 
 @explains_arguments
@@ -120,7 +120,7 @@ def _columns(keys: Keys, transfers: float, rejected: float) -> Columns:
     def draw(rng: np.random.Generator) -> list[pa.Array]:
         what = rng.random(BLOCK_ROWS)
         is_transfer, is_overdraft = what < transfers, what < rejected
-        # targets first: the two keys of a deposit lie in two partitions if they lie in several
+        # targets first: if a row's keys lie in several partitions, the two keys of a deposit lie in two
         target, target_asset, source, source_asset = keys.draw(rng, BLOCK_ROWS, 4).T
         amount, quantity = rng.integers(0, HIGHEST_AMOUNT, (2, BLOCK_ROWS), endpoint=True)
         of_balance = rng.random(BLOCK_ROWS) < 0.5

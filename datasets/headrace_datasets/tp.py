@@ -22,7 +22,7 @@ SCHEMA = pa.schema({"ts": TIME, "vehicle": pa.int64(), "segment": pa.int64(), "s
 SLOWEST_MPH, FASTEST_MPH = 25.0, 55.0  # mean speeds of segments: on some a toll is due, on others not
 SPEED_SD = 10.0
 HIGHEST_MPH = 100
-SPEEDS = 2  # random stream; `events` and `keys` have 0 and 1
+SPEEDS = 2  # random stream; `events` and `keys` use 0 and 1
 
 
 @explains_arguments

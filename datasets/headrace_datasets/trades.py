@@ -25,7 +25,7 @@ TICK = 100  # one cent
 
 FIRST_DAY = np.datetime64("2018-07-30")
 OPENING = np.timedelta64(13 * 60 + 30, "m")  # UTC; 9:30 in New York
-SESSION_S = 23_400  # six hours and a half
+SESSION_S = 23_400  # six and a half hours
 BLOCK_ROWS = 65_536
 BLOCKS, RATES, PRICES = 0, 1, 2  # random streams
 
@@ -74,7 +74,7 @@ def _blocks(n: int, seed: int, peak: float) -> Iterator[pa.RecordBatch]:
     for block, first in enumerate(range(0, n, BLOCK_ROWS)):
         # whole blocks are drawn and then cut, so that a smaller n gives the beginning of the same stream
         rng = stream(seed, BLOCKS, block)
-        # an order that meets several others trades several times at once: clusters of two, mean gap one
+        # an order that meets several others trades several times at once: clusters of two on average, mean gap one
         gaps = 2.0 * rng.standard_exponential(BLOCK_ROWS)
         gaps[rng.random(BLOCK_ROWS) < 0.5] = 0.0
         day, second = np.divmod(clock.after(gaps), SESSION_S)
@@ -95,7 +95,7 @@ def _blocks(n: int, seed: int, peak: float) -> Iterator[pa.RecordBatch]:
 HALF_HOURS = np.array(
     [15.4, 11.7, 7.2, 7.2, 5.9, 3.7, 4.7, 5.0, 4.0, 6.1, 4.6, 6.5, 18.0]
 )  # % of the day's trades
-MEASURED_PEAK = 765.0  # trades in the busiest second of the day measured; its median second had 5
+MEASURED_PEAK = 765.0  # trades in the busiest second of the measured day; its median second had 5
 LOG_MEDIAN, LOG_SD = 1.98, 1.24
 FAST_SHARE, FAST_DECAY = 0.37, float(np.exp(-1 / 2))  # of the variance; per second
 SLOW_SHARE, SLOW_DECAY = 0.13, float(np.exp(-1 / 300))

@@ -34,7 +34,7 @@ LONGEST_TEXT = 280  # code points
 WORD_MEAN, WORD_SD, WORD_MOST = 11.0, 6.0, 40
 HASHTAG_COUNTS = Choice(np.array([0.78, 0.12, 0.05, 0.025, *0.025 / 2.0 ** np.array([1, 2, 3, 4, 5, 5])]))
 UNSEEN_SHARE, GLYPH_SHARE, EMPTY_SHARE, WALL_SHARE, ODD_SHARE = 0.04, 0.03, 0.01, 0.001, 0.001
-TWICE_SHARE = 0.12  # of the tweets with two hashtags or more; chance does the rest of the 2 %
+TWICE_SHARE = 0.12  # of the tweets with two hashtags or more; chance adds the rest of the 2 %
 
 USER_COUNT, WORD_COUNT, HASHTAG_COUNT = 100_000, 20_000, 100_000
 
@@ -47,7 +47,7 @@ SIGNS = """
 👨‍👩‍👧‍👦 🏳️‍🌈 🇸🇪 👍🏽 ❤️
 今日 東京 天気 ありがとう ニュース 中国 你好 经济 音乐 新闻 안녕 서울 사랑
 """
-GLYPHS = tuple(SIGNS.split())  # the second line: several code points to what a reader sees as one
+GLYPHS = tuple(SIGNS.split())  # second line: several code points that a reader sees as one character
 """3 % of the tweets contain one of these."""
 
 ODD_TEXTS = (
@@ -204,7 +204,7 @@ def _texts(
     rows = len(seconds)
 
     # 1. how many tokens and how many hashtags among them
-    spread = WORD_MEAN**2 / (WORD_SD**2 - WORD_MEAN)  # negative binomial with that mean and deviation
+    spread = WORD_MEAN**2 / (WORD_SD**2 - WORD_MEAN)  # negative binomial with that mean and standard deviation
     counts = rng.negative_binomial(spread, spread / (spread + WORD_MEAN), rows).clip(1, WORD_MOST)
     hashtag_counts = HASHTAG_COUNTS.draw(rng, rows)
     np.maximum(counts, hashtag_counts, out=counts)
@@ -288,7 +288,7 @@ class _Trends:
             return
         self._catch_up(float(seconds[0]), float(seconds[-1]))
         probability = zipf(HASHTAG_COUNT, 1.05).probability
-        weight = np.ones(len(hashtag))  # of all that could have been drawn so far
+        weight = np.ones(len(hashtag))  # total weight of the hashtags that could have been drawn so far
         for start, end, which in self._under_way:
             span = slice(*np.searchsorted(seconds, (start, end)))
             extra = (self.FACTOR - 1) * probability[which]

@@ -35,7 +35,7 @@ def pseudo_words(count: int) -> pa.StringArray:
         word = _word(dice, length)
         while word in words:
             tries += 1
-            word = _word(dice, length + tries // 4)  # there are few short words: they run out
+            word = _word(dice, length + tries // 4)  # there are few short words, and they run out
         words[word] = None
     return pa.array(words, pa.string())
 
