@@ -69,7 +69,7 @@ def main(name: str, full: bool = False, json_path: str | None = None, folder: st
     if name not in ("all", PEERS, *NAMES):
         print(f"headrace: bench {name!r}: give one of {', '.join((*NAMES, PEERS))}, or all", file=sys.stderr)
         return 2
-    # Before minutes of measuring.
+    # Checked here, before minutes of measuring.
     has_reports = any(map(_has_report, names))
     if not (_can_write("--json", json_path) and _can_write("--out", folder if has_reports else None, is_folder=True)):
         return 2
@@ -93,7 +93,7 @@ def main(name: str, full: bool = False, json_path: str | None = None, folder: st
                 print(f"{time.monotonic() - begin:.0f} s", file=sys.stderr, flush=True)
             if finished is not None and not _keep(finished, folder):
                 status = 2
-    finally:  # what was measured is shown, whatever became of the rest
+    finally:  # what was measured is shown even if the rest fails
         if rows:
             print_rows(rows)
     if json_path is not None:
@@ -126,10 +126,10 @@ def _can_write(flag: str, path: str | None, is_folder: bool = False) -> bool:
         if target.is_dir() and not is_folder:
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
         if target.exists() and not is_folder:
-            if target.is_file():  # nothing is tried on a pipe: its reader would take the closing for the end
+            if target.is_file():  # a pipe is not tried: its reader would take the close for the end of the data
                 target.open("ab").close()
             return True
-        # What is missing of a folder's path is made later.
+        # Missing parts of a folder's path are created later.
         place = target if is_folder else target.parent
         while is_folder and not place.exists():
             place = place.parent

@@ -77,7 +77,7 @@ def _await(is_so: Callable[[], bool]) -> None:
 
 
 def _of_scheme(build: Callable, table: pa.Table, scheme: str, seconds: float) -> tuple[float, str]:
-    """The rate, and the configuration in force in the end."""
+    """The rate, and the configuration in force at the end."""
     with build(hr.stream(without_end(table), event_time="ts")).start(sink=hr.discard(), threads=2, scheme=scheme) as run:
         _await(lambda: run.metrics().tuples_out > 0)
         if scheme == "adaptive":
@@ -101,7 +101,7 @@ def measure(full: bool, tiny: bool = False) -> list[Row]:
         best = max(rates, key=lambda scheme: rates[scheme])
         rows += [Row("adaptive", f"{name}, {scheme}", rate, "M events/s") for scheme, rate in rates.items()]
         rate, chosen = _of_scheme(build, table, "adaptive", seconds)
-        again = _of_scheme(build, table, best, seconds)[0]  # so that a machine that got faster meanwhile is no merit
+        again = _of_scheme(build, table, best, seconds)[0]  # so that a machine that got faster is no advantage
         best_rate = (rates[best] + again) / 2
         rows.append(
             Row("adaptive", f"{name}, adaptive", rate, "M events/s", baseline=best_rate, baseline_name=best, goal=GOAL,

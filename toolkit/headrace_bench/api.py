@@ -98,7 +98,7 @@ def wanted(table: pa.Table) -> pa.Table:
 
 
 class _DuckDB:
-    """DuckDB on whatever it can read as it is; `None` results where it is not installed."""
+    """DuckDB on the forms of input that it reads directly; results are `None` where it is not installed."""
 
     def __init__(self):
         try:
@@ -123,7 +123,7 @@ class _DuckDB:
 
 
 def _by_spark(frame: Any) -> Taken:
-    """Spark's own answer, written nowhere."""
+    """Spark's own result, which is not written anywhere."""
     from pyspark.sql import functions as f
 
     end = ((f.floor(f.col("ts") / SPAN) + 1) * SPAN).alias("end")
@@ -230,7 +230,7 @@ def _compare(
 
 
 def _second_thread(table: pa.Table, repetitions: int, single: dict[tuple[str, str, int], float]) -> list[Row]:
-    """The gain of a second thread where an update is trivial, and where it is not."""
+    """The gain from a second thread where an update is trivial, and where it is not."""
     few = table.slice(0, 1_000)
     found = costly_query(hr.stream(few, event_time="ts")).to_arrow(threads=2)
     assert [tuple(row.values()) for row in found.to_pylist()] == costly_rows(few), "the operator of a user's own: other rows"

@@ -113,7 +113,7 @@ def same_hash(count: int) -> pa.BinaryArray:
         first = np.arange(count, dtype=np.uint64)
         state = (np.uint64(2 * _LENGTH) * P1) ^ (first * P2)
         state = ((state << np.uint64(29)) | (state >> np.uint64(35))) * P3
-        # The second round's input is to be the same state, 0, for all.
+        # The second word must bring every string to the same state, 0.
         second = state * np.uint64(pow(int(P2), -1, 2**64))
     data = np.stack((first, second), axis=1)
     offsets = np.arange(count + 1, dtype=np.int32) * 2 * _LENGTH
@@ -132,7 +132,7 @@ def of_one_cell_bucket(count: int) -> np.ndarray:
     >>> np.unique(found).size, set((numbers & (2**BUCKET_BITS - 1)).tolist())
     (1000, {0})
     """
-    # Products without the bits that are the bucket's; the factor, which is odd, is undone.
+    # Choose products whose bucket bits are 0, then undo the multiplication by the factor, which is odd.
     number = np.arange(count, dtype=np.int64)
     low, high = number & ((1 << BUCKET_SHIFT) - 1), number >> BUCKET_SHIFT
     inverse = pow(FACTORS[0], -1, 2**COORDINATE_BITS)
@@ -202,7 +202,7 @@ def compare_joins(counts: Sequence[int], repetitions: int) -> list[Row]:
                     took = run.run()
                     if repetition:
                         seconds[is_bad].append(took)
-                    # A value meets itself; at a width of ten those next to it are of other cells.
+                    # Each value matches only itself: in a band of width ten, its neighbours lie in other cells.
                     assert run.results == count, (name, is_bad, run.results)
             rows.append(_row(f"{count:,} crafted {name} in a join", 2 * count, "M tuples/s", seconds))
     return rows

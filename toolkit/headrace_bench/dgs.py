@@ -160,7 +160,7 @@ def _window(case: Case, name: str, repetitions: int, is_goal: bool) -> tuple[lis
 
 
 def _turns(case: Case, repetitions: int) -> list[Row]:
-    """A value of each stream and a barrier, in turn: where the state stays joined, and nothing is forked and joined."""
+    """One value of each stream and a barrier alternate: the state stays joined, and nothing is forked and joined."""
     each = []
     for _ in range(repetitions + 1):
         run, sums = case.planned(2)

@@ -188,7 +188,7 @@ def check_reference() -> None:
 
 
 def _rows(columns: dict[str, np.ndarray]) -> list[list[tuple[int, dict[str, int]]]]:
-    """One input as the reference has it."""
+    """One input in the reference's form."""
     names = [name for name in columns if name != "ts"]
     values = zip(*(columns[name].tolist() for name in names), strict=True)
     return [[(ts, dict(zip(names, row, strict=True))) for ts, row in zip(columns["ts"].tolist(), values, strict=True)]]

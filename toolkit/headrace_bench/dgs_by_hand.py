@@ -49,7 +49,7 @@ def run(name: str, parts: list[Columns], rare: Columns, rounds: int) -> tuple[fl
         )  # fmt: skip
 
     with ThreadPoolExecutor(threads) as pool:
-        list(pool.map(abs, range(threads)))  # the threads are there
+        list(pool.map(abs, range(threads)))  # starts the threads
         begin = perf_counter()
         counts = list(pool.map(work, range(threads)))
         seconds = perf_counter() - begin

@@ -78,7 +78,7 @@ def lines_of(app: ModuleType) -> tuple[int, int]:
 
 
 def _reached(functions: dict[str, ast.FunctionDef], begin: Iterable[ast.AST]) -> set[str]:
-    """Functions that are named there, and those that they name."""
+    """Functions that these nodes name, and those that they name in turn."""
     found: set[str] = set()
     waiting = list(begin)
     while waiting:

@@ -155,7 +155,7 @@ def _optimizers(repetitions: int, seconds: float, tiny: bool, costs: dict[str, f
 
 
 def _shapes(repetitions: int, tiny: bool, costs: dict[str, float]) -> list[Row]:
-    """All events at once; the prediction is of the optimizers' model with the costs that were measured."""
+    """All events at once; the prediction is that of the optimizers' model with the measured costs."""
     rows = []
     for between in (1_000,) if tiny else (10_000, 1_000, 100):
         events = Events(8, 1_000_000, between, 0.01 if tiny else 2.0)
@@ -182,8 +182,8 @@ def _changes(count: int, tiny: bool) -> list[Row]:
         assert run.to_arrow()["sum"].to_pylist() == events.sums
     plans = [events.plan(leaves, "appendix", 2) for leaves in (1, 2)]
     took: list[float] = []
-    # Half of what the run reached: the event time's own pace, so many times.
-    pace = hr.rates.recorded(speed=most / 2 / events.per_second * UNITS / 1_000)  # its integers count as milliseconds
+    # Half of the rate that the run reached, as a multiple of the event time's own pace.
+    pace = hr.rates.recorded(speed=most / 2 / events.per_second * UNITS / 1_000)  # it takes integer event times as milliseconds
     with WINDOW.start(events.inputs, plan=plans[1], threads=2, max_threads=2, rate=pace) as run:
         while len(took) < count and run.state == "running":
             change = run.reconfigure(plan=plans[len(took) % 2]).wait(60)
@@ -191,7 +191,7 @@ def _changes(count: int, tiny: bool) -> list[Row]:
                 break
             took.append(change.ms)
             time.sleep(0.01)
-        with suppress(RunStoppedError):  # it may have come to its end by itself
+        with suppress(RunStoppedError):  # the run may have ended by itself
             run.rate = None
         assert run.wait(300)
         assert run.to_arrow()["sum"].to_pylist() == events.sums, "other sums under plans that change"

@@ -93,7 +93,7 @@ def measure(full: bool, tiny: bool = False) -> list[Row]:
 
 
 def _in_turns(program: Any, inputs: dict[str, Any], repetitions: int) -> dict[int, list[Done]]:
-    """Runs on one leaf and on two; the first ones of each warm up."""
+    """Runs on one leaf and on two, alternating; the first run of each is a warm-up."""
     done: dict[int, list[Done]] = {1: [], 2: []}
     for _ in range(repetitions + 1):
         for leaves, each in done.items():

@@ -161,7 +161,7 @@ def _text(x: float, y: float, text: str, kind: str = "", anchor: str = "start") 
 
 
 def _round_up(value: float) -> float:
-    """The next of 1, 2, 3, 4, 5, 6, 8, 10 times a power of ten."""
+    """Round up to 1, 2, 3, 4, 5, 6, 8 or 10 times a power of ten."""
     power = 10.0 ** math.floor(math.log10(value))
     return power * next(step for step in (1, 2, 3, 4, 5, 6, 8, 10) if step * power >= value)
 

@@ -81,7 +81,7 @@ class Executed(Alone):
         else:
             self.ts = like.ts
             operator.directories = like.operator.directories
-            self._store = like._store  # keeps what the directories point into
+            self._store = like._store  # keeps alive what the directories point into
         self._touch()
         operator.prepare((), self, is_last=True)
         self._fill_gate()
@@ -113,7 +113,7 @@ class Executed(Alone):
         parts = [(array, 16) for array in (c.sets, c.event_of, c.link, c.link_2, c.entries)]
         parts += [(c.nodes, 64), (c.links[LEVELS * c.heads.size :], 16 * LEVELS)]
         for array, count in parts:
-            for me in range(threads):  # each has its part
+            for me in range(threads):  # each thread has its own part
                 touch(array[array.size * me // threads :][: count * batch])
 
     def _fill_gate(self) -> None:
@@ -154,7 +154,7 @@ class Executed(Alone):
             assert time.monotonic() < limit, f"the executors did not come to an end within {TIMEOUT_S:.0f} s"
 
     def _look(self) -> None:
-        """The results of the events."""
+        """Check and hash the results of the events, and read the meters."""
         out, state, program = self.operator.out, self.operator.state, self.operator.program
         assert read_cell(self.operator.arrays.words, words.SEEN) == self.rows, "events were lost"
         heads = [read_cell(out.head, r * CELL) for r in range(self.operator.max_threads)]
@@ -182,7 +182,7 @@ class Executed(Alone):
 
 
 def _joined(rings_of: np.ndarray, heads: Sequence[int]) -> np.ndarray:
-    """What the executors have written, one after another."""
+    """Concatenate what the executors have written."""
     return np.concatenate([rings_of[r, :head] for r, head in enumerate(heads)])
 
 

@@ -46,7 +46,7 @@ def expected(table: pa.Table, overlap: int = 1) -> tuple[int, int]:
     slides = table["ts"].to_numpy() // SLIDE
     keys = table["key"].to_numpy()
     span = int(keys.max()) + 1
-    first = np.unique(slides * span + keys)  # a group of the advance; it lies in `overlap` windows
+    first = np.unique(slides * span + keys)  # one group per advance and key; it lies in `overlap` windows
     windows = np.unique(np.concatenate([first - back * span for back in range(overlap)]))
     return len(windows), len(slides) * overlap
 
@@ -116,7 +116,7 @@ def _longer(n: int, lengths: tuple[int, ...], repetitions: int) -> list[Row]:
 def _more_keys(n: int, counts: tuple[int, ...], repetitions: int) -> list[Row]:
     rows = []
     for keys in counts:
-        table = make_rows(n, keys, per_slide=n)  # one window: what is left is the updates
+        table = make_rows(n, keys, per_slide=n)  # one window: only the cost of updates is left
         times: dict[str, list[float]] = {"loop": [], "1": [], "2": []}
         first: Resident | None = None
         for _ in range(repetitions):

@@ -25,7 +25,7 @@ def cores_used(threads: int, seconds: float) -> float:
     release = threading.Event()
     stream = hr.stream(_blocking(batch, release), event_time="ts").key_by("k").window(10).aggregate(n=hr.count())
     with stream.start(threads=threads, max_threads=POOL) as run:
-        time.sleep(0.3)  # the first batch is through
+        time.sleep(0.3)  # until the first batch is processed
         begin, used = time.perf_counter(), time.process_time()
         time.sleep(seconds)
         used = time.process_time() - used

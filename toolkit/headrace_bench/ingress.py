@@ -75,7 +75,7 @@ def word_sources(table: pa.Table, frame: Any = None) -> dict[str, Callable[[], A
 
     def split(batch: pa.RecordBatch) -> pa.RecordBatch:
         trimmed = pc.utf8_trim_whitespace(batch["text"])
-        filled = pc.not_equal(trimmed, "")  # of an empty text Arrow would make one empty word
+        filled = pc.not_equal(trimmed, "")  # Arrow would make one empty word of an empty text
         lists = pc.utf8_split_whitespace(trimmed.filter(filled))
         return pa.record_batch([batch["ts"].filter(filled), lists], schema=schema)
 

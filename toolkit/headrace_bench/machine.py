@@ -91,7 +91,7 @@ def _line_ns() -> float:
     words, until = padded_cells(3), time.monotonic_ns() + MOST_NS
     other = threading.Thread(target=pass_word, args=(words, 0, WARM + TURNS, 1, until), daemon=True)
     other.start()
-    pass_word(words, 0, WARM, 0, until)  # until both are there
+    pass_word(words, 0, WARM, 0, until)  # until both threads are running
     begin = time.perf_counter()
     turns = pass_word(words, WARM, WARM + TURNS, 0, until)
     seconds = time.perf_counter() - begin

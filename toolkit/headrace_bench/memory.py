@@ -29,7 +29,7 @@ def resident_mib() -> float:
 
 
 class _Sampler:
-    """Batches of a stream of `total` tuples; notes resident memory on the way."""
+    """Batches of a stream of `total` tuples; records resident memory on the way."""
 
     def __init__(self, total: int, make_keys: Callable[[np.ndarray], np.ndarray]):
         self.total, self.make_keys = total, make_keys

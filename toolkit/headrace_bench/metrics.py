@@ -98,7 +98,7 @@ def _from_arrow(n: int, threads: int) -> Callable[[float | None], float]:
 
 
 def _sample_us(workers: int, repetitions: int) -> float:
-    """Microseconds of one sample of a run with one operator, at the end of a run."""
+    """Microseconds that one sample of a run with one operator takes, at the end of the run."""
     table = pa.table({"ts": np.arange(100_000), "key": np.arange(100_000) % 1000})
     stream = hr.stream(table, event_time="ts").key_by("key").window(1000).aggregate(n=hr.count())
     with stream.start(threads=workers, max_threads=workers, sample_every=None) as run:

@@ -156,7 +156,7 @@ def decision_ns(schedule: str, times: int, is_timed: bool) -> tuple[float, int]:
     stages = len(c.form)
     for stage in range(stages):
         publish_cell(c.stage, stage * words.STAGE_CELLS * words.CELL + words.TAIL, WAITING)
-        c.known[stage, words.COST] = 10 * words.COST_UNIT * (1 + stage)  # the later the dearer: no two are alike
+        c.known[stage, words.COST] = 10 * words.COST_UNIT * (1 + stage)  # later stages cost more: no two are alike
     chosen = np.zeros(stages + 1, np.int64)
     ordered_kernel.decide(c, 1, is_timed, chosen)
     begin = time.perf_counter()

@@ -60,7 +60,7 @@ class Paced(Planned):
                 done += mailbox_kernel.add(c, number, ts, queues, done, due - done, done, self._heartbeat)
             if gap and int(now / gap) > said:
                 said = int(now / gap)
-                # No event of it comes before the next one.
+                # The promise may reach the input's next event, and no further.
                 mailbox_kernel.promise(c, number, min(int(said * gap), int(ts[done])) if done < len(ts) else END_OF_TIME)
             time.sleep(NAP_S)
         mailbox_kernel.promise(c, number, END_OF_TIME)

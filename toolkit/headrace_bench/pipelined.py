@@ -127,13 +127,13 @@ class Pipelined(Alone):
             for task in section.tasks()[: section.max_threads]:
                 self._pool.start(task.name, task.body)
             self._await(lambda: all(c.meter[me, worker_kernel.SINCE] for me in workers))
-            time.sleep(_LOOK_S)  # they say that they park a moment before they sleep
+            time.sleep(_LOOK_S)  # workers report that they park a moment before they sleep
             begin = time.monotonic_ns()
             for me in workers:
                 publish_cell(c.reading, me * CELL, 1)
                 worker_kernel.unpark(c, me)
             self._await(lambda: self._sampled(begin) == len(workers))
-            time.sleep(_LOOK_S)  # a worker that says that it is done says a moment later since when
+            time.sleep(_LOOK_S)  # a worker reports that it is done a moment before it reports since when
             self.seconds = (min(self._ends(begin)) - begin) / 1e9
         finally:
             self.end(section)
@@ -141,12 +141,12 @@ class Pipelined(Alone):
         return self
 
     def _sampled(self, begin: int) -> int:
-        """Note how far the first stage is; how many workers have seen the end."""
+        """Record the progress of the first stage. Returns how many workers have seen the end."""
         self.samples.append((time.monotonic_ns(), records_at(self.section, 0)[0]))
         return len(self._ends(begin)) if read_cell(self.section.arrays.words, words.OVER) else 0
 
     def _ends(self, begin: int) -> list[int]:
-        """When workers saw the end, of those that did; one that has not woken up yet was parked before `begin`."""
+        """When workers saw the end, for those that have; a worker that has not woken up yet was parked before `begin`."""
         meter = self.section.arrays.meter
         is_done = (meter[:, worker_kernel.STATE] == worker_kernel.PARKED_NS) & (meter[:, worker_kernel.SINCE] > begin)
         return meter[is_done, worker_kernel.SINCE].tolist()
@@ -163,7 +163,7 @@ class Pipelined(Alone):
             time.sleep(_LOOK_S)
 
     def _look(self) -> None:
-        """What came of the rows."""
+        """Check that no row is missing, hash the results, and read the meters."""
         section, out, c = self.section, self.section.out, self.section.arrays
         names = [one.stage.name for one in section.program.bound.stages]
         for number, name in enumerate(names):

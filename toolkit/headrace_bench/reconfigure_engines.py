@@ -71,7 +71,7 @@ def alternate(
                     break  # the input is over
                 change.wait()
                 if change.outcome != "done":
-                    break  # it ended meanwhile
+                    break  # the run ended meanwhile
                 times.append(change.ms)
                 number += 1
             run.wait()

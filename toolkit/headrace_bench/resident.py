@@ -142,7 +142,7 @@ class Resident(Alone):
         else:
             self._pool.start("bench-drain", self._drain)
 
-    # -- as the run of its operator, as far as it is not `Alone`
+    # -- as the run of its operator, beyond what `Alone` does
 
     def start_thread(self, name: str, body: Callable[[], None]) -> None:
         """Start a thread of the run."""
@@ -243,7 +243,7 @@ class Resident(Alone):
             feeder.start()
 
     def _warm_up(self, batch: int) -> None:
-        """Feed the first rows of each source, and wait until all but the last, which may wait for more, are processed."""
+        """Feed the first rows of each source, and wait until all are processed but the last, which may wait for more."""
         gate, feed = self.operator.gate, put_on(feeding_kernel, self.options.gate).feed
         calls = [(gate, k, ts[: self.warm], 0, batch, 20, self.stop_word, False) for k, ts in enumerate(self.ts)]
         for arguments in calls:
@@ -274,7 +274,7 @@ class Resident(Alone):
                 raise RuntimeError(f"the benchmark's operator failed: {error}") from error
             if time.monotonic() > limit:
                 raise RuntimeError(f"the benchmark's operator gave no result within {TIMEOUT_S:.0f} s")
-        for feeder in self._feeders:  # it notes its cycles a moment after the last result may be out
+        for feeder in self._feeders:  # a feeder may report its cycles a moment after the last result
             feeder.join(TIMEOUT_S)
         self.close()
         return self._end - self._begin

@@ -61,7 +61,7 @@ class Row:
         fields = asdict(self)
         is_ratio = fields.pop("goal_is_ratio")
         if fields.pop("note") and math.isnan(self.value):
-            fields["value"] = None  # there is none, and the note says why
+            fields["value"] = None  # there is no value, and the note says why
         if is_ratio and self.goal is not None and self.baseline:
             fields["goal"] = self.goal * self.baseline
         fields["ratio"] = self.ratio

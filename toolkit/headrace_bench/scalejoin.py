@@ -64,7 +64,7 @@ def waits(
     begin = np.zeros(1, np.int64)
     lasts_s = (len(columns[0]) - first) / per_second
     _, out, noted = _run(columns, size, first, threads, 0, (feed_paced, (first, per_second, begin)), begin, lasts_s)
-    noted = noted[noted[:, 0] >= np.median(noted[:, 0])] if len(noted) else noted  # no clock runs while sources begin
+    noted = noted[noted[:, 0] >= np.median(noted[:, 0])] if len(noted) else noted  # without the start of the sources
     return noted[:, 2] - noted[:, 1], (int(out[COUNT]), int(out[REFERENCES]) & (2**64 - 1))
 
 
@@ -96,16 +96,16 @@ def _run(
     begin: np.ndarray | None = None,
     lasts_s: float = 0.0,
 ) -> tuple[float, np.ndarray, np.ndarray]:
-    """Seconds, `out` of all threads together, and what these noted.
+    """Seconds, the sum of all threads' `out`, and what the threads noted.
 
     Parameters
     ----------
     way : (function, arguments)
-        How each side is fed: what follows the gate, the source and its times.
+        How each side is fed: the loop, and its arguments after the gate, the source and its times.
     begin : int64[1], optional
-        Written, once all is compiled: when tuples begin to come. With it it is noted how long pairs take.
+        Written once all is compiled: when tuples begin to come. If given, the latency of pairs is noted.
     lasts_s : float
-        How long tuples come.
+        For how long tuples come.
     """
     handle, kernels = gate_modules("log")
     g = handle.allocate(2, threads, CAPACITY)

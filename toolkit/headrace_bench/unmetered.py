@@ -38,7 +38,7 @@ class Unmetered(Looped):
 
 
 def _text(module: ModuleType) -> str:
-    """The text of a file, on others without the clock."""
+    """The text of a file without the clock, which calls other files without it."""
     called = {importlib.import_module(name) for name in _CALLS.findall(inspect.getsource(module))}
     instead = {each.__name__: _loaded(each).__name__ for each in called if _has_clock(each)}
     return _without_clock(module, included(module, instead))
@@ -51,7 +51,7 @@ def _loaded(module: ModuleType) -> ModuleType:
 
 @functools.cache
 def _has_clock(module: ModuleType) -> bool:
-    """Whether it books time, or calls what does."""
+    """Whether a module books time, or calls one that does."""
     called = _CALLS.findall(inspect.getsource(module))
     return module is worker_kernel or module in _SPANS or any(_has_clock(importlib.import_module(name)) for name in called)
 

@@ -105,5 +105,5 @@ def _play(records: list[dict[str, Any]], run: Any) -> None:
         if "mapping" in handle.controls:
             owners = [owner for owner, count in record["owners"] for _ in range(count)]
             wish["mapping"] = type(handle.mapping)(owners)
-        with suppress(RunStoppedError):  # it may end this very moment
+        with suppress(RunStoppedError):  # the run may end at this very moment
             handle.reconfigure(**wish, reason="replay").wait()

@@ -81,7 +81,7 @@ def figures_of(rows: Sequence[Row]) -> list[Figure]:
 
 
 def _matches(found: Iterable[str], pattern: str) -> list[re.Match[str]]:
-    """Cases that are of this form as a whole."""
+    """Cases whose whole name matches the pattern."""
     return [match for case in found if (match := re.fullmatch(pattern, case))]
 
 
@@ -101,9 +101,9 @@ def _curves(points: Iterable[tuple[str, float, float]]) -> list[Line]:
 
 
 def _over_leaves(found: dict[str, Row]) -> list[Figure]:
-    """One figure for each application and cost: leaves, what is simpler, and a prediction."""
+    """One figure for each application and cost: leaves, simpler alternatives, and a prediction."""
     figures = []
-    window = f"{dgs.BETWEEN[0]:,} values a barrier"  # of the event window; other ratios have a figure of their own
+    window = f"{dgs.BETWEEN[0]:,} values a barrier"  # of the event window; other ratios have their own figure
     for match in _matches(found, rf"(({window}|{'|'.join(dgs_apps.PROGRAMS)}), \d+ ns): {dgs.LEAVES[2]}"):
         rates = {case.removeprefix(f"{match[1]}: "): row.value for case, row in found.items() if case.startswith(f"{match[1]}: ")}
         lines = [_line("plan", {leaves: rates[label] for leaves, label in dgs.LEAVES.items()})]
@@ -117,7 +117,7 @@ def _over_leaves(found: dict[str, Row]) -> list[Figure]:
 
 
 def _over_barriers(found: dict[str, Row]) -> list[Figure]:
-    """Throughput over how rare barriers are, beside the loop over what is in order already."""
+    """Throughput over the number of values a barrier, relative to the loop over events already in order."""
     points = [
         (f"{match[3]}, {match[2]}", float(match[1].replace(",", "")), found[match[0]].ratio or math.nan)
         for match in _matches(found, r"([\d,]+) values a barrier, (\d+ ns): (1 leaf|2 leaves)")

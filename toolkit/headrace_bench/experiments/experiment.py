@@ -77,6 +77,6 @@ class Experiment:
     def to_dict(self) -> dict:
         """All of it as JSON has it; `rows` as `bench --json` writes them."""
         fields = asdict(self)
-        del fields["markdown"]  # the same figures
+        del fields["markdown"]  # it holds the same figures
         fields["rows"] = [row.to_dict() for row in self.rows]
         return fields

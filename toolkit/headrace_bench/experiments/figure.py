@@ -52,7 +52,7 @@ class Line:
     deviation: Sequence[float] = ()
 
     def __post_init__(self):
-        for name in ("x", "y", "deviation"):  # ranges and tuples too: JSON knows lists
+        for name in ("x", "y", "deviation"):  # ranges and tuples become lists, which JSON can hold
             object.__setattr__(self, name, list(getattr(self, name)))
         if len(self.x) != len(self.y):
             raise ValueError(f"line {self.name!r}: {len(self.x)} x for {len(self.y)} y; give as many of both")
@@ -160,7 +160,7 @@ def places_of(figures: Sequence[Figure]) -> list[dict[str, int]]:
 
 
 def _measured(name: str) -> str:
-    """Of a line's name what is measured, without the quantile."""
+    """The part of a line's name that says what is measured: without the quantile."""
     return _QUANTILE.sub("", name)
 
 
@@ -191,7 +191,7 @@ def plot_of(figure: Figure, name: str = "plot", places: Mapping[str, int] | None
     )
     plot.name = name  # where the page puts it
     markers = ("circle", "square", "triangle", "diamond", "inverted_triangle", "hex", "star", "plus")
-    colors = [Colorblind[8][each] for each in (0, 1, 3, 5, 6, 4, 7)]  # yellow is not seen on white
+    colors = [Colorblind[8][each] for each in (0, 1, 3, 5, 6, 4, 7)]  # without yellow, which cannot be seen on white
     places = places_of([figure])[0] if places is None else places
     first = {place: name for name, place in reversed(places.items())}
     for i, line in enumerate(figure.lines):
@@ -236,7 +236,7 @@ def plot_of(figure: Figure, name: str = "plot", places: Mapping[str, int] | None
         plot.legend.ncols = columns
         plot.height += LEGEND_ROW * max(0, math.ceil(len(names) / columns) - ROOM)
         plot.legend.label_text_font_size = "12px"
-        plot.legend.label_height = plot.legend.glyph_height = 14  # its height is the plot's loss
+        plot.legend.label_height = plot.legend.glyph_height = 14  # the plot loses the legend's height
         plot.legend.padding, plot.legend.margin, plot.legend.spacing = 0, 4, 6
         plot.legend.border_line_color = None
         plot.legend.click_policy = "hide"
@@ -247,7 +247,7 @@ def plot_of(figure: Figure, name: str = "plot", places: Mapping[str, int] | None
 
 
 def _draw_beside(plot: Any, figure: Figure, i: int, color: str, marker: str, label: str) -> None:
-    """Draw the i-th line of a figure of categories as bars, or as markers where the axis has no 0, beside those of the others."""
+    """Draw the i-th line of a categorical figure beside the others: as bars, or as markers where the axis has no 0."""
     line, width = figure.lines[i], BARS / len(figure.lines)
     x = [each - BARS / 2 + (i + 0.5) * width for each in line.x]
     fill = None if line.predicted else color
@@ -261,7 +261,7 @@ def _draw_beside(plot: Any, figure: Figure, i: int, color: str, marker: str, lab
 
 
 def _set_ticks(plot: Any, figure: Figure) -> None:
-    """Label what there is: no 1.4 threads, and on a logarithmic axis more than the powers of ten."""
+    """Label only values that can occur (no 1.4 threads), and on a logarithmic axis more than the powers of ten."""
     from bokeh.models import FixedTicker, NumeralTickFormatter
 
     x = sorted({float(value) for line in figure.lines for value in line.x})
@@ -294,7 +294,7 @@ def log_ticks(low: float, high: float) -> list[float]:
     """
     first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
     steps: tuple[float, ...] = (1, 2, 5) if last - first <= 2 else (1, 3) if last - first <= 3 else (1,)
-    if high < 5 * low:  # of the others one may be there, or none
+    if high < 5 * low:  # with the steps above, one tick or none might lie in the range
         steps = (1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 7, 8, 9)
     ticks = [step * 10.0**power for power in range(first, last + 1) for step in steps]
     return [round(tick, 12) for tick in ticks if tick <= 10.0**last]

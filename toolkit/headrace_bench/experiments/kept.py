@@ -126,14 +126,14 @@ def kept(name: str, folder: Path = FOLDER) -> Kept:
 
 
 def _short(value: Any) -> Any:
-    """Numbers in few digits, as JSON knows them: NaN and infinity as null."""
+    """Numbers in few digits, in JSON's terms: NaN and infinity as null."""
     if isinstance(value, dict):
         return {name: _short(each) for name, each in value.items()}
     if isinstance(value, (list, tuple)):
         return [_short(each) for each in value]
     if isinstance(value, float):
         return float(f"{value:.{_DIGITS}g}") if math.isfinite(value) else None
-    return value if value is None or isinstance(value, (bool, int, str)) else _short(value.item())  # NumPy's
+    return value if value is None or isinstance(value, (bool, int, str)) else _short(value.item())  # a NumPy scalar
 
 
 def _with_nan(fields: dict[str, Any], *names: str) -> dict[str, Any]:
@@ -148,7 +148,7 @@ def _number(value: Any) -> Any:
 
 
 def _processor() -> str:
-    """Its name, where the system tells it."""
+    """The processor's name, where the system tells it."""
     try:
         told = Path("/proc/cpuinfo").read_text()
     except OSError:

@@ -130,7 +130,7 @@ def sustainable_comparisons(size_s: float, threads: int, guess: float) -> float:
         run.wait()
         history, metrics = run.history.to_pandas(), run.metrics()
     full = history[history["processed"] >= 2 * rate * size_s]
-    if len(full) < _FEWEST:  # over in a moment, or the machine stood still: all of it is what there is to go by
+    if len(full) < _FEWEST:  # the run was short, or the machine stood still: only the whole run's mean is left
         return metrics.operators[run.operators[0]].comparisons / metrics.seconds
     compared = full["comparisons_per_s"] * full["seconds"].diff()
     return float(compared[1:].sum() / (full["seconds"].iloc[-1] - full["seconds"].iloc[0]))

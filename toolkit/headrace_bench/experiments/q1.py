@@ -61,7 +61,7 @@ class Tweets:
         keys, counts = [], []
         total = 0
         while total < updates:
-            # Lengths: mean 11, standard deviation 6, as tweets have them.
+            # Lengths as in tweets: mean 11, standard deviation 6.
             lengths = np.clip(rng.negative_binomial(4.84, 4.84 / 15.84, 2_000), 1, LONGEST)
             words = np.searchsorted(cumulative, rng.random((lengths.size, LONGEST)))
             rows = _different(_keys_of(words, lengths, LEVELS[level]))
@@ -104,7 +104,7 @@ def _keys_of(words: np.ndarray, lengths: np.ndarray, distance: int) -> np.ndarra
 
 
 def _different(rows: np.ndarray) -> np.ndarray:
-    """Sort the keys of each row; those it has already become -1."""
+    """Sort the keys of each row, and replace repeated ones by -1."""
     rows = np.sort(rows, axis=1)
     rows[:, 1:][rows[:, 1:] == rows[:, :-1]] = -1
     return rows

@@ -56,7 +56,7 @@ class _Order:
 
 
 def _fold(start: int, values: np.ndarray) -> int:
-    """Polynomial hash modulo 2**64 of a sequence that goes on."""
+    """Continue the polynomial hash, modulo 2**64, of a sequence."""
     factor = 6364136223846793005
     powers = np.full(len(values), factor, np.uint64)
     if len(values):

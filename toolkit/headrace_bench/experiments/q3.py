@@ -89,7 +89,7 @@ def count_pairs(x, y, a, b, order, size, out):
 
 
 class _Window:
-    """The two sides for one window, what their join is, and the ways to it."""
+    """The two sides for one window, their expected join, and the ways to compute it."""
 
     def __init__(self, window: int, arriving: int):
         self.window, self.arriving = window, arriving
@@ -180,7 +180,7 @@ def measure(full: bool, tiny: bool = False) -> Experiment:
     batched: list[Batched] = []
     spread: dict[tuple[str, int], list[float]] = {}
     for window in windows:
-        # The index takes hundreds of thousands of tuples a second whatever the window; all pairs take time.
+        # The index takes hundreds of thousands of tuples a second at any window; comparing all pairs takes time.
         arriving = {way: int(min(2e6, max(2_000, work / window / 2))) for way in WAYS}
         arriving["index"] = 500 if tiny else (2_000_000 if full else 200_000)
         cases = {way: _Window(window, arriving[way]) for way in dict.fromkeys(WAYS)}
@@ -225,7 +225,8 @@ class Batched:
 
 
 def _batched(case: _Window, threads: int, repetitions: int) -> Batched:
-    """Measure throughput, and latency at half of what is made by default: at full speed it is how long sources are ahead."""
+    """Measure throughput, and latency at half of the rate that default batches reach: at full speed, latency would only be
+    how far ahead the sources are."""
     way, found = WAYS[0], Batched(case.window, threads, [], [])
     rates = [
         median([case.rate(way, threads, **options)[0] for _ in range(repetitions)]) for options in BATCHES
@@ -304,7 +305,7 @@ def sustained(comparisons_per_s: float) -> float:
 
 
 def _sustained_figure(middle, threads, plain, spread) -> Figure:
-    """Figure 8's first: the rate that so many threads sustain, and its standard deviation."""
+    """First plot of Figure 8: the rate that so many threads sustain, and its standard deviation."""
     lines = [Line("1T", [1], [sustained(plain)])]
     for way in (*WAYS[:2], ADHOC):  # the index compares few: its rate hardly depends on the window
         found = [[sustained(rate * middle) for rate in spread[way, n]] for n in threads]
@@ -349,7 +350,7 @@ def _batched_figures(batched: list[Batched]) -> list[Figure]:
 
 
 def _predict(finished: Experiment, windows, middle, rates) -> None:
-    """What two threads should give, from one thread's costs; what it was."""
+    """Compare two threads' measured rate with the one predicted from one thread's costs."""
     way = WAYS[0]
     scan_ns = 1e9 / rates[way, 1, windows[0]]  # hardly any comparisons: what reading and storing a tuple costs
     model = predict(scan_ns if middle != windows[0] else 0.0, 1e9 / rates[way, 1, middle])
@@ -374,7 +375,7 @@ def _predict(finished: Experiment, windows, middle, rates) -> None:
 
 
 def _over_threads(delays: dict[tuple[str, int], tuple[float, float]], way: str, quantile: int) -> tuple[list[int], list[float]]:
-    """Threads of which there is a latency, and that."""
+    """Numbers of threads for which a latency was measured, and these latencies."""
     found = {n: pair[quantile] for (of, n), pair in delays.items() if of == way}
     return list(found), list(found.values())
 

@@ -256,7 +256,7 @@ def measure_steps(
 
 
 def _scalejoin(left: pa.Table, right: pa.Table, size_s: float, threads: int, results: int) -> tuple[np.ndarray, np.ndarray]:
-    """When results of ScaleJoin on so many threads were due, in seconds, and their latency, in ms."""
+    """When ScaleJoin's results on so many threads were due, in seconds, and their latency, in ms."""
     sides = [table.set_column(0, "ts", table["ts"].cast(pa.int64())) for table in (left, right)]
     due_s, latency_ms, (pairs, _) = scalejoin.played(columns_of(*sides), round(size_s * 1e3) * 1_000, threads)
     assert pairs == results, "ScaleJoin found other pairs"
@@ -275,7 +275,7 @@ def measure(full: bool, tiny: bool = False) -> Experiment:
     if tiny:
         starts, pairs, window, count, gap_s = (1, 2), 20_000, 500, 2, 0.003
         counts, each_s, timed_count = (1, 8), 0.2, 1
-        size_s, after_s, guess, known = 0.2, 0.5, 1e8, 1e8  # a busy machine measures anything
+        size_s, after_s, guess, known = 0.2, 0.5, 1e8, 1e8  # on a busy machine, a measured capacity may be anything
     every_s = max(0.1, size_s / 100)
     up, down = measure_moves(starts, pairs, window, count, gap_s)
     steps = measure_steps(

@@ -87,7 +87,7 @@ def measure(full: bool, tiny: bool = False) -> Experiment:
     if full:
         size_s, every_s = 60.0, 1.0
     if tiny:
-        size_s, guess, known, timed_threads = 0.15, 1e8, 1e8, 4  # a busy machine measures anything
+        size_s, guess, known, timed_threads = 0.15, 1e8, 1e8, 4  # on a busy machine, a measured capacity may be anything
     runs = [_run(seed, size_s, guess, known, cores) for seed in (SEEDS if full else SEEDS[:FEWER])]
     timed = _run_timed(size_s, timed_threads, cores)
     shown = runs[0]
@@ -127,7 +127,7 @@ def _run(seed: int, size_s: float, guess: float, known: float | None, cores: int
 
 
 def _run_timed(size_s: float, threads: int, cores: int) -> Seeded:
-    """The same with comparisons that sleep: one thread has time for so many, whatever the machine."""
+    """The same with comparisons that sleep: so a thread's capacity does not depend on the machine."""
     capacity = 1e9 / TIMED_NS
     phases = _phases(TIMED_SEED, size_s, HIGHEST_LOAD * capacity * threads)
     left, right = band_sides(phases)
@@ -140,7 +140,7 @@ def _run_timed(size_s: float, threads: int, cores: int) -> Seeded:
 
 
 def _phases(seed: int, size_s: float, comparisons_per_s: float) -> Phases:
-    """Phases of which the highest rate makes so many comparisons a second."""
+    """Phases whose highest rate makes so many comparisons a second."""
     highest = rate_for(comparisons_per_s, size_s)
     lengths = {"shortest_s": SHORTEST * size_s, "longest_s": LONGEST * size_s, "total_s": TOTAL * size_s}
     drawn = hr.rates.abrupt(highest / RATIO, highest, **lengths, seed=seed)
@@ -245,7 +245,7 @@ def _figures(run: Seeded, every_s: float, size_s: float, cores: int) -> list[Fig
             curve("threads", x[near] - rise_s, [played.threads[i] for i in at], steps=True),
             curve("desired threads", x[near] - rise_s, _at(desired, x[near])),
         ]
-        # Figure 12 draws the desired ones only where the window holds nothing of the rate before.
+        # Figure 12 draws the desired threads only where the window holds no tuples from before the change.
         note = f"The window holds what came at the new rate {size_s:g} s after it changed."
         title = "The largest rise of the rate"
         figures.append(Figure(title, "seconds after the change", "threads, G comparisons/s", lines, note=note))
@@ -253,6 +253,6 @@ def _figures(run: Seeded, every_s: float, size_s: float, cores: int) -> list[Fig
 
 
 def _at(line: Line, times: np.ndarray) -> list[float]:
-    """What a line that is level is at these times."""
+    """Values of a step function at these times."""
     places = np.searchsorted(np.asarray(line.x), times, side="right") - 1
     return [line.y[place] for place in places.tolist()]

@@ -112,7 +112,7 @@ def measure(full: bool, tiny: bool = False) -> Experiment:
 def _played(
     table: pa.Table, stream: hr.Stream, controller: ProactiveJoin, max_threads: int, cores: int
 ) -> tuple[Played, np.ndarray, np.ndarray]:
-    """What became of it at the trades' own times, and trades and comparisons of each second."""
+    """The run at the trades' own times, and the trades and comparisons of each second."""
     expected = Timekeeper()
     with build(table).start(threads=cores, sink=expected) as run:
         run.wait()
@@ -144,7 +144,7 @@ def sustainable(table: pa.Table) -> float:
 
 
 def _check(table: pa.Table, max_threads: int) -> None:
-    # One trade in 500 is of the stock that runs against the others: rows of it are kept, of the others some.
+    # One trade in 500 is of the stock that moves against the others: keep rows of it, and some of the others.
     rare = np.flatnonzero(table["id"].to_numpy() == 10)[: CHECKED // 10]
     rest = np.arange(min(table.num_rows, CHECKED))
     few = table.take(np.union1d(rare, rest))

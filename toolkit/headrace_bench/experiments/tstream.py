@@ -236,13 +236,13 @@ def _overall(of: _Experiment, names: Iterable[str]) -> dict[str, dict[str, float
 
 
 def _beyond(one_ns: float, two_ns: float) -> Callable[[int], float]:
-    """Predict events a second with n threads from what an event takes on one and on two; as on two where one is no slower."""
+    """Predict events a second on n threads from an event's time on one and on two; as on two where one is no slower."""
     shared_ns = min(two_ns, max(0.0, 2 * two_ns - one_ns))
     return predict(shared_ns, max(one_ns, shared_ns))
 
 
 def _partitions_as_the_paper_has_them(of: _Experiment, name: str) -> Line:
-    """Figure 8: PAT where as many transactions reach several partitions as in the paper: a quarter, and of tp all."""
+    """Figure 8: PAT with as many multi-partition transactions as in the paper: a quarter, and all of tp's."""
     label, mapping = (IN_TWO, APART) if name == "tp" else (IN_MIX, split_evenly(2))
     case = of.case("tp in two tables") if name == "tp" else of.case(name, **MIX)
     rates = of.medians(case, {label: {"scheme": "partition", "threads": 2, "mapping": mapping}})
@@ -251,7 +251,7 @@ def _partitions_as_the_paper_has_them(of: _Experiment, name: str) -> Line:
 
 
 def _breakdown(of: _Experiment, figure: str, name: str, schemes: Sequence[str], **options: Any) -> None:
-    """Figures 1 and 9: of the time of all executors, over what an operation costs."""
+    """Figures 1 and 9: the breakdown of all executors' time, over the cost of an operation."""
     costs = of.some((0, 30, COST_NS))
     shares: dict[tuple[str, str], list[float]] = {}
     for cost_ns in costs:
@@ -283,7 +283,7 @@ def _partitions(of: _Experiment) -> None:
 
 
 def _reads_and_skew(of: _Experiment) -> None:
-    """Figure 11: half of the transactions reach both partitions, as in the paper those of PAT do."""
+    """Figure 11: half of the transactions reach both partitions, as PAT's do in the paper."""
     options = {"mapping": split_evenly(2)}
     of.sweep("Fig. 11a", "GS, reads, no skew, half in both partitions", "share of reads", of.some((0.0, 0.25, 0.5, 0.75, 1.0)),
              lambda share: of.case("gs", reads=share, skew=0.0, **HALF), options)  # fmt: skip
@@ -292,19 +292,20 @@ def _reads_and_skew(of: _Experiment) -> None:
 
 
 def _with_aborts(of: _Experiment) -> Callable[[float], Case]:
-    """Events of SL of which a share is rejected: those are transfers, as half of all events are, or more if they must."""
+    """Events of SL of which a share is rejected. Only transfers are rejected: they are half of all events, or that share if
+    it is larger."""
     return lambda share: of.case("sl", rejected=share, transfers=max(0.5, share))
 
 
 def _with_bytes(of: _Experiment, record_bytes: int) -> Case:
-    """Events of GS whose records take so many bytes: versions of them are copies."""
+    """Events of GS whose records take so many bytes: their versions are copies."""
     return Case(replace(WORKLOADS["gs"], build=partial(grep_and_sum, record_bytes=record_bytes)), COST_NS, of.run_ns)
 
 
 def _compute_mode(of: _Experiment, names: Iterable[str]) -> None:
-    """Section VI-A: of the processor time of whole runs with one executor, what is not spent in the tables.
+    """Section VI-A: the share of processor time that whole runs with one executor spend outside the tables.
 
-    Of the events by which one run is longer than another, so that how a run starts is not in it.
+    Measured on the events by which one run is longer than another, which leaves out the start of a run.
     """
     few, many = (2_000, 10_000) if of.tiny else (50_000, 250_000)
     for name in names:
@@ -319,7 +320,7 @@ def _compute_mode(of: _Experiment, names: Iterable[str]) -> None:
 
 
 def _cpu_and_useful(name: str, events: pa.Table) -> tuple[float, float]:
-    """Processor seconds of a whole run, and those that its executor was in the tables."""
+    """Processor seconds of a whole run, and those that its executor spent in the tables."""
     watch = Watch()
     stream = WORKLOADS[name].build(hr.stream(events, event_time="ts"))
     with stream.start(sink=hr.discard(), threads=1, scheme="chains", punctuation=PUNCTUATION) as run:
@@ -371,7 +372,7 @@ def _latency(of: _Experiment, peaks: Mapping[str, Mapping[str, float]]) -> None:
 
 
 def _events_of(of: _Experiment, k_events_per_s: float) -> int:
-    """Events of a run at the rate that executors alone reach: more than a whole run needs."""
+    """Number of events of a run at the rate that executors alone reach: more than a whole run needs."""
     return max(5_000, int(k_events_per_s * 1e3 * (0.02 if of.tiny else _SECONDS / 2)))
 
 
@@ -381,15 +382,15 @@ def _waits(
     """Latency of events by scheme and punctuation, between their 20th and 80th percentile: without the beginning and end of a
     run.
 
-    Threads that pace the input take time from executors, and these wait for each other at the barriers: where there
-    are no more cores than executors, half of the rate at full speed may be more than a paced run can do. So all run
-    at half of what the slowest does at full speed or, if one of them does not keep up, at half of that, and again; the rate is
-    reported.
+    Threads that pace the input take time from executors, and executors wait for each other at the barriers: with no more
+    cores than executors, half of the full-speed rate may be more than a paced run can sustain. So all variants run at half
+    of the slowest one's full-speed rate. If one of them does not keep up, the rate is halved again, at most twice; the rate
+    is reported.
 
-    Where that is far below what is possible, events wait for their batch to fill: for TP at 120,000 events/s, whose 500
-    take 4 ms, p50 was 3.2 to 5.1 ms and p99 6 to 21 ms on two busy cores, and not 69 ms as at 610,000, where each pause of a
-    thread that reads, paces or collects leaves a backlog behind. Encoding 2,048 rows at a time in place of 65,536 changed
-    nothing.
+    Where that is far below what is possible, events wait for their batch to fill: for TP at 120,000 events/s, where a batch
+    of 500 fills in 4 ms, p50 was 3.2 to 5.1 ms and p99 6 to 21 ms on two busy cores, and not 69 ms as at 610,000. There, each
+    pause of a thread that reads, paces or collects leaves a backlog behind. Encoding 2,048 rows at a time instead of 65,536
+    changed nothing.
     """
     times = (of.repetitions + 1) // 2
 

@@ -210,7 +210,7 @@ def _experiment(
 
 
 def _batched_figures(figures: dict[Cell, dict[str, dict[str, float]]], batched: Batched) -> list[Figure]:
-    """Throughput of each side over the tuples that are handed over at once, of each operator and cell."""
+    """Throughput of each side over the number of tuples handed over at once, for each operator and cell."""
     drawn = []
     for name, injectors, instances in dict.fromkeys(key[:3] for key in batched):
         by_batch = {batch: batched[name, injectors, instances, batch] for batch in BATCHES}

@@ -46,7 +46,7 @@ class EnergyCounters:
 
 
 def _number(path: Path) -> int | None:
-    """What the file says; None if there is none, or it is root's."""
+    """The number in the file; None if there is no such file, or only root may read it."""
     try:
         return int(path.read_text())
     except (OSError, ValueError):

@@ -273,7 +273,7 @@ def rows_of(work: Work, results: Sequence[Result]) -> list[Row]:
 
 
 def _latency_rows(work: Work, results: Sequence[Result]) -> list[Row]:
-    """Ours against the streaming peer that answers soonest, each at half of its own rate."""
+    """Ours against the streaming peer with the lowest latency, each at half of its own rate."""
     rows = []
     best = {
         share: min(

@@ -22,13 +22,13 @@ QUERIES = {
     "sessions": SESSIONS_SQL,
     "word count": COUNT.format(key="word", keys="string_split(text, ' ')"),
     "pair count": COUNT.format(key="pair", keys="pairs"),
-    # Rows of one time and source stay in the order of the tables, by their number.
+    # Rows of equal time and source keep the table's order, by row number.
     "forward": """
         select ts, key, value from (
             select *, 0 as source, row_number() over () as position from input0
             union all select *, 1 as source, row_number() over () as position from input1)
         order by ts, source, position""",
-    # By cells of x and of time, ten and WS wide: its range join, by x or by time, took 2.5 to 4 times as long.
+    # Joined by cells of x and of time, ten and WS wide: DuckDB's range join, by x or by time, took 2.5 to 4 times as long.
     "band join": """
         with cells as (select *, x // 10 as cell, ts // {size} as tile from input0),
         near as (

@@ -103,7 +103,7 @@ def installed(may_install: bool) -> list[str]:
     NotRun
         If something is not there.
     """
-    javac = find_javac()  # first: without it the download is in vain
+    javac = find_javac()  # first: without it the download would be useless
     return command(javac, environment("flink", [f"apache-flink-libraries=={VERSION}"], may_install))
 
 
@@ -146,7 +146,7 @@ def command(javac: Path, python: Path) -> list[str]:
             try:
                 os.replace(built, classes)
             except OSError:
-                if not classes.exists():  # else another run was quicker
+                if not classes.exists():  # otherwise another run was faster
                     raise
     opened = [f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in OPENED]
     return [str(javac.with_name("java")), *HEAP, *opened, "-cp", f"{classes}:{libraries}/*", "Peer"]

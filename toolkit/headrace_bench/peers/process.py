@@ -54,7 +54,7 @@ class PeerProcess:
                 stderr=subprocess.STDOUT,
                 text=True,
                 env={**os.environ, **(environment or {})},
-                start_new_session=True,  # Ctrl-C is ours; it ends with its input
+                start_new_session=True,  # Ctrl-C reaches this process only; the peer ends when its input does
             )
         except OSError as error:
             raise NotRun(f"{command[0]} cannot be started ({error.strerror})") from error
@@ -135,13 +135,13 @@ class InProcess(Contestant):
         self._asked("load", *work.parquet)
 
     def _written(self, result: Path, *words: object) -> Answer:
-        """Ask for something that writes a result into a file; the answer is seconds of wall and of processor time."""
+        """Send a command that writes a result into a file; the peer answers with seconds of wall and of processor time."""
         seconds, cpu_s = self._asked(*words)
         found = pq.read_table(result)
         return Answer(float(seconds), self._work.digest_of(found), found.num_rows, float(cpu_s))
 
     def _run_once(self, result: Path) -> Answer:
-        """Have what was loaded run, its rows in `result`."""
+        """Run what was loaded; its rows go into `result`."""
         size = [self._work.size] if self._work.size else []
         return self._written(result, "run", self._work.name.replace(" ", "_"), result, *size)
 

@@ -37,7 +37,7 @@ LONGEST_S = 30
 
 
 class _Arrivals:
-    """Notes when batches of ours came."""
+    """Records when our batches came."""
 
     def __init__(self):
         self.rows = 0
@@ -85,7 +85,7 @@ def flink(how: str, setting: str, repetitions: int, may_install: bool) -> list[f
     process = on_flink.start_process(may_install, *([setting] if setting else []))
     try:
         if setting != "adaptive":
-            process.ask("rescale", how)  # warms up; the scheduler's waiting dwarfs that
+            process.ask("rescale", how)  # a warm-up, which would not matter beside the adaptive scheduler's wait
         return [float(process.ask("rescale", how)[0]) for _ in range(repetitions)]
     finally:
         process.close()

@@ -41,8 +41,8 @@ def count(rows, key, elements):
 
 
 def band_join(left, right, size):
-    # A join of two streams needs an equality: cells of x, ten wide, and each right row in three of them.
-    # A row at time 0 counts as late, whatever the watermark: one unit later for both sides.
+    # Spark joins two streams only by an equality: by cells of x, ten wide, with each right row in three of them.
+    # A row at time 0 counts as late, whatever the watermark: so both sides are shifted by one unit.
     left, right = (each.withColumn("at", f.timestamp_millis(f.col("ts") + 1)) for each in (left, right))
     cells = left.withWatermark("at", "0 seconds").withColumn("cell", f.floor(f.col("x") / 10))
     beside = f.explode(f.array(*(f.floor(f.col("a") / 10) + step for step in (-1, 0, 1))))

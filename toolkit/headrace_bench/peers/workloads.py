@@ -306,7 +306,7 @@ def _count(
     query: Callable[..., Any],
     folder: Path,
 ) -> Work:
-    """Tuples by each element of a list column of `encoded`, numbers that the digest calls `names`."""
+    """Count tuples by each element of a list column of `encoded`: numbers whose names in the digest are `names`."""
     ts = encoded.column("ts").to_numpy()
     lists = encoded.column(f"{key}s").combine_chunks()
     offsets, elements = lists.offsets.to_numpy().astype(np.int64), lists.values.to_numpy()
