@@ -6,28 +6,28 @@ stopped: a kernel turns into a generator, an atomic into a ``yield`` followed by
 the access, a call of another kernel into ``yield from``. A scheduler then
 resumes the generators of several threads in an order of its choice.
 
-Memory      `SC`   sequential consistency: an access is seen by all at once
+Memory      `SC`   sequential consistency: all threads see an access at once
             `TSO`  x86: a thread's stores wait in its buffer, first in first
                    out, and become visible to others later; the thread itself
                    sees them at once. A fence, a read-modify-write and a futex
-                   call empty the buffer first. That a buffer gives its oldest
-                   store to memory is a step of its own, which the scheduler
+                   call empty the buffer first. A buffer writes its oldest
+                   store to memory in a step of its own, which the scheduler
                    chooses: step ``n + t`` for thread t of n
 Cuts        SC: before each atomic, and before each run of plain writes to a
-            shared array, so that what is written after a publication is caught.
+            shared array, so that a write that follows its publication is caught.
             TSO: before each load, read-modify-write and fence; see Reduction
 Waiting     `futex_wait` sleeps until a wake reaches it (its timeout never
             fires, so a lost wake-up shows as a deadlock); `futex_wake` wakes as
-            many as it says, the longest sleepers first; after `pause` a
-            thread goes on only when another one has written something, under
-            TSO: when that has become visible
+            many as it is told, the longest sleepers first; after `pause` a
+            thread goes on only when another thread has written something and,
+            under TSO, the write has become visible
 Schedules   `exhaustive` all of them, or all with at most so many preemptions
             (under TSO a buffer's step costs one, too, while any thread can run);
             `sampled` random and priority (PCT: random priorities, few change
-            points) schedules by seed. Only executions that came to their end
+            points) schedules by seed. Only executions that reach their end
             are counted.
-Failing     raises `FailingSchedule`; its text names seed or choices and the
-            schedule itself, which `replay` runs again
+Failing     raises `FailingSchedule`; its text gives the seed or the choices,
+            and the schedule itself, which `replay` runs again
 Blind spot  memory weaker than x86's (C11 relaxed, AArch64): the written
             argument, the test that reads the LLVM IR, the models in
             tests/headrace/memory/test_weak_memory.py, and tests/litmus
@@ -62,14 +62,14 @@ Reduction under TSO, and why no outcome is lost:
 Arrays are lists here (a two-dimensional array a list of lists) and cells are
 not padded: `CELL` is 1. That makes tens of thousands of schedules a second.
 A buffer is a list of (array, index, value); while its thread runs, memory and
-buffer have swapped those values, so that every load finds what the thread sees.
+buffer have swapped these values, so that every load finds what the thread sees.
 
 =================  =======================================================================
 `models`           what an access to memory does under SC and under TSO
 `rewriting`        a kernel's text as a generator
-`kernels`          kernel files, programs of a test and planted bugs, loaded so: `Kernels`
+`kernels`          kernel files, programs of a test and planted bugs, loaded in this form: `Kernels`
 `execution`        one execution under SC
-`buffered`         one under TSO: buffers, and which steps commute
+`buffered`         one execution under TSO: buffers, and which steps commute
 `strategies`       which schedule comes next
 `exploring`        `exhaustive`, `sampled`, `find_failure`, `replay`; how many schedules
 =================  =======================================================================

@@ -1,4 +1,4 @@
-"""One execution under TSO: the same with a buffer of stores for each thread, and which of its steps commute."""
+"""One execution under TSO: as under SC, with a store buffer for each thread, and which of its steps commute."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from interleave.models import PAUSE, SLEEP
 
 
 def _name_arrays(value: Any, of: dict[int, list], arrays: dict[int, int]) -> None:
-    """Number the lists that `value` leads to, in an order that is the same in every execution."""
+    """Number the lists reachable from `value`, in the same order in every execution."""
     if isinstance(value, list):
         if id(value) in of:
             return
@@ -29,7 +29,7 @@ def _name_arrays(value: Any, of: dict[int, list], arrays: dict[int, int]) -> Non
 
 
 class Buffered(Execution):
-    """The same under TSO: thread t's buffer is the runnable `count` + t while something is in it.
+    """An execution under TSO: thread t's buffer is the runnable `count` + t while it is not empty.
 
     `recording`: keep the footprint of the last step, for `Reduced`.
     """
@@ -85,7 +85,7 @@ class Buffered(Execution):
     # -- memory
 
     def look(self, thread: int) -> None:
-        """Let memory be what `thread` sees; -1: what is there."""
+        """Make memory what `thread` sees; -1: what memory holds."""
         if self.looking >= 0:
             for entry in reversed(self.buffers[self.looking]):
                 array, index = entry[0], entry[1]
@@ -97,7 +97,7 @@ class Buffered(Execution):
         self.looking = thread
 
     def drain(self) -> None:
-        """Empty the buffer of the thread that runs."""
+        """Empty the running thread's buffer."""
         if self.recording:
             self.updated += self.buffer
         self.buffer.clear()
@@ -188,12 +188,12 @@ class Buffered(Execution):
 
 
 def commute(a, b) -> bool:
-    """Whether two steps lead to the same state in either order, and neither hinders the other: R4."""
+    """Whether two steps lead to the same state in either order, and neither prevents the other: R4."""
     thread, is_thread, writes, touches, plain, loud = a
     other, other_is_thread, other_writes, other_touches, other_plain, other_loud = b
     if loud or other_loud:
         return False
-    if thread == other:  # one is the buffer's: it commutes with whatever does not empty the buffer
+    if thread == other:  # one is the buffer's: it commutes with any step that does not empty the buffer
         return not (writes if is_thread else other_writes)
     if (plain and other_is_thread) or (other_plain and is_thread):
         return False

@@ -10,7 +10,7 @@ class _Stuck(AssertionError):
 
 
 class Execution:
-    """The threads of one execution, and which of them can go on. Numbers from `count` on are buffers' steps."""
+    """The threads of one execution, and which of them can go on. Numbers from `count` on are steps of buffers."""
 
     __slots__ = (
         "asleep",
@@ -41,11 +41,11 @@ class Execution:
         self.own = [0] * len(self.threads)
         self.seen = [0] * len(self.threads)
         self.runnable = list(range(len(self.threads)))
-        for thread in tuple(self.runnable):  # up to its first access: nothing shared is touched
+        for thread in tuple(self.runnable):  # up to its first access, before which it touches nothing shared
             self.go(thread, 1)
 
     def go(self, thread: int, most: int) -> bool:
-        """Let a thread do up to `most` steps. False if it ended or must wait before that."""
+        """Let a thread take up to `most` steps. False if it ends or must wait before that."""
         writing = self.pending[thread]
         trace = self.trace
         left = most
@@ -86,13 +86,13 @@ class Execution:
         return False
 
     def _wake(self, count: int, event: int, index: int) -> None:
-        """So many of the threads that sleep there go on, the longest sleepers first."""
+        """Wake at most `count` of the threads that sleep on this word, the longest sleepers first."""
         for other in [t for t, key in self.asleep.items() if key == (event, index)][:count]:
             del self.asleep[other]
             self.runnable.append(other)
 
     def _wrote(self, thread: int) -> None:
-        """`thread` has written: paused threads look again."""
+        """Record that `thread` has written: paused threads look again."""
         self.writes += 1
         self.own[thread] += 1
         if self.paused:
@@ -102,7 +102,7 @@ class Execution:
             self.paused.clear()
 
     def _pauses(self, thread: int) -> bool:
-        """Whether nobody else has written since `thread` looked last: then it waits for that."""
+        """Whether no other thread has written since `thread` last looked: then it waits for a write."""
         written = self.writes - self.own[thread]
         if written != self.seen[thread]:
             self.seen[thread] = written
@@ -112,7 +112,7 @@ class Execution:
         return True
 
     def step(self, thread: int) -> None:
-        """Let a thread do one step; `go` for one, but faster."""
+        """Let a thread take one step: like `go` with one step, but faster."""
         if self.trace is not None:
             self.go(thread, 1)
             return

@@ -20,7 +20,7 @@ _IN_ANY_WHOLE_RUN = {"event count", "log", "scalegate", "stack"}
 
 
 def are_too_few(explored: Counter[str]) -> bool:
-    """Whether a run of the whole suite explored fewer schedules than it promises."""
+    """Whether a run of the whole suite explored fewer schedules than promised."""
     return set(explored) >= _IN_ANY_WHOLE_RUN and explored.total() < LEAST
 
 
@@ -31,14 +31,14 @@ _LENGTH = 120
 
 
 class FailingSchedule(AssertionError):
-    """A schedule under which the kernels do what they must not.
+    """A schedule under which the kernels do something wrong.
 
     Attributes
     ----------
     reason : str
         What failed, without the schedule: the error's type and text.
     trace : list of int
-        The thread that went on, at each step: an argument for `replay`.
+        The thread that took each step: an argument for `replay`.
     """
 
     def __init__(self, reason: str, schedule: str, trace: list[int]):
@@ -104,7 +104,7 @@ def exhaustive(
     memory: str = SC,
     reduced: bool = True,
 ) -> int:
-    """Run every schedule (with at most so many preemptions). Returns how many there are.
+    """Run every schedule, or every one with at most `preemptions` preemptions. Returns how many there are.
 
     Parameters
     ----------
@@ -113,7 +113,7 @@ def exhaustive(
     build : callable
         ``() -> (list of generators, check)``: a fresh state; `check` is called at the end.
     limit : int
-        It must end before so many, so that nobody takes a part for the whole.
+        Fail at this many schedules, so that a part is never taken for the whole.
     memory : str
         `SC` or `TSO`.
     reduced : bool
@@ -131,7 +131,7 @@ def sampled(
 ) -> int:
     """Run `count` schedules, half of them random, half by random priorities.
 
-    Without a `memory`, a fifth of them under TSO: each may be one of SC's, too, if its buffers are quick.
+    Without a `memory`, a fifth of them under TSO: each may also be one of SC's, if its buffers are emptied early.
     """
     if memory == "":
         buffered = count // 5
@@ -143,7 +143,7 @@ def sampled(
 
 
 def _draws(count: int, seed: int = 0, length: int = _LENGTH) -> dict[Random, int]:
-    """How many schedules each way of drawing them gives of `count`."""
+    """How many of `count` schedules each strategy draws."""
     by_priority: dict[Random, int] = {Priority(seed, changes, length): count // 8 for changes in (1, 2, 3, 5)}
     return {Random(seed): count - sum(by_priority.values()), **by_priority}
 
@@ -169,15 +169,15 @@ def find_failure(
     length: int = _LENGTH,
     memory: str = SC,
 ) -> FailingSchedule:
-    """Look for a schedule that fails, as a planted bug must make happen.
+    """Look for a failing schedule, which a planted bug must cause.
 
     Parameters
     ----------
     expected : str
-        Regular expression: what must fail. Another failure is none that was looked for.
+        Regular expression: what must fail. Any other failure raises an error.
     """
     name = f"{structure} (planted)"
-    # What one way of looking finds at once another one never meets: they take turns, each time for twice as long.
+    # One strategy finds at once what another never meets: they take turns, each time for twice as long.
     left: dict[Exhaustive | Random, int] = {
         _bounded(1, memory): 1000,
         **_draws(int(count * SCALE), length=length),

@@ -23,7 +23,7 @@ _PROVIDED = {
     "headrace.memory.wrapped",
 }  # fmt: skip
 _CONSTANTS = {"headrace.progress", "headrace.references", "headrace.ingress.store"}
-"""Of these kernels take nothing else, and what is plain Python there as well."""
+"""Kernels import constants from these modules, and plain Python functions; nothing else."""
 
 
 _NUMPY = SimpleNamespace(
@@ -41,22 +41,22 @@ class Kernels:
     Parameters
     ----------
     modules : str
-        Dotted names; what they import of each other is loaded along.
+        Dotted names; what they import from each other is loaded, too.
     taken : iterable of (str, str)
         Single functions of further files: module, name.
     programs : iterable of function
-        What the threads of a test do, written like kernels, with the kernels'
+        What the threads of a test do, written like kernels, with access to the kernels'
         names; ``cut()`` is a point where the thread may be stopped.
     replacing : dict
-        Programs by the name of another one, whose place they take.
+        Programs, by the name of the function that each replaces.
     shared : iterable of str
-        Names of arrays whose plain writes are points too.
+        Names of arrays whose plain writes are points, too.
     planted : iterable of (str, str, str)
         Bugs: module, the text to replace (it must occur exactly once), the new text.
     constants : dict
         Module constants to override, so that small cases reach large sizes' edges.
     given : dict
-        Names that single functions need besides.
+        Further names that single functions need.
     """
 
     def __init__(
@@ -130,7 +130,7 @@ class _Loaded:
             raise AssertionError("a planted bug names a module that was not loaded")
 
     def _call(self, address: str, arguments: tuple) -> Any:
-        """What `headrace.codegen.called` does: here a kernel's address is its name."""
+        """Call a kernel by its address, as `headrace.codegen.called` does: here the address is its name."""
         found = self.space[address](*arguments)
         return (yield from found) if self._generators[address] else found
 
@@ -162,7 +162,7 @@ class _Loaded:
         self.space.update({k: v for k, v in self._constants.items() if k in self.space})
 
 
-# Most of what a test loads, the tests before it have loaded: a planted bug changes one file of several.
+# Cached: most of what a test loads, earlier tests have loaded already, as a planted bug changes one file of several.
 
 
 @functools.cache
@@ -176,7 +176,7 @@ def _imported(text: str) -> tuple[str, ...]:
 def _as_generators(
     text: str, name: str, every: bool, cut: type[Cut], shared: frozenset[str], known: frozenset[tuple[str, bool]]
 ) -> tuple[CodeType, dict[str, bool]]:
-    """Rewrite a text where `known` functions yield or not. Returns its code, and which of its own functions yield."""
+    """Rewrite a text, given which `known` functions yield. Returns its code, and which of its own functions yield."""
     tree = ast.parse(text)
     body: list[ast.stmt] = []
     functions: list[ast.FunctionDef] = []

@@ -20,12 +20,12 @@ WRITE, PAUSE = 1, 2
 """What a generator yields before it writes, and where it only waits; None before it reads."""
 
 SLEEP = -1
-"""What it yields before a futex's word and index, where it sleeps there; else how many of those that do it wakes."""
+"""What it yields before a futex's word and index when it sleeps there; when it wakes sleepers, it yields how many instead."""
 
 current = SC
 """The model under which a schedule is being run."""
 running: Any = None
-"""The execution that is being run, where it is one with buffers."""
+"""The execution that is being run, if it has buffers."""
 
 
 @contextmanager
@@ -94,7 +94,7 @@ def _store(array, index, value):
 
 
 def _store_shared(value, array, index):
-    """Put a plain write to a shared array into the buffer: one step with those it stands beside."""
+    """Put a plain write to a shared array into the buffer: one step with the plain writes beside it."""
     buffer = running.buffer
     if buffer is not None:
         buffer.append([array, index, array[index], False, True])
@@ -102,7 +102,7 @@ def _store_shared(value, array, index):
 
 
 def _store_own(value, array, index):
-    """Put any other plain write into the buffer: visible with what comes before it, or at once."""
+    """Put any other plain write into the buffer: it becomes visible with the entry before it, or at once."""
     buffer = running.buffer
     if buffer:
         last = buffer[-1]

@@ -1,4 +1,4 @@
-"""A kernel's text as a generator: a point to stop at where it touches what others see."""
+"""A kernel's text as a generator: it may be stopped wherever it touches what other threads see."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Cut(ast.NodeTransformer):
         function.body = self.cut_plain_writes(function.body)
         yields = function.name in self.generators
         function = self.visit(function)
-        if yields and not _yields(function):  # callers iterate over it all the same
+        if yields and not _yields(function):  # callers iterate over it even so
             function.body.append(ast.If(ast.Constant(False), [ast.Expr(ast.Yield(None))], []))
         return function
 
@@ -94,7 +94,7 @@ class Cut(ast.NodeTransformer):
 
     def visit_Subscript(self, node: ast.Subscript) -> ast.AST:
         is_size = isinstance(node.value, ast.Attribute) and node.value.attr == "shape"
-        if is_size and isinstance(node.slice, ast.Constant):  # else an array of that name
+        if is_size and isinstance(node.slice, ast.Constant):  # otherwise it is an array named `shape`
             array = self.visit(node.value.value)
             for _ in range(node.slice.value):
                 array = ast.Subscript(array, ast.Constant(0), ast.Load())
@@ -147,7 +147,7 @@ class Cut(ast.NodeTransformer):
 
 
 class BufferedCut(Cut):
-    """The same for TSO: every write goes into the buffer of its thread, none is a point to stop at."""
+    """The same for TSO: every write goes into its thread's buffer, and none is a point to stop at."""
 
     def fence(self) -> ast.AST:
         stop = ast.IfExp(_call("_holds"), ast.Yield(None), ast.Constant(None))

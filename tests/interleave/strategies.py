@@ -67,7 +67,7 @@ class Exhaustive:
 
 
 class Lazy(Exhaustive):
-    """The same under TSO. A buffer's step costs a preemption, too, unless every thread must wait for one."""
+    """The same under TSO. A buffer's step also costs a preemption, unless every thread must wait for one."""
 
     def run(self, x: Execution, longest: int) -> bool:
         path = self.path
@@ -107,7 +107,7 @@ class Reduced:
 
     def __init__(self):
         self.path: list[list] = []
-        """By step: which threads may go, which one goes, which sleep with which footprint, the footprints of those that went."""
+        """By step: the threads that may go, the one that goes, those asleep with footprints, the footprints of those explored."""
 
     def run(self, x: Buffered, longest: int) -> bool:
         path = self.path
@@ -120,7 +120,7 @@ class Reduced:
             if depth == len(path):
                 options = [who for who in sorted(runnable) if who not in asleep]
                 if not options:
-                    return False  # every way on was gone before
+                    return False  # every continuation was explored before
                 path.append([options, 0, asleep, {}])
             options, chosen, asleep, done = path[depth]
             who = options[chosen]
@@ -145,7 +145,7 @@ class Reduced:
 
 
 class Random:
-    """Random threads for random stretches; short ones and long ones, by seed. Buffers more or less lazy."""
+    """Random threads for random stretches, short or long by seed; buffers more or less lazy."""
 
     def __init__(self, seed: int):
         self.seed = seed
@@ -197,7 +197,7 @@ class Priority(Random):
                 order.remove(thread)
                 order.append(thread)
                 continue
-            # A thread that only spins while a lower one could help would never stop: let it fall in the end.
+            # A thread that spins until one of lower priority helps would never stop: it falls after a while.
             most = stops[0] - x.steps if stops else self.length
             if x.go(thread, most) and not stops:
                 order.remove(thread)

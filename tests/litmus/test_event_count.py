@@ -21,7 +21,7 @@ from headrace.memory.event_count import cancel, prepare, signal, sleep
 pytestmark = pytest.mark.stress
 WAITERS = (0, CELL)
 TIMEOUT_NS = 1_200_000_000_000
-"""More than all of it may take: a thread that is only woken late comes to the end, one that nothing else wakes does not."""
+"""Longer than the whole test may take: a thread that is woken late still ends, one that only the timeout wakes does not."""
 ALL_S = 400
 
 

@@ -27,7 +27,7 @@ SEED = 7
 
 
 def seeds(seconds):
-    """Seeds for as long as the time lasts, at least three."""
+    """Seeds until the time is over, at least three."""
     end = time.monotonic() + seconds
     for seed in itertools.count(SEED):
         if seed >= SEED + 3 and time.monotonic() > end:
@@ -49,7 +49,7 @@ def merged(times):
 
 
 def reading(k, g, out, batch, stop):
-    """One call per reader for `run_all`; `stop` is set when the first one is done."""
+    """One call per reader for `run_all`; the first reader to finish sets `stop`."""
 
     def read(reader):
         count = k.read(g, reader, *out[reader], batch)
@@ -116,7 +116,7 @@ def test_litmus_an_idle_source_and_controls(gate, seconds):
 @both
 @rounds
 def test_litmus_a_control_behind_a_full_gate(gate, seconds):
-    """Every reader stands still and the gate is full: the control is placed all the same."""
+    """Every reader stands still and the gate is full: the control is placed even so."""
     k = threads_of(gate)
     for seed in seeds(seconds):
         times = streams(np.random.default_rng(seed), 2, 2_000)
@@ -145,7 +145,7 @@ def test_litmus_a_control_behind_a_full_gate(gate, seconds):
 @rounds
 @pytest.mark.parametrize("capacity", [8, 512])
 def test_litmus_readers_come_and_go(gate, capacity, seconds):
-    """Five workers on two cores, membership changing every few dozen records, some of it at once back."""
+    """Five workers on two cores; membership changes every few dozen records, sometimes back at once."""
     k = threads_of(gate)
     workers = 5
     for seed in seeds(seconds):
@@ -173,7 +173,7 @@ def test_litmus_readers_come_and_go(gate, capacity, seconds):
 @both
 @rounds
 def test_litmus_sources_come_and_go(gate, seconds):
-    """Two sources feed; two more join, add and leave all the time, each from the time it is given."""
+    """Two sources feed; two more join, add and leave again and again, each from the time that it is given."""
     k = threads_of(gate)
     for seed in seeds(seconds):
         draw = np.random.default_rng(seed)

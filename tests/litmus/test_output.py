@@ -1,7 +1,8 @@
 """The collector's sleep on real threads: a promise that it waits for wakes it.
 
-Property    a promise published while the collector says what it waits for is
-            seen by the collector, or sees that it is waited for.
+Property    when a promise is published while the collector announces what it
+            waits for, the collector sees the promise, or the publisher sees
+            the announcement.
 Outcomes    ACCEPTABLE: the collector finds the promise, or is woken. FORBIDDEN:
             both saw the past (store buffers), and only the time-out ends the
             sleep: OUT_LOST_WAKEUPS counts these.
@@ -40,7 +41,7 @@ def collect(o, turn, rounds, timeout_ns):
 
 @kernel
 def promise(o, turn, rounds, cold):
-    """Give promise n, behind stores to lines that are far away: they keep it in the store buffer."""
+    """Give promise n after stores to cache lines that are far away: they keep it in the store buffer."""
     at = 0
     for n in range(1, rounds + 1):
         while load_acquire(turn, 0) < n or load_acquire(o.words, rings.WANTED) < n:

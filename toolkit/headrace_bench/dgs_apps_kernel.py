@@ -21,7 +21,7 @@ def joined(is_rare, page, what, rounds, out):
 
 @kernel
 def frauds(is_rare, value, rounds, out):
-    """Transactions that the last rule's model takes for frauds, and rules with the sum before them. Returns how many results."""
+    """Transactions that the last rule's model flags as fraud, and rules with the sum before them. Returns how many results."""
     total, model, count = np.int64(0), np.int64(0), 0
     for i in range(value.size):
         if is_rare[i]:

@@ -1,12 +1,12 @@
 """Page views and frauds on threads that synchronize by hand, as in section 4.3 of the DGS paper, which uses Flink.
 
-State       ARRIVED children that came to a rare event, of all rare events so far; TURN rare events that are processed
-Ordering    A1 a child writes its part of the state, A2 fetch_add ARRIVED; the last one of a turn reads all parts, A3 writes
-            the state of all, A4 store_release TURN; A5 load_acquire TURN, A6 a waiter reads it
+State       ARRIVED counts children that arrived at a rare event, over all rare events so far; TURN counts processed rare events
+Ordering    A1 a child writes its part of the state; A2 fetch_add ARRIVED; the last arriver of a turn reads all parts;
+            A3 it writes the state of all; A4 store_release TURN; A5 load_acquire TURN; A6 a waiter reads that state
                     A1, A2 -> A3: the last arriver sees every part; A3, A4 -> A5, A6: a waiter that goes on sees the new state.
-                    No child arrives for a turn before the one before it is processed
-Progress    A waiter spins, then naps: threads may be more than cores
-Differs     one process and words in place of semaphores behind Java RMI, so Flink's own figures are not to be had from it
+                    No child arrives for a turn before the previous turn is processed
+Progress    A waiter spins, then naps: there may be more threads than cores
+Differs     one process, and words in place of semaphores behind Java RMI: it does not reproduce Flink's own figures
 """
 
 from headrace.kernel import kernel
@@ -23,14 +23,14 @@ from headrace.memory.atomics import (
 from headrace_bench.dgs_kernel import steps
 
 ARRIVED, TURN, MODEL, SUMS = 0, CELL, 2 * CELL, 3 * CELL
-"""Of the words; from SUMS on a cell for each thread."""
+"""Places in `words`; from SUMS on there is a cell for each thread."""
 SPINS = 1_000
 NAP_NS = 1_000
 
 
 @kernel
 def is_last(words, threads, turn):
-    """A2: whether all others are there, so that this one processes the rare event."""
+    """A2: whether all other threads have arrived, so that this one processes the rare event."""
     return fetch_add(words, ARRIVED, 1) == threads * (turn + 1) - 1
 
 
@@ -48,9 +48,9 @@ def wait_for(words, turn):
 
 @kernel
 def frauds_by_hand(me, threads, words, ends, value, unused, rare, rare_unused, info, rounds, out):
-    """One thread's transactions; before number ``ends[turn]`` of them comes rule ``rare[turn]``. How many results.
+    """Process one thread's transactions; rule ``rare[turn]`` comes before number ``ends[turn]``. Returns how many results.
 
-    `unused`, `rare_unused` and `info` are what `joined_by_hand` needs.
+    `unused`, `rare_unused` and `info` are arguments that only `joined_by_hand` needs.
     """
     total, model, count, at = 0, 0, 0, 0
     for turn in range(ends.size + 1):
@@ -81,8 +81,8 @@ def frauds_by_hand(me, threads, words, ends, value, unused, rare, rare_unused, i
 
 @kernel
 def joined_by_hand(me, threads, words, ends, page, user, rare, rare_info, info, rounds, out):
-    """One thread's views, of all pages; before number ``ends[turn]`` of them page ``rare[turn]`` changes, for which all threads
-    meet, whatever page it is. How many results."""
+    """Process one thread's views, of all pages; page ``rare[turn]`` changes before number ``ends[turn]``, and all threads meet
+    for that, whatever page it is. Returns how many results."""
     count, at = 0, 0
     for turn in range(ends.size + 1):
         end = ends[turn] if turn < ends.size else page.size

@@ -43,7 +43,7 @@ def feed(g, source, ts, first_row, batch, spins, stop, close):
 def due_tuples(begin, done, total, per_second):
     """How many of `total` tuples are due at a steady rate; sleeps until one more than `done` is.
 
-    A sleep takes some 100 us, so tuples come in batches of what is due then. It
+    A sleep takes some 100 us, so tuples come in batches of those then due. It
     never spins: there may be more threads than cores.
     """
     while True:
@@ -58,7 +58,7 @@ def feed_paced(g, source, ts, first_row, per_second, begin_at, stop, close):
     """Add at a steady rate, drift-free, in batches as small as the clock allows.
 
     Merged sources begin at the same time of the monotonic clock,
-    ``begin_at[0]``: otherwise the tuples of one would always wait for those of the other.
+    ``begin_at[0]``: otherwise the tuples of one source would always wait for those of another.
     """
     begin = begin_at[0]
     done = 0

@@ -1,13 +1,13 @@
 """The band join in one compiled loop on one thread: 1T of STRETCH, section 8.3, and the plain loop of the peers.
 
 It compares as the engine's kernel does, so that a ratio of the two shows what the engine adds: narrow columns,
-blocks of `BLOCK` rows in the first-level cache, vectors as wide as pay, and `PROBES` tuples compared in one pass
+blocks of `BLOCK` rows in the first-level cache, vectors as wide as is worthwhile, and `PROBES` tuples compared in one pass
 over a block. A pass may accept too much; where it accepts anything it is repeated for `FINE` rows at a time, and
 there each pair is evaluated exactly.
 
-Up to `PROBES` tuples of each side are taken in the order of time, and then compared. Rows in the windows of all of
-them are compared with all at once; the few rows that only some of them see, pair by pair. So one pass over
-stored rows serves four tuples, which is needed: with one, the loop would be bound by memory, not by comparisons.
+Up to `PROBES` tuples of each side are taken in time order, and then compared. Rows in the windows of all of them are
+compared with all at once; the few rows that are in the windows of only some, pair by pair. So one pass over stored rows
+serves four tuples. With one tuple a pass, the loop would be bound by memory, not by comparisons.
 """
 
 from __future__ import annotations
@@ -33,18 +33,18 @@ COUNT, REFERENCES, ROWS = range(3)
 
 @kernel(pipeline=EntryCompiler)
 def join_loop(ts, x, y, other_ts, a, b, size, first, out):
-    """Compare each tuple with those of the other side that came before it, less than `size` older.
+    """Compare each tuple with the earlier ones of the other side that are less than `size` older.
 
     Parameters
     ----------
     ts, other_ts : int64[n]
-        Times of the left and the right side, each in order; of two equal times the left one is first.
+        Times of the left and the right side, each in order; of two equal times the left one comes first.
     x, a : int32[n]
     y, b : float32[n]
     size : int
         WS.
     first : int
-        Tuples of each side that are stored before all others: others are compared with them, but not they with each other.
+        Tuples of each side that are stored beforehand: others are compared with them, but they are not with each other.
     out : int64[3]
         Added to: see `COUNT`.
     """
@@ -83,11 +83,11 @@ def join_loop(ts, x, y, other_ts, a, b, size, first, out):
 
 @kernel(pipeline=EntryCompiler)
 def compare(xs, ys, probe_x, probe_y, probe_ts, first, count, starts, stops, is_right, share, me, out):
-    """Compare `count` tuples, from number `first` on, each with the rows of the other side it is to see.
+    """Compare `count` tuples, from number `first` on, each with the rows of the other side in its window.
 
-    Row r of these is number ``r * share + me`` of its side: all there are, or each so many-th.
+    Row r is number ``r * share + me`` of its side: every row with a `share` of 1, else every `share`-th.
     """
-    common = starts[count - 1]  # windows only move on
+    common = starts[count - 1]  # windows only move forward
     until = max(common, stops[0])
     for q in range(count):
         k = first + q

@@ -1,4 +1,4 @@
-"""1T with tuples that come at a steady rate: one thread that does nothing but the join, and the latency of pairs.
+"""1T with tuples that come at a steady rate: one thread that only joins, and the latency of pairs.
 
 Source      STRETCH, section 8.3: the latency of 1T in Figure 8.
 """
@@ -14,23 +14,23 @@ from headrace_bench.join_kernel import PROBES
 from headrace_bench.scalejoin_kernel import note
 
 SLEEP_NS = 50_000
-"""What sources of a given rate sleep at least, too (`feeding_kernel.due_tuples`)."""
+"""Also the shortest sleep of sources with a given rate (`feeding_kernel.due_tuples`)."""
 
 
 @kernel(pipeline=EntryCompiler)
 def join_paced(ts, x, y, other_ts, a, b, size, first, per_second, out, waits):
-    """Do what `join_kernel.join_loop` does with tuples that come at a steady rate: those that are there, it takes.
+    """Do what `join_kernel.join_loop` does, with tuples that come at a steady rate: each pass takes those that have come.
 
     Parameters
     ----------
     ts, x, y, other_ts, a, b, size, first
-        As of `join_loop`.
+        As for `join_loop`.
     per_second : int
         Tuples a second of each side; number k of either comes (k - first) / per_second after the beginning.
     out : int64[4]
-        Added to, as of `scalejoin_kernel.join_share`.
+        Added to, as by `scalejoin_kernel.join_share`.
     waits : int64[n, 3]
-        Written, as of `join_share`: from when a tuple was taken until its pairs had been compared.
+        Written, as by `join_share`: from when a tuple was taken until its pairs had been compared.
     """
     i = j = first
     left_from = right_from = 0

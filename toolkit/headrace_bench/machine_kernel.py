@@ -6,7 +6,7 @@ from headrace.kernel import kernel
 from headrace.memory.atomics import CELL, load_acquire, now_ns, pause, store_release
 
 WORD = 2 * CELL
-"""In the middle of an array, with lines of its own."""
+"""In the middle of an array, on cache lines of its own."""
 LOOK_EVERY = 1_000
 
 
@@ -30,8 +30,8 @@ def arithmetic(steps, x):
 def pass_word(words, first, last, me, until):
     """Take the word when it is the turn of `me`, 0 or 1, and give it to the other thread, for turns `first` to before `last`.
 
-    How many turns there were until the time `until`, after which neither waits any more. The waiting thread pauses between two
-    looks, as the engines' kernels do, which is part of what a turn takes.
+    Returns how many turns there were until time `until`, after which neither thread waits any more. The waiting thread pauses
+    between two looks, as the engines' kernels do, which is part of a turn's time.
     """
     for n in range(first, last):
         spins = 0

@@ -6,12 +6,12 @@ from headrace.ordering.schedule_kernel import choose
 from headrace_bench.transactions_kernel import worked
 
 TOTALS_EVERY = 64
-"""Of the tuples that come to the last stage, every such one gives a result."""
+"""The last stage gives one result for so many tuples."""
 
 
 @kernel
 def four_stages(ts, keys, values, rounds, of_key, out_ts, out_seen, out_total):
-    """Run all rows; the results are written behind each other. Returns how many.
+    """Run all rows; the results are written one after another. Returns how many.
 
     Parameters
     ----------

@@ -1,8 +1,8 @@
 """ScaleJoin written for this one join: what each thread does, without an engine around it.
 
-All threads read one merged input. Of n threads, each stores every n-th tuple of a side in arrays of its own, and compares
+All threads read one merged input. Each of n threads stores every n-th tuple of a side in arrays of its own, and compares
 each tuple of the input with those of the other side that it has stored: so each pair is compared by one thread. It
-compares by 1T's kernel (`join_kernel`), and waits for the gate as the engine does. There is no key, no epoch,
+compares with 1T's kernel (`join_kernel`), and waits for the gate as the engine does. There is no key, no epoch,
 no promise, no result ring, and no exchangeable function.
 
 Source      Gulisano et al., ScaleJoin, IEEE Trans. Big Data 7(2); it is Operator 10 of STRETCH.
@@ -24,7 +24,7 @@ from headrace_bench.join_kernel import COUNT, PROBES, ROWS, compare
 NOTED = ROWS + 1
 """In `out`: how many waits were noted."""
 RECORDS = 256
-"""Of the input at a time; what is compared together does not reach from one to the next."""
+"""Read from the input at a time; tuples that are compared together all come from one such read."""
 
 
 @kernel(pipeline=EntryCompiler)
@@ -39,23 +39,23 @@ def join_share(
     g : LogArrays
         Left tuples are of source 0, right ones of source 1; rows are numbers of their side.
     ts, x, y, other_ts, a, b, size, first
-        As of `join_kernel.join_loop`.
+        As for `join_kernel.join_loop`.
     own_ts, own_x, own_y, own_other_ts, own_a, own_b : arrays
-        Room for what this thread stores; written, but for what is there already.
+        Room for what this thread stores; written after what is there already.
     spins : int
         Looks before it sleeps.
     out : int64[4]
         Added to: see `join_kernel.COUNT`, and `NOTED`.
     waits : int64[n, 3]
-        Written, as far as it reaches: of each pair the time of its later tuple, when that came, and when it had been
-        compared, in nanoseconds; of tuples that are compared together the first one is noted for all.
+        Written, as far as there is room: for each pair the time of its later tuple, when that came, and when it had been
+        compared, in nanoseconds; for tuples that are compared together, the first one's values stand for all.
     stop : int64[]
     """
     row, position = lane(g, me), load_acquire(g.cursor, me * CELL)
     left_kept = right_kept = (first - me + share - 1) // share
-    left_from = right_from = 0  # of the stored ones, the first that is less than `size` older
+    left_from = right_from = 0  # the first stored tuple that is less than `size` older
     starts, stops = np.zeros((2, PROBES), np.int64), np.zeros((2, PROBES), np.int64)
-    left_at = right_at = np.int64(0)  # when the first of those came that wait to be compared
+    left_at = right_at = np.int64(0)  # when the first tuple that waits to be compared came
     i = j = first
     is_over = False
     while not is_over and load_acquire(stop, 0) == 0:
@@ -109,7 +109,7 @@ def join_share(
 
 @kernel(pipeline=EntryCompiler)
 def note(xs, ys, probe_x, probe_y, probe_ts, first, count, starts, stops, is_right, share, me, at, out, waits):
-    """`compare`, and note when that was of the pairs it found, as far as there is room."""
+    """`compare`, and note the times of the pairs that it found, as far as there is room."""
     before = out[COUNT]
     compare(xs, ys, probe_x, probe_y, probe_ts, first, count, starts, stops, is_right, share, me, out)
     until = min(waits.shape[0], out[NOTED] + out[COUNT] - before)

@@ -1,6 +1,6 @@
 """The inner loops of `state`: what user functions do to containers, on ours and on Numba's own.
 
-`s` has the arrays as an operator's state has them: in a bundle, which carries no reference counts.
+`s` holds the arrays as an operator's state does: in a bundle, which carries no reference counts.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def fill_set(values, times):
 
 @kernel
 def come_and_go_ours(s, at, keys, live):
-    """Add each key, and take it out when `live` others have come."""
+    """Add each key, and remove it when `live` others have come."""
     for i in range(keys.size):
         if map_put(s.free, s.arena, 0, s.heads, at, keys[i], 1) < 0:
             return -1

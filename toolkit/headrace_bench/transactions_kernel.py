@@ -22,7 +22,7 @@ def worked(value, rounds):
 
 @kernel
 def grep_and_sum(offsets, keys, is_read, values, table, rounds, mask, sums):
-    """`mask` and `sums` are written: 2 + 4 where there is a sum, else 0, as the engine's rows have it."""
+    """`mask` and `sums` are written: the mask is 2 + 4 where there is a sum, else 0, as in the engine's rows."""
     at = 0
     for i in range(is_read.size):
         if is_read[i]:
@@ -40,7 +40,7 @@ def grep_and_sum(offsets, keys, is_read, values, table, rounds, mask, sums):
 
 @kernel
 def ledger(columns, accounts, assets, rounds, mask, balances, quantities):
-    """`columns`: is it a transfer, source, target, source_asset, target_asset, amount, quantity. Returns the rejected ones."""
+    """`columns`: is_transfer, source, target, source_asset, target_asset, amount, quantity. Returns how many are rejected."""
     is_transfer, source, target, source_asset, target_asset, amount, quantity = columns
     rejected = 0
     for i in range(amount.size):

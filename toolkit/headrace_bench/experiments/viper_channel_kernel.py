@@ -1,10 +1,10 @@
-"""Determinism in a shared channel: instances and sinks read gates, which merge by the threads that are there.
+"""Determinism in a shared channel: instances and sinks read gates, which merge without threads of their own.
 
     injectors -> gate -> instances -> gate -> sinks
 
 All instances share the first gate, all sinks the second: STRETCH's tuple buffer TB. An instance reads all of the
 first and keeps its own cars, a sink all of the second and keeps its own segments. (Viper's channel differs: each
-reader has one, and the sender routes, so that nobody reads what another owns; Viper paper, section 3.3.) The
+reader has one, and the sender routes, so that no reader reads what another owns; Viper paper, section 3.3.) The
 concurrency is that of the gate (`gates.merged_log_kernel`); what is added here:
 
 Invariants  H1  before it waits, and after a batch without results, an instance promises the time up to which it has
@@ -88,7 +88,7 @@ def operate(g, out, w, operator, k, stop):
         at = g.out_at[0, start : start + count]
         mine = 0
         for i in range(count):
-            own[mine] = i  # without a branch on whose it is: nobody could predict that
+            own[mine] = i  # without a branch on the owner, which could not be predicted
             if refs[i] >= 0:
                 mine += w.instance[refs[i] >> SOURCE_SHIFT, refs[i] & ROW_MASK] == k
             elif ts[i] == END_OF_TIME:

@@ -4,7 +4,7 @@ Tuples lie in columns, written before the start; a channel carries times and ref
 writes its results as rows of its own and sends their references on. Both sides call `apply` and `fold_one`,
 so that nothing differs but how tuples travel.
 
-State       ``clock[0]`` when the first injector began to keep time, 0 before: all of them keep the same
+State       ``clock[0]`` is when the first injector began to keep time, 0 before: all injectors count from it
 Invariants  I1  a car belongs to one instance, which alone touches its cell of `last`
             I2  row r of an instance's results is written before a channel publishes its reference
 """
@@ -22,8 +22,8 @@ from headrace.memory.wrapped import wrapped_product, wrapped_sum
 POS_REP, NEW_SEG = 0, 1
 SEGMENTS = 100
 
-BATCH = 128  # tuples an injector hands over at once, where nothing else is said
-READ = 1024  # tuples a reader takes at once
+BATCH = 128  # tuples that an injector hands over at once by default
+READ = 1024  # tuples that a reader takes at once
 CAPACITY = (1 << 13) - CONTROL_RESERVE  # tuples between one stage and the next
 
 _A, _B, _FACTOR = 0x1E3779B97F4A7C15, 0x3F58476D1CE4E5B9, 31
@@ -34,7 +34,7 @@ class Work(NamedTuple):
     """Inputs of all injectors, state, results of all instances: read in place by every thread."""
 
     ts: np.ndarray  # int64[injectors, rows]: microseconds, no two equal
-    kind: np.ndarray  # int32[injectors, rows], as the seven that follow: the benchmark's type
+    kind: np.ndarray  # int32[injectors, rows], like the seven that follow: the benchmark's type
     vid: np.ndarray
     spd: np.ndarray
     xway: np.ndarray
@@ -46,9 +46,9 @@ class Work(NamedTuple):
     instance: np.ndarray  # uint8[injectors, rows]: whose car it is
     last: np.ndarray  # int32[vehicles]: the segment a car was last seen in, -1 = none
     first: np.ndarray  # int64[instances, results]: car and segment
-    second: np.ndarray  # int64[instances, results]: what else the operator tells
+    second: np.ndarray  # int64[instances, results]: what else the operator reports
     born: np.ndarray  # int64[instances, results]: when the tuple it stems from was injected, monotonic ns
-    sink: np.ndarray  # uint8[instances, results]: which instance gets it, by segment
+    sink: np.ndarray  # uint8[instances, results]: which sink gets it, by segment
 
 
 @kernel
@@ -74,7 +74,7 @@ def apply(w, operator, source, row, born, instance, made):
 
 @kernel
 def begin_all(clock):
-    """The moment from which all injectors count: when the first of them asked for it."""
+    """The time from which all injectors count: when the first of them called this."""
     if load_acquire(clock, 0) == 0:
         compare_exchange(clock, 0, 0, now_ns())
     return load_acquire(clock, 0)
@@ -84,8 +84,8 @@ def begin_all(clock):
 def due_in_order(order, done, begin, per_second, batch):
     """How many of an injector's tuples are due, at a steady rate of all together; sleeps until one more than `done` is.
 
-    So tuples of all injectors come nearly in the order of their times, and a latency is not that of the
-    injectors' differences. It is `batch` at most; at rate 0 so many are always due.
+    So tuples of all injectors come nearly in the order of their times, and latency does not measure differences
+    between injectors. At most `batch` more become due at once; at rate 0 that many always are.
     """
     end = min(order.size, done + batch)
     if per_second == 0:
@@ -102,7 +102,7 @@ def due_in_order(order, done, begin, per_second, batch):
 
 @kernel
 def fold_one(folded, ts, first, second):
-    """Add a result to a hash of all before it: another order gives another hash."""
+    """Add a result to the hash of all earlier ones: another order gives another hash."""
     return wrapped_sum(wrapped_product(folded, _FACTOR), ts ^ wrapped_product(first, _A) ^ wrapped_product(second, _B))
 
 

@@ -3,9 +3,9 @@
     injectors -> queues -> merge operators -> instances -> queues -> merge operators -> sinks
 
 Each writer has one queue for each of its readers (`headrace.gates.channels_kernel`, with its ordering argument) and puts a
-tuple into the queue of the reader that owns it. Where a reader has two or more queues, a merge operator stands before it,
-with a thread of its own and one more queue. It moves tuples with the gate's own kernels, so the sides differ in which thread
-merges, not in how well.
+tuple into the queue of the reader that owns it. A reader with two or more queues has a merge operator before it, with its
+own thread and one more queue. It moves tuples with the gate's own kernels, so the sides differ in which thread merges, not
+in how well.
 
 Source      Viper paper, sections 3.1 and 4 (which operators, and where).
 Checked     tests/headrace_bench/test_viper.py, test_viper_interleave.py

@@ -1,10 +1,10 @@
-"""Determinism in a channel for each reader, as in the Viper paper: each reader merges what was sent to it.
+"""Determinism in a channel for each reader, as in the Viper paper: each reader merges what is sent to it.
 
     injectors -> queues -> instances -> queues -> sinks
 
-Queues are those of the operator layer's side (`headrace.gates.channels_kernel`, with its ordering argument), and so are the
-steps of operator and sink. The merging kernel is the same, too, but the reader's own thread runs it before it reads. So the
-sides differ by a thread and a hop for each merge. A reader of one writer reads its queue as on the other side.
+The queues are those of the operator layer's side (`headrace.gates.channels_kernel`, with its ordering argument), and so are
+the steps of operator and sink. The merge kernel is also the same, but the reader's own thread runs it before it reads. So
+the sides differ by a thread and a hop for each merge. A reader of one writer reads its queue as on the other side.
 
 Progress    A reader that has no room to send may still merge, and one that has nothing to merge may still send: it sleeps
             only when neither step did anything, and is woken by its writers and by its readers.
