@@ -37,27 +37,27 @@ Reduction under TSO, and why no outcome is lost:
                 touches what no other thread sees, so it may as well happen
                 together with the access before it; its visibility is a step.
             R2  A fence or read-modify-write empties the whole buffer in one
-                step, its own. Where others are to run between two stores, the
-                buffer's steps come before it. A fence with nothing to empty is
-                no step.
+                step, its own. Schedules in which others run between two stores
+                take the buffer's steps before it. A fence with nothing to
+                empty is no step.
             R3  A run of plain writes to shared arrays becomes visible in one
-                step, as in SC. Plain writes to all other arrays, which nobody
-                else may read at that time, go with the store before them. Each
-                such execution is one of the machine's, so nothing false is
-                reported; what is left out is what SC leaves out, too.
-            R4  Sleep sets (Godefroid 1996), where every schedule is run: after
-                step a was explored in a state and then b, a is not tried behind
-                b again if they commute, since that leads to the states behind
-                a, b. Two steps commute when neither writes what the other one
-                reads or writes. A thread's step writes nothing that others see
-                unless it is a read-modify-write or empties the buffer; a plain
-                read is not recorded, so a step is taken to read every plain
-                cell. A buffer's step commutes with its own thread's loads: they
-                see the value either way. Steps that sleep, wake or pause
-                commute with none.
-            tests/headrace/memory/test_explorer.py compares all this with a machine that has
-            none of it. Programs must keep their notes apart, each in its own
-            list: what threads do to one Python object is not seen by R4.
+                step, as in SC. Plain writes to all other arrays, which no other
+                thread may read at that time, go with the store before them.
+                Each such execution is possible on the machine, so nothing false
+                is reported; what is left out is what SC leaves out, too.
+            R4  Sleep sets (Godefroid 1996), where every schedule is run: once
+                steps a and then b have been explored from a state, a is not
+                tried again after b if they commute, since that leads to the
+                states after a, b. Two steps commute when neither writes what
+                the other reads or writes. A thread's step writes nothing that
+                others see unless it is a read-modify-write or empties the
+                buffer; a plain read is not recorded, so every step is assumed
+                to read every plain cell. A buffer's step commutes with its own
+                thread's loads: they see the value either way. Steps that sleep,
+                wake or pause commute with none.
+            tests/headrace/memory/test_explorer.py compares all this with a machine that
+            applies none of these. The programs of a test must each keep their notes in a
+            list of their own: R4 does not see what threads do to a shared Python object.
 
 Arrays are lists here (a two-dimensional array a list of lists) and cells are
 not padded: `CELL` is 1. That makes tens of thousands of schedules a second.

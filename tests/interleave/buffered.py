@@ -107,7 +107,7 @@ class Buffered(Execution):
 
     def update(self, array: list, index: int) -> None:
         """A read-modify-write is about to happen."""
-        if self.buffer is None:  # a test builds its state
+        if self.buffer is None:  # a test is building its state
             return
         if self.buffer:
             self.drain()

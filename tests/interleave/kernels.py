@@ -23,7 +23,7 @@ _PROVIDED = {
     "headrace.memory.wrapped",
 }  # fmt: skip
 _CONSTANTS = {"headrace.progress", "headrace.references", "headrace.ingress.store"}
-"""Kernels import constants from these modules, and plain Python functions; nothing else."""
+"""Kernels import only constants and plain Python functions from these modules."""
 
 
 _NUMPY = SimpleNamespace(

@@ -2,7 +2,7 @@
 
 The text of a kernel calls these by their names with an underscore (`ATOMICS`).
 While a program runs under TSO, `running` is its execution, and `running.buffer`
-the buffer of the thread that runs, None while a test builds its state. An entry
+is the running thread's buffer, or None while a test builds its state. An entry
 is [array, index, value, whether a step of the buffer ends with it, whether it is
 a plain write].
 """
