@@ -1,4 +1,4 @@
-"""What must hold of any snapshot of a run of O+, between two of them, and at its end."""
+"""What must hold of any snapshot of an O+ run, between two snapshots, and at the run's end."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from support.workloads import HANG_S, given_meanwhile, steer
 
 
 def check(metrics, before=None):
-    """What must hold of any snapshot, and between two."""
+    """Check what must hold of any snapshot, and between two."""
     for name, operator in metrics.operators.items():
         assert operator.balance.holds, f"{name}: {operator.balance}"
         in_flight = f"{name}: {operator.in_flight} in flight; {operator.balance}"
@@ -36,7 +36,7 @@ def check(metrics, before=None):
 
 
 def check_end(metrics, rows=None):
-    """Nothing is in flight any more, and all load has been given to buckets."""
+    """Check that nothing is in flight any more, and that all load has been attributed to buckets."""
     check(metrics)
     assert metrics.state == "finished", metrics.state
     for operator in metrics.operators.values():
@@ -54,7 +54,7 @@ def check_end(metrics, rows=None):
 
 
 def watched(run, draw, most_threads=4):
-    """Look again and again, and reconfigure now and then, until the run is over."""
+    """Check snapshots again and again, and reconfigure now and then, until the run is over."""
     before = None
     while not run.wait(0):
         before = check(run.metrics(), before)
@@ -65,7 +65,7 @@ def watched(run, draw, most_threads=4):
 
 
 def changed_and_watched(run, inputs, draw):
-    """Change the threads of both operators of a run while sources give; then look until it is over."""
+    """Change the threads of both operators of a run while sources give batches; then check snapshots until it is over."""
     with given_meanwhile(inputs, draw):
         for _ in range(12):
             for name in ("upper", "lower"):

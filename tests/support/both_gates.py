@@ -10,7 +10,7 @@ both = pytest.mark.parametrize("Gate", [MergedLog, ScaleGate])
 
 
 def drain(gate, reader):
-    """All records that a reader may have now."""
+    """Take all records that a reader can get now."""
     records = []
     while (record := gate.get(reader)) is not None:
         records.append(record)

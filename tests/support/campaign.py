@@ -1,4 +1,4 @@
-"""Cases that run by `make campaign`, not every day."""
+"""Cases that only `make campaign` runs, not the everyday tests."""
 
 from typing import Any
 

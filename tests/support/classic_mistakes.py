@@ -1,4 +1,4 @@
-"""Mistakes planted in the text of what changes a run: in Python's part, in records that travel, in the loop of workers."""
+"""Mistakes planted in the text of what changes a run: in the Python part, in records that travel, in the workers' loop."""
 
 import inspect
 import time
@@ -14,7 +14,7 @@ from support.kernel_text import change_kernels
 
 def replaced(text, replacements):
     for old, new in replacements:
-        if text.count(old) != 1:  # no assertion: those are expected here
+        if text.count(old) != 1:  # no assertion: the tests expect assertion errors
             pytest.fail(f"{old!r} occurs {text.count(old)} times: the mistake is out of date")
         text = text.replace(old, new)
     return text
@@ -25,7 +25,7 @@ PLACES = {
     reconfiguration: "headrace.elastic.section.Reconfiguration",
     configuration: "headrace.elastic.reconfiguration.resolve",
 }
-"""The files a mistake may be made in, and where what they define is used."""
+"""The files in which a mistake may be planted, and where their definitions are used."""
 
 
 def with_mistakes(replacements):
@@ -33,19 +33,19 @@ def with_mistakes(replacements):
     texts = {module: inspect.getsource(module) for module in PLACES}
     for old, new in replacements:
         holding = [module for module, text in texts.items() if old in text]
-        if len(holding) != 1 or texts[holding[0]].count(old) != 1:  # no assertion: those are expected here
+        if len(holding) != 1 or texts[holding[0]].count(old) != 1:  # no assertion: the tests expect assertion errors
             pytest.fail(f"{old!r} is in {len(holding)} files, or there several times: the mistake is out of date")
         texts[holding[0]] = texts[holding[0]].replace(old, new)
     return {module: text for module, text in texts.items() if text != inspect.getsource(module)}
 
 
 def plant_in_changes(monkeypatch, replacements):
-    """Run with mistakes in these files; what a mistake has put into `travelling` goes with its source."""
+    """Run with mistakes in these files; records that a mistake puts into `travelling` go with their source."""
     for module, text in with_mistakes(replacements).items():
         planted = ModuleType(module.__name__)
         exec(compile(text, "<planted>", "exec"), vars(planted))  # our own file
         if module is configuration:
-            planted.Configuration = configuration.Configuration  # one class, or nothing is equal to anything
+            planted.Configuration = configuration.Configuration  # one class: otherwise no two would be equal
         monkeypatch.setattr(PLACES[module], getattr(planted, PLACES[module].rsplit(".", 1)[1]))
     made = []
     planted_class = section.Reconfiguration
@@ -59,7 +59,7 @@ def plant_in_changes(monkeypatch, replacements):
     whole = GateInlet.hold
 
     def hold(inlet, piece):
-        """Bring the records that travel with this source."""
+        """Deliver the records that travel with this source."""
         for steerable in made:
             for source, row in getattr(steerable, "travelling", [])[:]:
                 if source == inlet.number and steerable._gate is inlet._source.gate:
@@ -72,5 +72,5 @@ def plant_in_changes(monkeypatch, replacements):
 
 
 def plant_in_loop(monkeypatch, replacements):
-    """Run with mistakes in the text of the loop, or of what it calls."""
+    """Run with mistakes in the text of the loop, or in what it calls."""
     change_kernels(monkeypatch, lambda text: replaced(text, replacements))

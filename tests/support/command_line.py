@@ -32,7 +32,7 @@ def left_behind(folder: str | Path) -> list[str]:
 
 
 def asked(app: str, out: str, **given: Any) -> Asked:
-    """What was asked for, with flags of engines by their names."""
+    """A request as parsed, with engines' flags by their names."""
     names = {flag.name for engine in ENGINES.values() for flag in engine.flags}
     flags = {name: given.pop(name) for name in names & set(given)}
     return Asked(app, out, flags=flags, **given)
@@ -44,7 +44,7 @@ def run(*arguments: object) -> int:
 
 
 def start(*arguments: object, **options: Any) -> subprocess.Popen:
-    """A process of its own."""
+    """Start the command in a process of its own."""
     return subprocess.Popen(
         [*COMMAND, *map(str, arguments)], env=ENVIRONMENT, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True, **options
     )

@@ -1,8 +1,8 @@
 """Random programs over lists, sets and maps of words, and the same programs over Python's own.
 
 A program is a table of operations on a few containers of different kinds. `run` does them with the kernels, in one
-call, `expected` with `headrace.reference.containers`; each operation gives a number, and the two must agree. What
-is in a container is said by a number that depends on every word and its place.
+call, `expected` with `headrace.reference.containers`; each operation gives a number, and the two must agree. The
+content of a container is given as a number that depends on every word and its place.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ TEXTS = sorted({"", "a", "a\0", "ä", "eightlet", "eightlets", "eightlet\0", "\u
 
 @kernel
 def content(s, at, width):
-    """What says which words are in a container, and where."""
+    """A number that depends on which words are in a container, and where."""
     told = 0
     first = s.heads[at + FIRST]
     for i in range(s.heads[at + COUNT] * (width + 1)):
@@ -116,7 +116,7 @@ def step(s, t, operation, c, x, y):
         return s.arena[place + width] if width > 0 else 0
     if operation == ORDER:
         map_order(s.arena, s.heads, at, width, order, s.prefixes, s.addresses, s.lengths)
-        if s.heads[at + COUNT] > 0:  # the last one, by itself
+        if s.heads[at + COUNT] > 0:  # also look up the last entry by itself
             return content(s, at, width) ^ (s.arena[entry(s.heads, at, s.heads[at + COUNT] - 1, width)] % MODULUS)
         return 0
     if operation == CLEAR:
@@ -170,7 +170,7 @@ def step(s, t, operation, c, x, y):
 
 @kernel
 def run(s, t, program, results):
-    """Do the operations one after another: for each what it gives, how many elements there are, and the state word."""
+    """Do the operations one after another: note for each its result, the number of elements, and the state word."""
     for i in range(program.shape[0]):
         c = program[i, 1]
         results[i, 0] = step(s, t, program[i, 0], c, program[i, 2], program[i, 3])
@@ -187,13 +187,13 @@ def release_all(s):
 
 @functools.cache
 def texts() -> tuple[OrderedTexts, dict[str, int]]:
-    """The strings as kernels know them, and their ids."""
+    """The strings in the form that kernels use, and their ids."""
     dictionary = OrderedTexts(1000)
     return dictionary, dict(zip(TEXTS, dictionary.encode(pa.array(TEXTS)).tolist(), strict=True))
 
 
 class Memory:
-    """Containers, all empty, in an arena; and another arena, of the same owners. With a seed: the same hashes each time."""
+    """Empty containers in an arena, and a second arena with the same owners. With a seed: the same hashes each time."""
 
     def __init__(self, words: int = 1 << 20, seed: int | None = None):
         dictionary, self.ids = texts()
@@ -218,13 +218,13 @@ class Memory:
         return list(map(tuple, results.tolist()))
 
     def words(self, c: int) -> list[int]:
-        """Elements of a list, keys of a map, as they lie."""
+        """Elements of a list or keys of a map, in the order in which they lie in memory."""
         stride = MAPS[c][1] + 1 if c < len(MAPS) else 1
         first, count = self.here.heads[c * HEAD + FIRST], self.here.heads[c * HEAD + COUNT]
         return self.here.arena[first : first + count * stride : stride].tolist()
 
     def check_blocks(self) -> None:
-        """Every word that was handed out is in one block of one container, or in one free block."""
+        """Check that every word handed out is in one block of one container, or in one free block."""
         for s in (self.here, self.there):
             blocks = []
             for c in range(CONTAINERS + 1):
@@ -248,7 +248,7 @@ class Memory:
             assert end == CELL + s.arena[HANDED_OUT], "a block is lost"
 
     def check_container(self, c: int) -> None:
-        """An empty one has no block; the index of a map has each entry once, where it is found."""
+        """Check that an empty container has no block, and that a map's index has each entry once, where it is found."""
         s, at = self.here, c * HEAD
         assert (s.heads[at + FIRST] == 0) == (s.heads[at + COUNT] == 0), "an empty container has a block"
         if c >= len(MAPS):
@@ -278,7 +278,7 @@ class Memory:
 
 
 def word_of(value, ids) -> int:
-    """A value as the kernels have it."""
+    """A value as the kernels hold it."""
     if isinstance(value, str):
         return ids[value]
     return struct.unpack("q", struct.pack("d", value))[0] if isinstance(value, float) else value
@@ -314,7 +314,7 @@ class Program:
         self.rng, self.ids = random.Random(seed), ids
         self.maps = [KeyOrderedMap() if width else KeyOrderedSet() for _, width in MAPS]
         self.lists = [FloatList() if order == ORDER_FLOAT else [] for order in LISTS]
-        # Few values or many, small ones or any: for a direct index and a hashed one.
+        # Few values or many, small values or any: for both a direct and a hashed index.
         span = self.rng.choice([3, 12, 100, 400])
         self.ints = self.rng.choice(
             [range(span), range(-span, span), [i << 40 for i in range(span)], [*range(span), 2**63 - 1, -(2**63)]]

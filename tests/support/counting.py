@@ -16,6 +16,6 @@ def query(source=TABLE, **options):
 
 
 def check_nothing_is_left() -> None:
-    """Every test ends without a thread of ours, and with an engine that works."""
+    """Check that a test leaves no thread of ours behind, and that the engine still works."""
     eventually(lambda: not threads_of_ours(), 180)
     assert query().to_arrow(threads=2).num_rows == 1_000

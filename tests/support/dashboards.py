@@ -1,4 +1,4 @@
-"""Runs to look at and to steer, and what a page that is opened now would get of a dashboard."""
+"""Runs to watch and to control, and what a page that is opened now would get from a dashboard."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ TABLE = pa.table({"ts": pa.array(range(ROWS)), "k": pa.array([f"k{i % 97}" for i
 
 
 def batches(times: int = 1, rows: int = 500) -> Iterator[pa.RecordBatch]:
-    """The table so many times over, in batches of so many rows; time goes on."""
+    """The table so many times over, in batches of so many rows, with event time going on."""
     for number in range(times):
         ts = pc.add(TABLE["ts"], number * ROWS)
         yield from TABLE.set_column(0, "ts", ts).to_batches(rows)
 
 
 def start(source: Any = None, **options: Any) -> Any:
-    """Count 97 keys, by default with one thread, its input as fast as it can be read; at a rate it does not end in a test."""
+    """Count 97 keys, by default on one thread and at full speed; with a rate, the run does not end within a test."""
     source = batches(100 if options.get("rate") else 1) if source is None else source
     stream = hr.stream(source, event_time="ts")
     counts = stream.key_by("k").window(1_000).aggregate(n=hr.count())
@@ -33,7 +33,7 @@ def start(source: Any = None, **options: Any) -> Any:
 
 
 def two_steps() -> Any:
-    """A query of two operators, which does not end in a test."""
+    """A run of two operators that does not end within a test."""
     stream = hr.stream(batches(100), event_time="ts").key_by("k").window(1_000)
     query = (
         stream.aggregate("first", n=hr.count()).key_by("k").window(1_000).aggregate("second", n=hr.sum("n"))
@@ -55,17 +55,17 @@ def shown(dashboard: Dashboard, column: str) -> np.ndarray:
 
 
 def ask(dashboard: Any) -> None:
-    """Ask as a page does that shows it: whether the kernel listens."""
+    """Ask whether the kernel listens, as a page that shows the dashboard does."""
     dashboard.connection._handle_custom_msg({"kind": "ask"}, [])
 
 
 def problem(dashboard: Dashboard) -> str:
-    """What the dashboard complains of."""
+    """The problem that the dashboard shows."""
     return dashboard.messages.problem.value
 
 
 def controls_of(widget: w.Widget) -> set[w.Widget]:
-    """All that can be clicked, moved or typed into."""
+    """All widgets that can be clicked, moved or typed into."""
     if isinstance(widget, w.Box):
         return {one for child in widget.children for one in controls_of(child)}
     return (

@@ -59,7 +59,7 @@ def schedules(draw):
 
 
 def windows(slots):
-    """Windows of which `slots` hold a tuple at most: one compiled shape."""
+    """Windows of which at most `slots` hold a tuple: one compiled shape."""
     return st.integers(1, 6).flatmap(
         lambda advance: st.integers(max(advance, (slots - 1) * advance + 1), slots * advance).map(
             lambda size: Window(size, advance)

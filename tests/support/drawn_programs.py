@@ -1,4 +1,4 @@
-"""A generator of small functions over fields of every kind, as `kept_values` has them."""
+"""A generator of small functions over fields of every kind, those of `kept_values`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import random
 
 
 class Programs:
-    """Draws functions: statements over the fields, of expressions of the kind that is wanted."""
+    """Draws functions: statements over the fields, made of expressions of the kind that each needs."""
 
     def __init__(self, seed):
         self.draw = random.Random(seed)
@@ -33,7 +33,7 @@ class Programs:
             f"state.mi.setdefault({self.int(0)}, {self.int(0)})", f"state.mi.pop({self.int(0)}, {self.int(0)})",
             f"state.xs[{self.int(0)}]", f"state.mi[{self.int(0)}]", f"state.xs.index({self.int(0)})", "state.xs.pop()",
         ]  # fmt: skip
-        # What may raise comes rarely: an error ends the program.
+        # Expressions that may raise are rare: an error ends the program.
         return self.one(*simple, *deep[:-4], *deep[:-4], self.one(*deep[-4:]))
 
     def float(self):

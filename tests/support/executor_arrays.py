@@ -1,5 +1,5 @@
-"""The arrays of a small case of transactions' executors, for the schedule explorer: a log that holds the whole input, words
-that say which executors are at work and by which configuration, rings for the results."""
+"""The arrays of a small case of transaction executors, for the schedule explorer: a log that holds the whole input, words
+that say which executors are at work and under which configuration, and rings for the results."""
 
 from collections import namedtuple
 
@@ -7,22 +7,22 @@ from headrace.progress import END_OF_TIME, MIN_TIME
 from headrace.transactions.arrays import ExecutorArrays
 
 LOG = 8
-"""There are fewer events."""
+"""Slots of the log: more than there are events."""
 NEVER = 2**63 - 1
 Shared = namedtuple("Shared", ExecutorArrays._fields)
 CONSTANTS = {"PHASE_YIELDS": 1, "LEAST_SPINS": 1, "LONG": 3, "BLOCK": 1, "LOOKS": 2}
-"""Of the kernels: so a few steps reach what takes many."""
+"""Constants of the kernels, small so that few steps reach what otherwise takes many."""
 
 
 def end_when_over(c, expected):
-    """The collector's part: when all executors are through, stop everybody."""
+    """The collector's part: when all executors have finished, stop all workers."""
     while load_acquire(c.words, FINISHED) < expected:  # noqa: F821
         pause()  # noqa: F821
     stop_workers(c)  # noqa: F821
 
 
 def gate_of(k, n):
-    """A gate with one source, which has put in `n` events and the end."""
+    """A gate with one source, which has added `n` events and the end."""
     assert n < LOG
     gate = k.LogArrays(
         words=[0] * 48, event=[0] * 64, head=[n + 1], mark=[END_OF_TIME + 1], merged=[n + 1],
@@ -36,7 +36,7 @@ def gate_of(k, n):
 
 
 def arrays(k, n, records, configurations, plan=(), operations=16, workers=2, snapshot_every=0):
-    """Gate, arrays that executors share, and results, before any step.
+    """The gate, the arrays that executors share, and the result rings, before any step.
 
     Parameters
     ----------
@@ -44,7 +44,7 @@ def arrays(k, n, records, configurations, plan=(), operations=16, workers=2, sna
     n, records : int
         Events, and rows, each of one word.
     configurations : list of (threads, scheme, sharing, punctuation)
-        The first one is in force, the others come by `plan`.
+        The first one is in force, the others come according to `plan`.
     plan : sequence of int
         Before which event each comes.
     operations : int
@@ -67,7 +67,7 @@ def arrays(k, n, records, configurations, plan=(), operations=16, workers=2, sna
 
 
 def shared_of(k, records, configurations, plan=(), operations=16, workers=2, snapshot_every=0):
-    """The arrays that executors share alone, as of `arrays`."""
+    """Only the arrays that executors share; arguments as for `arrays`."""
     ring = len(plan) + 2
 
     def table(width):

@@ -1,12 +1,12 @@
-"""Executors of transactions on a program that is written by hand: real gate, real rings, real threads.
+"""Executors of transactions on a hand-written program: real gate, real rings, real threads.
 
 Records hold an int64 each. An event has a kind, keys, an amount; what it does depends on the order of events:
 
 =======  ========================================================================================
-transfer  rejected if the first key's value is below the amount; else takes it there, adds it to the second
+transfer  rejected if the first key's value is below the amount; else moves the amount to the second key
 look      the sum of all keys' values
-mix       adds up the first half of its keys, and makes each of the others of its own value and of that
-put       makes each of its keys of its own value: like a look, it can be split into operations
+mix       adds up the first half of its keys, and computes each other key from its own value and that sum
+put       computes each of its keys from its own value: like a look, it can be split into operations
 =======  ========================================================================================
 """
 
@@ -163,7 +163,7 @@ def finish_event(me, c, x, s, l, i):
 
 @dataclass
 class Events:
-    """A stream of them, and the values that records begin with."""
+    """A stream of events, and the values that records begin with."""
 
     ts: np.ndarray
     kind: np.ndarray
@@ -176,7 +176,7 @@ class Events:
         return len(self.ts)
 
     def serial(self):
-        """One event after another: results, rejections, values."""
+        """Run one event after another. Returns results, rejections and values."""
         values = self.values.tolist()
         out, rejected = [], []
         for kind, size, keys, amount in zip(
@@ -229,9 +229,9 @@ def draw(
 
 @dataclass
 class Executors:
-    """A run of them over events.
+    """A run of executors over events.
 
-    `planned` are (event count, configuration), rising.
+    `planned` are (event count, configuration), in rising order.
     """
 
     events: Events
@@ -288,7 +288,7 @@ class Executors:
 
     @property
     def values(self) -> np.ndarray:
-        """Of the records, now."""
+        """The records' values, now."""
         return self.s.values[: len(self.events.values)]
 
     def arguments(self, me: int) -> tuple:
@@ -308,7 +308,7 @@ class Executors:
             thread.start()
 
     def feed(self, start: int = 0, stop: int | None = None) -> None:
-        """Give events; the rows that are there are taken meanwhile."""
+        """Feed events; results are collected meanwhile."""
         stop = len(self.events) if stop is None else stop
         until = time.monotonic() + HANG_S
         while start < stop and not self.is_stopped:
@@ -343,7 +343,7 @@ class Executors:
         return f"hangs: {cells}, reading {self.c.reading[::CELL].tolist()}, pending {self.c.pending[:10].tolist()}"
 
     def wait(self) -> None:
-        """Until the input has ended and everything is given."""
+        """Wait until the input has ended and all results have been collected."""
         until = time.monotonic() + HANG_S
         while not self.is_stopped:
             self.collect()
@@ -368,7 +368,7 @@ class Executors:
             raise self.error
 
     def run(self) -> Executors:
-        """Everything, from start to stop."""
+        """Run from start to stop."""
         self.start()
         try:
             self.feed()
@@ -380,7 +380,7 @@ class Executors:
         return self
 
     def check(self) -> None:
-        """Results, their order and marks, and the values are those of one event after another."""
+        """Check that results, their order and marks, and the values are those of running one event after another."""
         out, rejected, values = self.events.serial()
         rows = sorted(self.rows)
         assert [row[0] for row in rows] == list(range(len(self.events))), "positions"

@@ -1,4 +1,4 @@
-"""Transactions that take a while: one thread has work for many seconds, and sources do not."""
+"""Transactions that take a while: one thread has work for many seconds, the sources do not."""
 
 import numpy as np
 import pyarrow as pa
@@ -12,14 +12,14 @@ COUNTS = hr.table("counts", columns={"n": "int64"}, rows=1_000)
 
 
 def worked(n):
-    """Some microseconds of work that nobody can leave out."""
+    """Some microseconds of work that no compiler can leave out."""
     for _ in range(5_000):
         n = (n * 1_103_515_245 + 12_345) % 2_147_483_647
     return n
 
 
 def add(e, t):
-    """Two rows, each changed by itself."""
+    """Change two rows, each from its own value."""
     COUNTS[e.a].n = worked(COUNTS[e.a].n)
     COUNTS[e.b].n = worked(COUNTS[e.b].n + 1)
 

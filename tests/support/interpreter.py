@@ -1,11 +1,11 @@
 """Tests that run with the compiler switched off, in one further process for all of them.
 
 A planted mistake of logic needs no machine code: it is wrong in plain Python as well, and compiling a module
-for each costs some seconds. A test marked ``interpreted`` runs in a process of this kind; its outcome is
-passed on. What needs threads that run at once (a race) stays compiled.
+for each mistake costs some seconds. A test marked ``interpreted`` runs in such a process; its outcome is
+passed on. A test that needs threads that run in parallel (a race) stays compiled.
 
-The process is this file run as a program: it is told one test a line, and answers with one line of JSON. What
-it writes to its standard error is kept, to say why it ended; one that does not answer is aborted, so that it says where its
+The process is this file run as a program: it reads one test a line, and answers each with one line of JSON. Its
+standard error is kept, to say why it ended. A process that does not answer is aborted, so that it reports where its
 threads are.
 """
 
@@ -31,7 +31,7 @@ SECONDS = 600
 
 
 class Interpreter:
-    """The process; it starts at the first test and ends with the session."""
+    """The process: it starts with the first test and ends with the session."""
 
     def __init__(self, seconds: float = SECONDS):
         self._process: subprocess.Popen | None = None
@@ -96,9 +96,9 @@ def _serve() -> None:
         faulthandler.enable()
         said = io.StringIO()
         with contextlib.redirect_stdout(said):
-            status = pytest.main([test.rstrip("\n"), "-q", "-x", "-m", "", *without])  # the caller has chosen
+            status = pytest.main([test.rstrip("\n"), "-q", "-x", "-m", "", *without])  # the caller has selected the test
         gc.collect()
-        gc.freeze()  # pytest collects all garbage several times a test: what stays is not looked through again
+        gc.freeze()  # pytest collects garbage several times a test: objects that stay are not traversed again
         print(json.dumps([status == 0, said.getvalue()]), file=answers, flush=True)
 
 

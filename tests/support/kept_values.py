@@ -91,7 +91,7 @@ def field_of(name):
 
 
 class Compiled:
-    """A function over a state of one place, and that state."""
+    """A function over a state with one place, and that state."""
 
     def __init__(self, function, debug=False):
         self.texts = OrderedTexts(10_000)
@@ -143,7 +143,7 @@ class Compiled:
         self.fields["out"][0] = self.fields["copies"][0] = 1
         self.module.user_update(self.s, *arguments)
 
-    # what is in it, as Python objects
+    # the content of the state, as Python objects
 
     def word(self, kind, word):
         kind = scalar(kind).in_functions
@@ -196,7 +196,7 @@ def ordered(value):
 
 
 def plain(kind, value):
-    """What a field of the oracle is, as `Compiled.field` says it."""
+    """A field of the oracle in the form that `Compiled.field` returns."""
     if isinstance(kind, MapOf):
         inner = [(key, plain(kind.value, held)) for key, held in value.items()]
         return sorted(inner, key=lambda pair: ordered(pair[0]))
@@ -216,7 +216,7 @@ def drawn_tuple(draw):
 
 
 def agree(function, seed, steps=60):
-    """Call both ways on drawn tuples, until one raises; the other must raise the same."""
+    """Call both functions on drawn tuples until one raises; the other must raise the same."""
     draw = random.Random(seed)
     compiled = Compiled(function)
     state = SimpleNamespace(**{name: first_value(kind) for name, kind in KINDS.items()})

@@ -1,4 +1,4 @@
-"""Another text of the elastic engine's kernels: for mistakes that are planted in it."""
+"""A changed text of the elastic engine's kernels, for mistakes that are planted in it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _BETWEEN = "\n# what the loop calls\n"
 
 
 def change_kernels(monkeypatch, change: Callable[[str], str]) -> None:
-    """Have `change` rewrite the text of the loop and of an operator, one behind the other, before it is compiled."""
+    """Have `change` rewrite the text of the loop followed by that of an operator, before it is compiled."""
     whole = build.sources
 
     def changed(*arguments):

@@ -1,9 +1,9 @@
 """Command lines that are killed at a named point around a checkpoint, each in a process of its own.
 
-A process that has the applications compiled is forked for each: so every one that dies is real, and dies by SIGKILL, and
-none of them waits for the compiler. `Killer` talks to it; run as a script, this file is it.
+Each is forked from a process in which the applications are compiled already: so each is a real process that dies by
+SIGKILL, and none waits for the compiler. `Killer` talks to that process; this file run as a script is that process.
 
-The points are steps of `headrace.checkpoints` and of the command, which are patched here: nothing in them knows of it.
+The points are steps of `headrace.checkpoints` and of the command, patched here: nothing in them depends on it.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ POINTS = (
 
 
 def arm(point: str, number: int) -> None:
-    """Have this process die at a point of its checkpoint of that number."""
+    """Have this process die at a point of its checkpoint with this number."""
     from headrace.checkpoints.folder import Folder
     from headrace.checkpoints.results_log import ResultsLog
     from headrace.egress.sinks import ParquetSink
@@ -144,7 +144,7 @@ def forked(cli: Any, job: dict[str, Any]) -> list[Any]:
 
 
 class Killer:
-    """Runs command lines in processes that are forked from one that knows the applications already."""
+    """Runs command lines in processes forked from one in which the applications are compiled already."""
 
     def __init__(self) -> None:
         self._process = subprocess.Popen(
@@ -152,7 +152,7 @@ class Killer:
         )
 
     def run(self, arguments: list[Any], point: str = "", number: int = 2, forked: bool = True) -> tuple[int, str]:
-        """Return the status, below 0 if it was killed, and what was said on stderr. Not forked: it stays compiled."""
+        """Return the status, below 0 if it was killed, and its stderr. Not forked: what it compiles stays compiled."""
         job = {"arguments": ["run", *map(str, arguments)], "point": point, "number": number, "forked": forked}
         assert self._process.stdin is not None and self._process.stdout is not None
         self._process.stdin.write(json.dumps(job) + "\n")

@@ -1,4 +1,4 @@
-"""An engine that does not exist: what it would measure, and snapshots of it.
+"""An engine that does not exist: its measures, and snapshots of it.
 
 No windows, no key mapping, no event time, no comparisons: batches of transactions
 that wait for a punctuation, pass three stages, and may be rejected.
@@ -30,7 +30,7 @@ MEASURES = (*NEEDED, BUSY, *OWN)
 
 
 def snapshot(step: int, name: str = "transact", **changed) -> OperatorMetrics:
-    """After so many tenths of a second: 100 tuples each, one of ten rejected, two workers of three active."""
+    """A snapshot after so many tenths of a second: 100 tuples in each, one in ten rejected, two of three workers active."""
     wait = LatencyHistogram()
     wait.add(np.repeat([1_000_000, 8_000_000], [199 * step, step]))
     values = {
@@ -44,7 +44,7 @@ def snapshot(step: int, name: str = "transact", **changed) -> OperatorMetrics:
 
 
 class MadeUpRun:
-    """What a page for Prometheus, a report or a dashboard asks of a run."""
+    """What a Prometheus page, a report or a dashboard needs from a run."""
 
     def __init__(self, steps: int = 5):
         self.history = History(self.metrics)

@@ -1,7 +1,7 @@
 """A run of an engine that does not exist: what the dashboard may know of a run, and nothing else.
 
-It judges events in batches, in three stages, with a thread of its own. Its measures, its controls and what they are
-called are its own: nobody else has heard of them.
+It judges events in batches, in three stages, with a thread of its own. Its measures, its controls and their names
+are its own: no other code knows them.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class MadeUpRun:
             time.sleep(TICK_S)
 
     def metrics(self) -> Metrics:
-        """Everything grows with the ticks."""
+        """A snapshot; every value grows with the ticks."""
         with self.__lock:
             ticks, counts = self.__ticks, self.__histogram.counts()
         values: dict[str, Any] = {
@@ -97,7 +97,7 @@ class MadeUpRun:
         return self.__judges[name]
 
     def reconfigure(self, reason: str = "", **wish: Any) -> Change:
-        """Of its first operator."""
+        """Reconfigure its first operator."""
         return self[self.operators[0]].reconfigure(reason, **wish)
 
     def wait(self, timeout: float | None = None) -> bool:
@@ -137,7 +137,7 @@ class Judge:
 
 
 class Public:
-    """Lets nothing through but what is public: code that reaches for a private attribute fails."""
+    """Lets only public attributes through: code that reaches for a private one fails."""
 
     __slots__ = ("_Public__it",)
 

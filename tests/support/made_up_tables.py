@@ -1,4 +1,4 @@
-"""Tables for functions of transactions: of numbers, of containers, of keys that come to be, of strings."""
+"""Tables for transaction functions: with numbers, with containers, with keys inserted on use, with strings."""
 
 import pyarrow as pa
 

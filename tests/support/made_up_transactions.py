@@ -1,7 +1,7 @@
-"""Transactions that nobody wrote: functions drawn by a random generator, over two tables or four, with helpers.
+"""Random transactions: functions drawn by a random generator, over two tables or four, with helpers.
 
 What is drawn is text, so that it is captured as a user's function is; numbers stay small, indices within bounds. A key
-may come to depend on what was read: that is for the test that draws it to refuse.
+may depend on a value read: the test that draws such a function must reject it.
 """
 
 import linecache
@@ -50,7 +50,7 @@ EMITS = {"o": "int64", "u": "int64"}
 
 
 def events(draw, count):
-    """Rows with keys that may be unknown or null, lists of one length, one with nulls, a string, a truth."""
+    """Rows with keys that may be unknown or null, lists of equal length, one with nulls, a string, a boolean."""
     def column(make, kind=None):
         return pa.array([make() for _ in range(count)], kind or pa.int64())
 
@@ -69,7 +69,7 @@ def events(draw, count):
 
 
 def tables():
-    """Names -> tables: plain, with a constraint, of strings, one whose unknown keys are put in."""
+    """Names -> tables: plain, with a constraint, with strings, and one into which unknown keys are inserted."""
     strings = pa.table({"key": ["a", "b"], "b": [1, 2], "c": [3, 4]})
     kinds = {"b": "int64", "c": "int64"}
     return {

@@ -1,6 +1,6 @@
-"""Functions of transactions, of the nastiest shapes: what every scheme and every change has to get right.
+"""Transaction functions of the nastiest shapes, which every scheme and every change must get right.
 
-Few of them, so that few are compiled: what differs are the events.
+There are few, so that few are compiled: only the events differ.
 """
 
 import headrace as hr
@@ -28,14 +28,14 @@ def move(e, t):
 
 
 def carry_on(e, t):
-    """What an event writes is what the one before it wrote, and more: a chain as long as the input."""
+    """Each event's write builds on what the previous event wrote: a chain as long as the input."""
     B[e.c].b = B[e.a].b * 3 % 1_000_003 + e.x
     B[e.c].last = e.a
     t.emit(o=B[e.c].b, u=B[B_AT].last)
 
 
 def spread(e, t):
-    """Reads what it has written, keys twice and more; rejected between two writes of one loop."""
+    """Reads what it has written, and keys twice or more; rejected between two writes of one loop."""
     total = 0
     for k in e.ks:
         A[k].b = A[k].b * 3 % 10_007 + e.x
@@ -46,7 +46,7 @@ def spread(e, t):
 
 
 def look_or_put(e, t):
-    """Operations that depend on none: real chains of them."""
+    """Operations that depend on no other: real chains of them."""
     total = 0
     for k in e.ks:
         if e.y > 0:
@@ -57,7 +57,7 @@ def look_or_put(e, t):
 
 
 def gather(e, t):
-    """Lists, sets and maps grow and are emptied, behind a row that is put back where it is rejected."""
+    """Lists, sets and maps grow and are emptied, after a change of a row that is undone if the event is rejected."""
     mine = V[e.a]
     other = V[e.c]
     A[e.a].b -= e.x
@@ -73,7 +73,7 @@ def gather(e, t):
 
 
 def follow(e, t):
-    """Keys that depend on what is read, and change it."""
+    """Keys that depend on values read, and change these."""
     first = A[e.a].next
     A[first].b += e.x
     A[e.a].next = (first * 5 + e.x) % 1_000
@@ -86,7 +86,7 @@ FUNCTIONS = (move, carry_on, spread, look_or_put, gather, follow)
 
 
 def cannot(scheme, function):
-    """Whether a scheme refuses it: no versions of containers, no keys that depend on what is read."""
+    """Whether a scheme refuses it: it has no versions of containers, or no keys that depend on values read."""
     if function is gather:
         return scheme == "speculative"
     return function is follow and scheme not in ("serial", "speculative")

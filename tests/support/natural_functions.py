@@ -1,8 +1,8 @@
 """Functions as people write them, drawn: for stages of ordered pipelines and updates of programs.
 
-What `drawn_programs` has are statements over the fields of a state, one by one. Here they are put together as a user puts
-them together: early returns, names for containers, helpers with defaults, that return out of loops, change what they are
-given or emit, swaps, counters that a call changes while an expression reads them, loops that end with `break` and `else`.
+`drawn_programs` has single statements over the fields of a state. Here they are put together as a user would: early
+returns, names for containers, helpers that have defaults, return out of loops, change what they are given or emit; swaps,
+counters that a call changes while an expression reads them, loops that end with `break` and `else`.
 
 A statement that is refused is left out (`accepted`): a user would read why, and write it another way.
 """
@@ -27,7 +27,7 @@ EMITS = {"n": "int64", "m": "int32", "x": "float64", "g": "float32", "p": "bool"
 WORDS = ("", "a", "ab", "cart", "h", "zebra crossing", "é")
 
 MOST_REFUSED = 40
-"""Statements of a function that are left out."""
+"""How many statements of a function may be left out."""
 
 HELPERS = '''
 LIMIT, RATE, NAMES, PAIRS, STEPS = 3, 0.5, ("a", "cart"), ((1, 2), (3, -4)), (1, -2, 5)
@@ -247,7 +247,7 @@ class Natural:
     emits : sequence of str
         Names of what it emits.
     expressions, statements, loops : optional
-        What is drawn from, in place of what this file has; without a state what names no state is taken.
+        What is drawn from instead of this file's own; without a state, only what does not name the state.
     """
 
     def __init__(self, draw, tuple_name="t", has_state=True, emits=tuple(EMITS), expressions=None, statements=None, loops=None):
@@ -279,7 +279,7 @@ class Natural:
             if key in "LMW":
                 return {"L": "state.xs", "M": "state.mi", "W": "state.ws"}[key]
             choices = self.expressions[key]
-            if depth <= 0:  # the simplest ones
+            if depth <= 0:  # the simplest choices
                 choices = [one for one in choices if "{" not in one] or choices
             return self.text(self.draw.choice(choices), depth - 1)
 
@@ -381,7 +381,7 @@ class Natural:
         return [*head, *body, *tail]
 
     def function(self, name, parameters="state, t, emit", count=6, first=()):
-        """The text of one."""
+        """The text of one function."""
         lines = list(first)
         while len(lines) < count:
             lines += self.statement(2)
@@ -408,9 +408,9 @@ def made(text, name):
 
 
 def accepted(text, name, build, refused=None):
-    """What `build` makes of functions in a text, without the statements that are refused; None if too much is.
+    """What `build` makes of functions in a text, without the refused statements; None if too many are refused.
 
-    Returns the text, the functions by their names, and what was built. `refused` collects what was said, and of which line.
+    Returns the text, the functions by their names, and what was built. `refused` collects the refusals and their lines.
     """
     for attempt in range(MOST_REFUSED):
         scope = made(text, f"{name}.{attempt}" if attempt else name)

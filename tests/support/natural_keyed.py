@@ -1,7 +1,7 @@
 """Keyed programs as people write them, drawn: updates by key, forks and joins, a total of all; run under random plans.
 
-Each of three tags changes what is kept of its event's key in several maps; a fork deals entries out by the tags that each
-side will see, with locals, helpers or hand-over as a whole, and a join puts them back. A total depends on everything.
+Each of three tags changes what several maps hold for its event's key. A fork distributes entries by the tags that each
+side will see, with locals, helpers or whole maps handed over, and a join merges them again. A total depends on everything.
 
 Oracle      `headrace.reference` with the same functions
 """
@@ -279,7 +279,7 @@ def _program(functions, key, parts, is_by_key):
 
 
 def check_keyed(seed):
-    """Run one drawn program. Returns what came of it."""
+    """Run one drawn program. Returns the outcome."""
     draw = random.Random(seed)
     has_words = draw.random() < 0.4
     text, before = _text(draw, has_words)

@@ -1,7 +1,7 @@
 """Runs of drawn functions as people write them (`natural_functions`): ordered pipelines, and programs of one leaf.
 
-Oracle      `headrace.reference` with the same functions; where they raise the run raises the same, or says at the user's
-            line that a null is read, an integer leaves its range or a number is kept as a bool, which Python does not mind
+Oracle      `headrace.reference` with the same functions; where they raise, the run raises the same. It may also report, at
+            the user's line, a null that is read, an integer out of range or a number kept as a bool, which Python allows
 """
 
 from __future__ import annotations
@@ -34,18 +34,18 @@ COLUMNS = {
     "ts": pa.int64(), "k": pa.int64(), "i": pa.int32(), "j": pa.int64(), "f": pa.float32(), "w": pa.string(), "v": pa.string(),
     "p": pa.bool_(), "at": pa.timestamp("us"), "nx": pa.int64(), "nw": pa.string(),
 }  # fmt: skip
-"""Of a pipeline's input."""
+"""Columns of a pipeline's input."""
 SPREAD = {
     "k": "int64", "i": "int32", "j": "int64", "f": "float32", "w": "string", "v": "string", "p": "bool", "at": "timestamp[us]",
 }  # fmt: skip
-"""What a stage in front of the one with a state emits: the same but for what may be null."""
+"""What a stage before the one with a state emits: the same, except what may be null."""
 EVENTS = {
     "k": "int64", "i": "int64", "j": "int64", "f": "float64", "w": "string", "v": "string", "p": "bool", "at": "timestamp[us]",
     "nx": "int64", "nw": "string",
 }  # fmt: skip
 RESULTS = {"ts": "int64", **EMITS}
 ELSEWHERE = re.compile("null value|range of int64|in int32|bits|where bool is declared")
-"""What a run may say where Python goes on."""
+"""Errors that a run may report where Python goes on."""
 TELL = """
 def tell(state, emit):
     for k, r in state.mr.items():
@@ -71,7 +71,7 @@ class Spreading(Natural):
 
 
 class Silent(Natural):
-    """An update of numbers that emits nothing: it may be done in registers."""
+    """An update of numbers that emits nothing: it may run in registers."""
 
     def emit(self):
         return self.text(self.draw.choice(self.statements))
@@ -83,7 +83,7 @@ class Silent(Natural):
 
 
 def _plain(rows, results):
-    """Rows of the reference, numbers as of the columns' kinds."""
+    """Rows of the reference, with numbers of the columns' kinds."""
     of = {"bool": bool, "int64": int, "int32": int, "float64": float, "float32": lambda x: float(np.float32(x)), "string": str}
     return [
         repr({name: None if one[name] is None else of[scalar(kind).in_functions](one[name]) for name, kind in results.items()})
@@ -102,8 +102,8 @@ def _table(rows, kinds):
 
 
 def compared(seed, text, rows, expected, found, results=RESULTS):
-    """Compare what two functions of rows give, on all rows, or so many first ones that Python does not raise; `results` are
-    the columns and their kinds."""
+    """Compare what two functions of rows give, on all rows or as many of the first as Python takes without raising; `results`
+    are the columns and their kinds."""
     for count in (len(rows), len(rows) // 2, 5, 2):
         error = None
         try:
@@ -112,7 +112,7 @@ def compared(seed, text, rows, expected, found, results=RESULTS):
         except Exception as raised:
             error = raised
             if seed % 3 == 0:
-                break  # what raises is looked at, too
+                break  # rows that raise are compared, too
     try:
         given = _found(found(rows[:count]), results)
     except FunctionError as raised:
@@ -124,7 +124,7 @@ def compared(seed, text, rows, expected, found, results=RESULTS):
 
 
 def check_pipeline(seed):
-    """Run one drawn pipeline. Returns what came of it."""
+    """Run one drawn pipeline. Returns the outcome."""
     draw = random.Random(seed)
     text, stages = HELPERS, []
     if draw.random() < 0.4:
@@ -203,7 +203,7 @@ def check_pipeline(seed):
 
 
 def check_program(seed):
-    """Run one drawn program, all of whose events depend on each other. Returns what came of it."""
+    """Run one drawn program, all of whose events depend on each other. Returns the outcome."""
     draw = random.Random(seed)
     text, state = HELPERS, STATE
     if draw.random() < 0.4:

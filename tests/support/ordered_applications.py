@@ -1,9 +1,9 @@
-"""Rows for the ordered applications with all that is easily got wrong in them, drawn from a seed.
+"""Rows for the ordered applications with everything that is easily handled wrongly, drawn from a seed.
 
-`nasty` mixes nulls in every column, items twice on a ticket, clicks of one item again and again, pauses of exactly the
+`nasty` mixes nulls in every column, items twice on a ticket, repeated clicks on one item, pauses of exactly the
 time-out and one unit more, equal event times that begin far below zero, windows without rows or pairs, items without a
-category, places that are no numbers, phones that call themselves, huge ids; other column orders and columns that nobody
-asked for. `PARAMETERS` make windows of a few dozen rows, and rankings shorter than what is ranked.
+category, places that are not numbers, phones that call themselves, huge ids; other column orders and unused columns.
+`PARAMETERS` make windows of a few dozen rows, and rankings shorter than what is ranked.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ PARAMETERS: dict[str, dict[str, Any]] = {
 NAMES = list(PARAMETERS)
 MINUTE, HOUR = 60_000, 3_600_000
 STEPS = {"declining": 4 * HOUR, "mobility": MINUTE}
-"""Milliseconds between two event times, at least, where the application has a unit of its own."""
+"""At least so many milliseconds between two event times, where the application has a unit of its own."""
 
 MOST, LEAST = 2**63 - 1, -(2**63)
 CATEGORIES = pa.table(
@@ -53,7 +53,7 @@ def nasty(app: str, seed: int, rows: int = 600, time: pa.DataType | None = None,
     ----------
     app : str
     seed : int
-        Odd ones draw from many keys, even ones from few.
+        Odd seeds draw from many keys, even ones from few.
     time : pa.DataType
         Of the event time; int64 by default.
     odd_types : bool
@@ -84,7 +84,7 @@ def nasty(app: str, seed: int, rows: int = 600, time: pa.DataType | None = None,
 
 
 def expected(app: str, tables: Sequence[pa.Table], **given: Any) -> list[dict[str, Any]]:
-    """Return the reference's rows, a source for each table; event times as the engine's integers."""
+    """Return the reference's rows, with one source per table and event times as the engine's integers."""
     is_zoned = pa.types.is_timestamp(tables[0].schema.field("ts").type)
     wanted = [name for name, _ in APPS[app].needs(0)]
     rows = sources([table.select(wanted) for table in tables])
@@ -109,14 +109,14 @@ def _array(draw: Draw, values: list, kind: str, odd_types: bool) -> pa.Array:
 
 
 def _spoilt(draw: Draw, event: dict[str, Any]) -> dict[str, Any]:
-    """Make a column null now and then, or two."""
+    """Now and then make one column null, or two."""
     while draw.random() < 0.08:
         event[draw.choice(sorted(event))] = None
     return event
 
 
 def _id(draw: Draw, keys: int) -> int:
-    """An id: mostly of the first ones, below zero too; now and then a huge one."""
+    """An id: mostly a small one, also below zero; now and then a huge one."""
     if draw.random() < 0.02:
         return draw.choice([MOST, LEAST, 2**32])
     return min(draw.randrange(-2, keys), draw.randrange(-2, keys))

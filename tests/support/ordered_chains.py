@@ -1,7 +1,7 @@
 """The six ordered applications as chains of stages of the reference, in the manner of the paper's Table 1.
 
-Written beside `headrace.reference.ordering_apps`, which has no stages: what the two agree on is said twice. A chain takes
-the width of its windows in the unit of the event times; items are from 0 below 1,000, so that a pair is one number.
+Written independently of `headrace.reference.ordering_apps`, which has no stages, so that each confirms the other. A chain
+takes the width of its windows in the unit of the event times; items are 0 to 999, so that a pair is one number.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def whole(*names):
 
 
 def _ranked(top, width):
-    """SF of queries 1 and 2: the highest count a pair came with, for each window; told when the window is over."""
+    """SF of queries 1 and 2: the highest count of each pair, for each window; emitted when the window is over."""
 
     def tell(state, emit):
         order = sorted((-n, pair) for pair, n in state.counts.items())[:top]

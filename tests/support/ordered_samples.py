@@ -1,7 +1,7 @@
-"""Real clicks, sales and calls for the ordered applications. They are not part of the project, nor ours to hand on.
+"""Real clicks, sales and calls for the ordered applications. They are not part of the project, nor ours to redistribute.
 
-They are read where ``HEADRACE_DATA`` names their folder; a test that asks for one elsewhere is skipped. Event times are
-milliseconds, rows are in their order.
+``HEADRACE_DATA`` names their folder; without it, a test that asks for a sample is skipped. Event times are milliseconds,
+and rows are in their order.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ _QUERIES = {
         FROM read_csv('{file}') ORDER BY ts""",
     ),
 }
-"""Name -> file, and what is read of it: pages are items, for want of such; a call has the place of its antenna."""
+"""Name -> file, and what is read from it: pages stand in for items; a call has the place of its antenna."""
 
 SAMPLE_OF = {
     "sold_together": "sales", "viewed_together": "clicks", "viewed_before": "clicks", "abandoned": "clicks",
     "declining": "sales", "mobility": "calls",
 }  # fmt: skip
-"""Application -> the sample that it is run on."""
+"""Application -> the sample that it runs on."""
 
 
 def sample(name: str) -> pa.Table:

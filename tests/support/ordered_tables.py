@@ -1,8 +1,8 @@
-"""Rows for the ordered applications with all that is easily got wrong in them, drawn from a seed.
+"""Rows for the ordered applications with everything that is easily handled wrongly, drawn from a seed.
 
 `nasty` mixes everything: nulls in every column but the event time, few keys so that rows meet, gaps of exactly the time-out
 and a bit more, rows on both sides of hours and days, times below zero, equal event times, numbers at the ends of int64, event
-times of every type, other column orders and columns that nobody asked for. `right` is the other input of `declining`.
+times of every type, other column orders and unused columns. `right` is the other input of `declining`.
 
 No sum leaves int64 in `nasty`; in `overflowing` one does.
 """
@@ -59,7 +59,7 @@ def nasty(app: str, seed: int, rows: int = 600, odd_types: bool = False) -> pa.T
 
 
 def right(seed: int) -> pa.Table:
-    """Return items with their categories: some with none, some of no item, no item twice."""
+    """Return items with their categories: some items without a category, some categories without an item, no item twice."""
     draw = Draw(f"right {seed}")
     items = draw.sample([*range(-1, 9), MOST, LEAST, 2**32], 12)
     made = [{"item": item, "category": draw.choice([1, 1, 2, 3, -4, MOST, None])} for item in items]
@@ -69,7 +69,7 @@ def right(seed: int) -> pa.Table:
 
 
 def expected(app: str, tables: list[pa.Table], other: pa.Table | None = None, **options: Any) -> list[dict[str, Any]]:
-    """Return the rows by the reference, a source for each table; event times as the engine's integers."""
+    """Return the reference's rows, with one source per table and event times as the engine's integers."""
     given = sources(tables, list(COLUMNS[app]))
     unit = "us" if pa.types.is_timestamp(tables[0].schema.field("ts").type) else "ms"
     others = [] if other is None else [other.to_pylist()]
@@ -79,7 +79,7 @@ def expected(app: str, tables: list[pa.Table], other: pa.Table | None = None, **
 def table_of(
     app: str, ts: list[int], made: list[dict[str, Any]], draw: Draw, time: pa.DataType = TIMES[0], odd_types: bool = False
 ) -> pa.Table:
-    """Return rows as a table, with event times in milliseconds, and a column more."""
+    """Return rows as a table, with event times in milliseconds and one more column."""
     whole = pa.array(ts, pa.int64())
     columns: dict[str, pa.Array] = {"ts": whole.cast(pa.timestamp("ms")).cast(time) if pa.types.is_timestamp(time) else whole}
     for name, how in COLUMNS[app].items():
@@ -91,7 +91,7 @@ def table_of(
 
 
 def overflowing() -> pa.Table:
-    """Return rows of `declining` for `right` of any seed whose last one takes a number beyond int64."""
+    """Return rows of `declining`, for `right` of any seed, the last of which takes a number beyond int64."""
     made = [{"item": item, "amount": MOST} for item in [*range(-1, 9), *range(-1, 9)]]
     return table_of("declining", [0] * len(made), made, Draw("overflowing"))
 
@@ -100,7 +100,7 @@ def _times(draw: Draw, rows: int) -> list[int]:
     at, ts = -8 * DAY - draw.randrange(DAY), []
     for _ in range(rows):
         step = draw.choice([0, 0, 0, 1, SECOND, MINUTE, 10 * MINUTE, HOUR, HOUR + 1, draw.randrange(5 * HOUR), None, None])
-        if step is None:  # onto the next full hour or day, or just before it
+        if step is None:  # to the next full hour or day, or just before it
             size = draw.choice([HOUR, DAY])
             step = max(-at % size - draw.choice([0, 1]), 0)
         at += step

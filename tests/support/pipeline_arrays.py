@@ -1,6 +1,6 @@
 """The arrays of a small ordered pipeline, for the schedule explorer, and what each kind of stage does to a value.
 
-A stage is (kind, outputs of a value); one that is not stateless adds ten times its state to the value before.
+A stage is (kind, outputs of a value); a stage with state first adds ten times its state to the value.
 """
 
 from collections import namedtuple
@@ -23,27 +23,27 @@ NEVER = 2**63 - 1
 STRIDE = FIRST_COLUMN + 1
 Shared = namedtuple("Shared", PipelineArrays._fields)
 CONSTANTS = {"YIELD_EVERY": 1 << 30, "bucket_of": lambda key, buckets: key % buckets}
-"""Of the kernels: a spinning worker never yields its core, and the keys of both buckets are there."""
+"""Constants of the kernels: a spinning worker never yields its core, and keys of both buckets occur."""
 
 
 def arrays(
     k, kinds, *, batch=1, queues=HYBRID, reorder=NONBLOCKING, workers=2, first=8, room=2, results=16, memory=4000
 ):
-    """What the workers of a pipeline share, and its result ring, before any step.
+    """The arrays that the workers of a pipeline share, and its result ring, before any step.
 
     Parameters
     ----------
     k : Kernels
     kinds : list of int
-        Of the stages.
+        Of each stage.
     batch, queues, reorder, workers : int
-        As of `start`; all workers are active, and in the form of each stage.
+        As for `start`; all workers are active, and may run each stage.
     first, room, results : int
         Records that the first ring, the others and the result ring hold.
     memory : int
-        Words for the rings and for what waits.
+        Words for the rings and for waiting tuples.
     """
-    form, words, slots, queue = [], 0, 0, 0  # `words`: behind the first one of the arena
+    form, words, slots, queue = [], 0, 0, 0  # `words` are counted after the first word of the arena
     for number, kind in enumerate(kinds):
         capacity = first if number == 0 else room
         row = [0] * 16
@@ -71,9 +71,9 @@ def arrays(
 
 
 def fresh(k, shared, out):
-    """Copies of both for one execution, whose stages have had no record yet."""
+    """Copies of both for one execution, whose stages have not had a record yet."""
     c, o = copied(shared), copied(out)
-    c = c._replace(work=[[row[:] for row in each] for each in shared.work])  # `copied` knows two dimensions
+    c = c._replace(work=[[row[:] for row in each] for each in shared.work])  # `copied` handles only two dimensions
     for stage in range(len(c.form)):
         c.stage[stage * STAGE_CELLS + k.END_AT] = NEVER
         c.stage[stage * STAGE_CELLS + k.PROGRESS] = MIN_TIME
@@ -81,7 +81,7 @@ def fresh(k, shared, out):
 
 
 def expected_rows(values, stages, at_end=()):
-    """The stages one after another; `at_end` is what a stateful one gives when its input is over."""
+    """Run the stages one after another; `at_end` is what a stateful one gives when its input is over."""
     for kind, outputs in stages:
         sums, after = {}, []
         for value in values:

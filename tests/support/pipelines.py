@@ -232,11 +232,11 @@ SHAPES = {
         ("partitioned", chained, {"by": "key", "state": {"total": 5}, "emits": {"key": "int64", "n": "int64"}}),
     )),
 }  # fmt: skip
-"""By what is special about them."""
+"""Shapes, named for what is special about each."""
 
 
 def some_rows(rng: np.random.Generator, rows: int, keys: int) -> pa.Table:
-    """Rows for every shape: times that rise with ties, a few nulls."""
+    """Rows for every shape: rising times with ties, a few nulls."""
 
     def with_nulls(values: list[Any], kind: pa.DataType, share: float = 0.05) -> pa.Array:
         holes = rng.random(rows) < share

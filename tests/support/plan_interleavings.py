@@ -1,8 +1,8 @@
 """What the interleavings of plans run: a case is a plan, the inputs' rows, and programs around the kernels' own text.
 
-Beside the kernels of `synchronization` run a feeder for each input, a collector and a thread that changes the plan. A state is
-the set of events processed on it, a fork copies it, a join is the union. So an event's result is what it finds there of
-those it depends on, and that is known: `case` checks it when all have ended.
+The kernels of `synchronization` run with a feeder for each input, a collector, and a thread that changes the plan. A state is
+the set of events processed on it; a fork copies it, a join is the union. So an event's result is the set of events that it
+finds there and depends on. That set is known, and `case` checks it when all threads have ended.
 """
 
 # ruff: noqa: F821  (the names are the explored kernels')
@@ -29,7 +29,7 @@ Shared = namedtuple("Shared", PlanArrays._fields)
 
 
 def feed(c, i, s, heartbeat):
-    """An input: its rows in turn, then the end. What is not kept is gone."""
+    """An input: gives its rows in turn, then the end. Rows that are not kept are erased."""
     rows = s.ts[i]
     done = 0
     while i in s.late and load_acquire(s.ended, 0) == 0 and not are_asleep(c):
@@ -50,12 +50,12 @@ def feed(c, i, s, heartbeat):
 
 
 def are_asleep(c):
-    """Whether the first input waits for room, although all that it gave is processed."""
+    """Whether the first input waits for room although all its rows so far have been processed."""
     return load_acquire(c.words, SPACE_WAITING) != 0 and load_acquire(c.queue, PASSED) == load_acquire(c.input, ADMITTED)
 
 
 def go_in(c, i, s):
-    """One at a time, and no input while they are to stay out: as `entrance` has it."""
+    """Enter, one thread at a time, and no input while inputs must stay out: as `entrance` does it."""
     while True:
         while load_acquire(c.words, CLOSED) != 0 and not stopped(c):
             pause()
@@ -67,7 +67,7 @@ def go_in(c, i, s):
 
 
 def collect(c, o, s):
-    """The collector: takes results, releases them in order up to what is promised; ends the run with the last one."""
+    """The collector: takes results, releases them in order up to the promise, and ends the run with the last one."""
     held = []
     while True:
         bound, _ = promised(o)
@@ -93,7 +93,7 @@ def collect(c, o, s):
 
 
 def replan(c, s, times):
-    """The thread that changes the plan, so many times: here to what it is."""
+    """The thread that changes the plan so many times, here to the same plan."""
     for _ in range(times):
         call_out(c)
         while not ask_to_hold(c):
@@ -113,7 +113,7 @@ def replan(c, s, times):
 
 
 def replan_due(c, s):
-    """The thread that makes planned changes of the plan, as `Reconfiguration` does: here to what it is."""
+    """The thread that makes planned changes of the plan, as `Reconfiguration` does, here to the same plan."""
     while load_acquire(c.words, OVER) == 0 and not stopped(c):
         due = load_acquire(c.words, DUE)
         if due > load_acquire(c.words, PLANNED) and ask_to_hold(c):
@@ -124,7 +124,7 @@ def replan_due(c, s):
                 come_into_force(c, due)
             exchange(c.words, PROMISING, 0)
             let_go(c)
-        else:  # having waited in there, it has to look at OVER again before it waits here
+        else:  # after waiting above, it must look at OVER again before it waits here
             pause()
     let_go(c)
 
@@ -133,7 +133,7 @@ def replan_due(c, s):
 
 
 def find_row(c, s, n, me, alone):
-    """On the node's state; or, of an event that takes its own entry alone, on those of all below that hold any."""
+    """Read the node's state; for an event that takes only its own entry, all states below that hold entries."""
     s.places[me] = [n] if not alone else holders(c, n)
     assert s.places[me] and all(s.state[m] >= 0 for m in s.places[me]), f"no state: an update at node {n}"
     s.found[me] = [s.state[m] for m in s.places[me]]
@@ -143,7 +143,7 @@ def find_row(c, s, n, me, alone):
 
 
 def holders(c, n):
-    """Where the state is of what is below a node: as `entries` finds them."""
+    """The nodes that hold the state of everything below a node, as `entries` finds them."""
     below, left, cells, joined = 3, 1, 3, 2
     found, m = [], n - 1
     while m >= c.tree[n][below]:
@@ -155,12 +155,12 @@ def holders(c, n):
 
 
 def write_row(o, s, l, n, me, i, row):
-    """An update gives what it finds of those it depends on, and adds itself."""
+    """An update gives the events that it finds and depends on, and adds itself."""
     at = l[s.out_head]
     o.primary[me][at], o.a[me][at] = s.ts[i][row], (i << SOURCE_SHIFT) | row
     o.b[me][at] = s.held[me] & s.wanted[i][row]
     l[s.out_head] += 1
-    for m, found in zip(s.places[me], s.found[me], strict=True):  # what it changes goes to all sides, as a fork would have it
+    for m, found in zip(s.places[me], s.found[me], strict=True):  # its change goes to all sides, as a fork would copy it
         s.state[m] = found | s.bits[i][row]
     s.done[i].add(row)
 
@@ -179,7 +179,7 @@ def join_node(me, c, s, l, n, left, right):
 
 
 def find_row_of_change(c, x, at, over):
-    """A planned change is not early: so many rows have come that no later one can precede."""
+    """Check that a planned change is not early: enough rows have come that no later row can precede it."""
     ends = [c.input[i * CONSTANTS["INPUT_CELLS"] + 1] for i in range(len(c.given))]
     bound = min((c.input[i * CONSTANTS["INPUT_CELLS"]], i, end) for i, end in enumerate(ends))
     came = sum(ts is None or (ts, i, row) < bound for i, end in enumerate(ends) for row, ts in enumerate(x[i][0][:end]))
@@ -196,13 +196,13 @@ IN_TWO_STEPS = (
     "        for row in range(l[piece], l[piece + 1]):\n"
     "            find_row(c, s, n, me, tag != number)\n            cut()\n            write_row(o, s, l, n, me, i, row)\n",
 )
-"""Others may run between what an update reads of its state and what it writes."""
+"""Other threads may run between an update's read of its state and its write."""
 
 CONSTANTS = {
-    # A cell is one word here, so what lies beside one needs a place of its own.
+    # A cell is one word here, so what normally shares a cell needs a place of its own.
     "AT": 5, "COUNTED": 6, "WAKE_AT": 7, "QUEUE_CELLS": 8, "MERGED": 2, "INPUT_CELLS": 3, "FEW": 1, "BLOCK": 2,
-    "LEAF_LOOKS": 0,  # a pause stands for a wait until something changes, and these end by themselves
-    "STATE": 0,  # of a node; workers' meters have another one, which nobody reads here
+    "LEAF_LOOKS": 0,  # a pause means a wait until something changes, but these looks end by themselves
+    "STATE": 0,  # of a node; workers' meters have another STATE, which is not read here
     "CAPACITY": 4, "RUNS": 4, "ROWS_AT_A_TIME": 2, "LEAST_LEAVE": 2, "SPAN": 6, "MOST_RESULTS": 4, "PIECES": 2,
 }  # fmt: skip
 
@@ -220,7 +220,7 @@ def kernels(*planted, **constants):
 
 
 class Relation:
-    """Which tags depend on each other, written as pairs of letters; all that `layout` asks of a program."""
+    """Which tags depend on each other, written as pairs of letters: all that `layout` needs of a program."""
 
     types = {"": {}}  # noqa: RUF012
 
@@ -232,7 +232,7 @@ class Relation:
 
 
 def node(tags, *children):
-    """A node of a plan: tags as letter and number of the stream."""
+    """A node of a plan; each tag is written as a letter and the number of its stream."""
     return PlanNode([(tag[0], 0, int(tag[1])) for tag in tags.split()], children)
 
 
@@ -241,7 +241,7 @@ def case(
     ordered=True, replans_at=(), promises=None, entries="", most_held=RESULTS * 9,
     late=(), stays=False,
 ):  # fmt: skip
-    """Inputs are lists of (ts, tag), tags as in the tree; `threads` at first, then from each of `plan_at` on; else all."""
+    """Inputs are lists of (ts, tag), tags as in the tree; `threads`: at first, then from each of `plan_at` on; default all."""
     relation, plan = Relation(relation), Plan([tree] if isinstance(tree, PlanNode) else tree)
     names = sorted({tag.tag for tag in plan.tags})
     own = [sorted({ImplementationTag(tag[0], 0, int(tag[1])) for _, tag in rows}) for rows in inputs]

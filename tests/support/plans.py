@@ -1,4 +1,4 @@
-"""Random programs for tests of plans, and what a valid plan is, pair by pair."""
+"""Random programs for tests of plans, and a pair-by-pair check that a plan is valid."""
 
 from hypothesis import strategies as st
 
@@ -19,7 +19,7 @@ def join(into, other):
 
 
 def program_of(tags, depends, can_fork=True):
-    """A program of tags (name -> parts, 0 without a key) that does nothing."""
+    """A program with tags (name -> parts, 0 without a key) that does nothing."""
     return hr.program(
         tags={hr.tag(name, by="key", parts=parts) if parts else name: {"key": "int64"} for name, parts in tags.items()},
         depends=depends,
@@ -51,13 +51,13 @@ def programs(draw, most_parts=3):
 
 @st.composite
 def rates(draw, program, tags):
-    """Rates of implementation tags, many of them alike."""
+    """Rates of implementation tags, many of them equal."""
     none = {name: 0 for name in program.tags if not any(tag.tag == name for tag in tags)}
     return none | {tuple(tag): draw(st.sampled_from([0, 1, 1, 5, 10, 100])) for tag in tags}
 
 
 def is_valid(plan, program, there):
-    """Definition 3.2 pair by pair."""
+    """Check Definition 3.2 pair by pair."""
     if sorted(plan.tags) != sorted(there):
         return False
 

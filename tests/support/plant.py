@@ -1,4 +1,4 @@
-"""An operator that exists only as arithmetic: what controllers are stepped against, without threads or clocks.
+"""An operator that exists only as arithmetic: controllers are stepped against it, without threads or clocks.
 
 Tuples come at a rate, cost time, and wait when the threads cannot keep up. A request
 goes through the engine's own `resolve`, so what the engine would refuse raises here.
@@ -36,8 +36,8 @@ class Plant:
     noise : float
         Standard deviation of the work of an interval, a fraction.
     window_s : float
-        Of a join on a live stream, whose event time is the clock in ms and whose rate nobody knows
-        beforehand: tuples within so long are compared; 0 for none.
+        For a join on a live stream, whose event time is the clock in ms and whose rate is not known
+        beforehand: tuples within this time are compared; 0 for no join.
     comparison_us : float
         Of each pair.
     skew : array of 1,024 floats, optional
@@ -85,7 +85,7 @@ class Plant:
         per_tuple_s = (tuple_us + self.comparison_us * self.held()) * 1e-6
         per_tuple_s *= max(0.1, self.draw.gauss(1.0, self.noise))
         shares = np.bincount(self.configuration.mapping.owners, self.skew, minlength=self.max_threads)
-        # The slowest thread holds all up.
+        # The slowest thread holds up all others.
         could = seconds / (per_tuple_s * shares.max())
         done = min(self.backlog + came, could)
         self.backlog += came - done
@@ -113,14 +113,14 @@ class Plant:
         return 1 + round(self.now * 1e9)
 
     def read(self) -> Reading:
-        """Counters, as the engine gives them."""
+        """Counters, in the form that the engine gives."""
         waiting = int(self.backlog)
         values = {measure.name: [0] * self.max_threads if measure.by == "worker" else 0 for measure in MEASURES} | {
             "added": int(self.processed) + min(100, waiting), "processed": int(self.processed),
             "results": int(self.processed), "updates": int(self.processed), "comparisons": int(self.compared),
             "watermark": int(self.now * 1000), "load": list(self.load * 1000), "busy_ns": list(self.busy * 1e9),
             "latency": None, "latest_latency": None, "watermark_gap": {},
-            "bucket_load": (self.buckets * 1000).astype(int),  # an array for a list: it is read only
+            "bucket_load": (self.buckets * 1000).astype(int),  # an array in place of a list: it is only read
         }  # fmt: skip
         metrics = OperatorMetrics(
             "plant", self.threads, self.max_threads, list(self.configuration.members), self.now, None, MEASURES, values
@@ -136,7 +136,7 @@ class Plant:
         )
 
     def ask(self, threads=None, mapping=None, reason="") -> Change:
-        """What `Changes.request` does, as far as a controller can see. Raises what that would raise."""
+        """Do what `Changes.request` does, as far as a controller can see. Raises what that would raise."""
         target = resolve(threads, mapping, self.configuration, self.max_threads)
         change = Change(
             "plant", {"threads": self.threads}, {"threads": len(target.members)}, outcome="in flight", reason=reason,
@@ -154,7 +154,7 @@ class Plant:
 
 
 def looped(plant: Plant, controller, interval_s: float = 0.2, **options) -> ControlLoop:
-    """A loop at work on a plant and on its clock, to be stepped by `play`."""
+    """A control loop on a plant and its clock, to be stepped by `play`."""
     return ControlLoop(
         "plant", controller, plant.read, plant.ask, DecisionLog(), interval_s, clock_ns=plant.clock_ns, **options
     )

@@ -1,9 +1,8 @@
-"""Rows for the applications of dependency-guided synchronization with all that is easily got wrong in them, from a seed.
+"""Rows for the applications of dependency-guided synchronization with everything that is easily handled wrongly, from a seed.
 
-`nasty` mixes equal event times within an input and between both, that begin far below zero; few keys and many, huge ones
-and equal ones; values at the ends of int64 where nobody adds them; barriers without values, and values after the last
-barrier; slices of event time that end with a row exactly, and gaps of many; other column orders, and columns that nobody
-asked for.
+`nasty` mixes equal event times, within an input and between both, that begin far below zero; few keys and many, huge ones
+and equal ones; values at the ends of int64 where they are not added; barriers without values, and values after the last
+barrier; slices of event time that end exactly at a row, and gaps of many slices; other column orders, and unused columns.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ COLUMNS = {
     },
 }  # fmt: skip
 SLICES_MS = {"outlier": 600_000, "smarthome": 3_600_000}
-"""Of applications with periodic tags."""
+"""Slices of the applications with periodic tags."""
 
 Draw = random.Random
 Row = dict[str, Any]
@@ -51,7 +50,7 @@ def nasty(
     ----------
     app : str
     seed : int
-        Odd ones draw from many keys, even ones from few.
+        Odd seeds draw from many keys, even ones from few.
     rows : int
         Of the left input.
     time : pa.DataType
@@ -59,7 +58,7 @@ def nasty(
     odd_types : bool
         Columns of other widths and codings, with the same values.
     has_stream : bool
-        Whether the left input has a column that says streams.
+        Whether the left input has a column that gives the stream.
     """
     draw = Draw(f"{app} {seed}")
     keys = [draw.randrange(LEAST, MOST) for _ in range(40)] if seed % 2 else [-1, 0, 7]
@@ -74,7 +73,7 @@ def nasty(
 
 
 def expected(app: str, tables: list[pa.Table]) -> list[Row]:
-    """What the reference says of these inputs."""
+    """The reference's rows for these inputs."""
     given = []
     for table, listed in zip(tables, (APPS[app].left, APPS[app].right), strict=False):
         names = [name for name, _ in listed]
@@ -191,7 +190,7 @@ def _by_hand(of_left: list[str], of_right: list[str], last: int) -> list[Row]:
 
 
 def _by_house() -> list[Row]:
-    """Plans of loads, of which those of one part depend on each other in all streams."""
+    """Plans for loads, where those of one part depend on each other across all streams."""
 
     def loads(parts: Any, streams: Any = "0-2") -> list[Row]:
         return [{"tag": "load", "parts": parts, "streams": streams}]
@@ -215,4 +214,4 @@ PLANS: dict[str, list[Row]] = {
     "outlier": _by_hand(["connection"], ["request"], 0),
     "smarthome": _by_house(),
 }
-"""As somebody writes them: one leaf, idle leaves, deep ones, forests, leaves of some parts or streams."""
+"""Plans as a user writes them: one leaf, idle leaves, deep trees, forests, leaves of some parts or streams."""

@@ -1,4 +1,4 @@
-"""What a run of a program gave, as it can be compared with what it must give."""
+"""The results of a program's run in a form that can be compared with what it must give."""
 
 from __future__ import annotations
 

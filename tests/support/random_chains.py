@@ -1,8 +1,8 @@
-"""Ordered pipelines that are drawn: one to six stages of every kind, over rows that every stage can read and gives.
+"""Random ordered pipelines: one to six stages of every kind, over rows that every stage can read and emits.
 
-A row has a ``key`` and a ``v``, neither null, and so has what each stage emits: so any stage may follow any other. What
-depends on what varies: a stage gives none, one, three or fifty of a tuple, keeps numbers or containers, forgets keys, says
-times of its own, has an end that gives many.
+A row has a ``key`` and a ``v``, neither null, and so has what each stage emits: so any stage may follow any other. The
+stages vary: one gives none, one, three or fifty outputs of a tuple, keeps numbers or containers, forgets keys, emits
+times of its own, or gives many outputs at its end.
 """
 
 from __future__ import annotations
@@ -130,7 +130,7 @@ def chain(draw: random.Random) -> Shape:
                 given["forget"] = draw.choice([0, 3, 20])
         if kind == "stateful" and draw.random() < 0.7:
             given["end"] = ENDS[function.__name__]
-            goes_back = True  # the next one's end may give times before those of this one
+            goes_back = True  # the next stage's end may give times before those of this one's
         stages.append((kind, function, given))
     return Shape(tuple(stages))
 

@@ -1,9 +1,9 @@
-"""Programs of which only the data say what depends on what: any relation, the same compiled functions; plans and events for them.
+"""Programs in which only the data say what depends on what: any relation, the same compiled functions; plans and events for them.
 
-There are three tags. A state knows, of each tag and stream, the number of the event that was processed last; an event
-gives a sum of that, weighted by its own columns: with 0 for tags that its tag does not depend on. So what it gives says
-which of those it depends on came before it, each of them. Where events of one tag depend on each other, a number
-that depends on their order is kept besides.
+There are three tags. For each tag and stream, a state holds the number of the last event processed. An event gives the
+sum of these numbers, weighted by its own columns: with weight 0 for tags that its tag does not depend on. So its result
+tells exactly which of the events it depends on came before it. Where events of one tag depend on each other, the state
+also holds a number that depends on their order.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from headrace.synchronization.tags import ImplementationTag
 TAGS = ("a", "b", "c")
 STREAMS = 3
 COLUMNS = {"s": "int64", "n": "int64", "a": "int64", "b": "int64", "c": "int64", "own": "bool"}
-"""Stream, number in it, weights, and whether events of the tag depend on each other."""
+"""Stream, number within the stream, weights, and whether events of the tag depend on each other."""
 STATE = {f"{tag}{stream}": "int64" for tag in TAGS for stream in range(STREAMS)}
 STATE |= {f"{kind}_{tag}": "int64" for tag in TAGS for kind in ("count", "order")}
 
@@ -110,7 +110,7 @@ def random_program(rng: random.Random) -> Any:
 
 
 def random_plan(rng: random.Random, program: Any, tags: Sequence[ImplementationTag]) -> Plan:
-    """A valid plan: what stays at a node is drawn, and the rest falls apart into what depends on each other."""
+    """A valid plan: what stays at a node is drawn, and the rest splits into groups that depend on each other."""
 
     def components(rest: list[ImplementationTag]) -> list[list[ImplementationTag]]:
         found: list[list[ImplementationTag]] = []
@@ -128,7 +128,7 @@ def random_plan(rng: random.Random, program: Any, tags: Sequence[ImplementationT
         if len(parts) < 2 and rng.random() < 0.7:
             more = [tag for tag in rest if tag not in own]
             rng.shuffle(more)
-            while len(parts) == 1 and more:  # give up what holds them together
+            while len(parts) == 1 and more:  # keep tags at the node until the rest splits
                 own.append(more.pop())
                 parts = components(more)
         sides: tuple[list, list] = ([], [])
@@ -140,7 +140,7 @@ def random_plan(rng: random.Random, program: Any, tags: Sequence[ImplementationT
 
 
 def random_events(rng: random.Random, program: Any, count: int, tag_names: Sequence[str]) -> list[dict[str, Any]]:
-    """Rows of one input in order of time, with ties."""
+    """Rows of one input in time order, with ties."""
     numbers = dict.fromkeys([(tag, stream) for tag in TAGS for stream in range(STREAMS)], 0)
     many = rng.choice(tag_names)
     ts, rows = 0, []
@@ -158,7 +158,7 @@ def random_events(rng: random.Random, program: Any, count: int, tag_names: Seque
 
 
 def table_of(rows: list[dict[str, Any]]) -> pa.Table:
-    """Rows as a table, of no rows as well."""
+    """Rows as a table, also if there are none."""
     kinds = {"ts": pa.int64(), "tag": pa.string()}
     kinds |= {name: pa.bool_() if kind == "bool" else pa.int64() for name, kind in COLUMNS.items()}
     return pa.Table.from_pylist(rows, pa.schema(kinds))

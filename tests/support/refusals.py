@@ -22,7 +22,7 @@ def engine_works_afterwards():
 
 @contextlib.contextmanager
 def fails(kind, *words):
-    """Expect an error of this documented kind whose one line has all these words."""
+    """Expect an error of this documented kind with one line that contains all these words."""
     with pytest.raises(kind) as caught:
         yield
     text = str(caught.value)

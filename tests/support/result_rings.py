@@ -1,10 +1,10 @@
-"""What interleavings have an instance do with its ring of results, whichever way they take from there."""
+"""What an instance does with its ring of results in the interleavings, whichever way results are taken."""
 
 # ruff: noqa: F821  (the names are the explored kernels')
 
 
 def write(o, me, primaries, head):
-    """Write results one by one, each promised at once. How many there are, with `head` before; -1 when stopped."""
+    """Write results one by one, each promised at once. Returns how many there are, with the `head` before; -1 if stopped."""
     for p in primaries:
         slot = reserve_slot(o, me, head)
         if slot < 0:

@@ -1,9 +1,9 @@
-"""Short transactions that nobody wrote: a few statements on one table of three rows, whose keys are often equal.
+"""Short random transactions: a few statements on one table of three rows, whose keys are often equal.
 
-What programs of `made_up_transactions` seldom do is done here all the time: two names, or none, for one row, used in
-turns; what was read kept under a name, on which it depends whether the event is rejected, what is emitted, what is written;
-functions that are called and return before their end, or take a row of two by a condition; loops as long as a list and a
-row say.
+They often do what programs of `made_up_transactions` do rarely: use two names, or none, for one row, in turns; keep a
+value read under a name that decides whether the event is rejected, what is emitted and what is written; call
+functions that return before their end, or take one of two rows by a condition; run loops whose length comes from a
+list and a row.
 """
 
 import linecache
@@ -37,13 +37,13 @@ def program(draw):
 
 
 def _text(draw):
-    """The function called, if there is one, stands before."""
+    """The text of a function, preceded by the function that it calls, if any."""
     called = _called(draw) if draw.random() < 0.5 else ""
     return called + _function(draw, called != "")
 
 
 def _called(draw):
-    """A function of two keys and a number that returns on every way, most often before its end."""
+    """A function of two keys and a number that returns on every path, most often before its end."""
     rows = ["A[k]", "A[j]", "A[k]"]
     if draw.random() < 0.4:
         lines = [f"p, q = A[k] if {_truth_of(draw, rows)} else A[j], A[{draw.choice('kj')}]"]
@@ -55,7 +55,7 @@ def _called(draw):
 
 
 def _ended(draw, rows, depth):
-    """Statements of which each way returns."""
+    """Statements that return on every path."""
     lines = []
     for _ in range(draw.randrange(1, 3)):
         kind = draw.choice(["write", "if", "if", "both", "loop"] if depth else ["write"])

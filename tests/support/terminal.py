@@ -1,4 +1,4 @@
-"""A command of headrace at a terminal of its own: keys are pressed, and what it says is read."""
+"""A headrace command in a terminal of its own: keys are pressed, and its output is read."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from support.command_line import COMMAND, ENVIRONMENT
 
 
 class Terminal:
-    """The command, its terminal, and what it has said so far.
+    """The command, its terminal, and its output so far.
 
     Parameters
     ----------
     *arguments : str
         Of ``headrace``.
     environment : dict of str to str
-        More variables of its environment. No browser is started unless one of them says so.
+        Further environment variables. No browser is started unless one of them says so.
     """
 
     def __init__(self, *arguments: str, environment: dict[str, str] | None = None):
@@ -32,17 +32,17 @@ class Terminal:
         self.said = ""
 
     def read(self, wait_s: float = 0.0) -> str:
-        """Take what it says; without it, a terminal that is full would hold the command up."""
+        """Read its output; otherwise a full terminal would block the command."""
         while select.select([self._own], [], [], wait_s)[0]:
             try:
                 self.said += os.read(self._own, 65_536).decode(errors="replace")
-            except OSError:  # it has ended
+            except OSError:  # the command has ended
                 break
             wait_s = 0.0
         return self.said
 
     def until(self, text: str, seconds: float = 180) -> str:
-        """Read until it has said something."""
+        """Read until a text has appeared."""
         end = time.monotonic() + seconds
         while text not in self.read(1.0):
             assert time.monotonic() < end, f"{text!r} was not said:\n{self.said}"
@@ -53,7 +53,7 @@ class Terminal:
         os.write(self._own, b"\n")
 
     def close(self) -> None:
-        """End it, if it has not ended."""
+        """End the command, if it has not ended."""
         if self.process.poll() is None:
             self.process.kill()
         self.process.wait(180)

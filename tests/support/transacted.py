@@ -1,6 +1,6 @@
-"""The same plain functions three ways: in Python over the reference's tables, as lowered text, in the engine.
+"""The same plain functions run in three ways: in Python over the reference's tables, as lowered text, and in the engine.
 
-A function names its tables; `in_python` gives it others of the same names by a copy of the function that refers to those.
+A function names its tables; `in_python` runs a copy of the function that refers to other tables of the same names.
 """
 
 import ast
@@ -35,7 +35,7 @@ def plain(rows):
 
 
 def referring(function, meant, made=None):
-    """The function, and what it calls, with other objects for what its globals and its closure name."""
+    """A copy of the function, and of what it calls, whose globals and closure name other objects."""
     made = {} if made is None else made
 
     def of(value):
@@ -52,7 +52,7 @@ def referring(function, meant, made=None):
 
 
 def tables_of(functions):
-    """The tables that functions name, and what they call."""
+    """The tables that functions name, and those named by what they call."""
     found, seen, left = [], set(), list(functions)
     while left:
         function = left.pop()
@@ -82,13 +82,13 @@ def twin(table, least=True):
 
 
 def payloads(events, event_time="ts"):
-    """Rows of an Arrow table as the reference takes them."""
+    """Rows of an Arrow table in the form that the reference takes."""
     rows = [{python_name(name): value for name, value in row.items()} for row in events.to_pylist()]
     return [(row[event_time], row) for row in rows]
 
 
 def in_python(functions, events, emits=(), carry=()):
-    """Rows, and the content of each table at the end: what every scheme must be equal to."""
+    """Rows, and the content of each table at the end: what every scheme must produce."""
     tables = tables_of(functions)
     twins = {table: twin(table) for table in tables}
     meant = [referring(function, twins) for function in functions]
@@ -100,13 +100,13 @@ def in_python(functions, events, emits=(), carry=()):
 
 
 def in_engine(functions, events, emits=(), carry=(), **options):
-    """The same, of a run."""
+    """The same, from a run."""
     ledger = hr.stream(events, event_time="ts").transact(*functions, emits=emits or None, carry=list(carry))
     return in_a_run(ledger, functions, **options)
 
 
 def in_a_run(ledger, functions, **options):
-    """The same, of a ledger that runs several times: to read its functions may take longer than a run."""
+    """The same, for a ledger that runs several times: reading its functions may take longer than a run."""
     run = ledger.start(**{"threads": 1} | options)
     run.wait()
     rows = run.to_arrow().to_pylist()
@@ -122,7 +122,7 @@ def same(one, other):
 
 
 def agree(functions, events, emits=(), carry=(), schemes=("serial", "chains"), **options):
-    """Run it in Python and in the engine; returns the rows."""
+    """Run functions in Python and in the engine, and compare; returns the rows."""
     functions = functions if isinstance(functions, list) else [functions]
     expected = in_python(functions, events, emits, carry)
     ledger = hr.stream(events, event_time="ts").transact(*functions, emits=emits or None, carry=list(carry))
@@ -135,7 +135,7 @@ def agree(functions, events, emits=(), carry=(), schemes=("serial", "chains"), *
 
 
 class _Traced(reference.Row):
-    """A row that says when it is written."""
+    """A row that reports when it is written."""
 
     __slots__ = ("_written",)
 
@@ -149,7 +149,7 @@ class _Traced(reference.Row):
 
 
 class Event:
-    """An event as lowered text has it: the number of null elements of a list is a field."""
+    """An event as lowered text sees it: the number of null elements of a list is a field."""
 
     def __init__(self, payload, ts):
         self.__dict__.update(payload, ts=ts)
@@ -159,7 +159,7 @@ class Event:
 
 
 class _Runnable(ast.NodeTransformer):
-    """Makes names and fields that are none in Python such, and statements that find rows calls of `find`."""
+    """Turns names and fields that are not valid in Python into valid ones, and statements that find rows into calls of `find`."""
 
     def __init__(self, rows):
         self._rows, self._names = rows, {}
@@ -187,7 +187,7 @@ class _Runnable(ast.NodeTransformer):
 
 
 def _function(captured, rows, names):
-    """What Python makes of a captured function."""
+    """A captured function, compiled as Python."""
     runnable, modules = _Runnable(rows), {"np": np, "math": math}
     node = copy.deepcopy(captured.node)
     node.name, node.decorator_list = "made", []
@@ -202,13 +202,13 @@ def _function(captured, rows, names):
 
 
 class Lowered:
-    """A function as lowered, run as text: what it touches must have been named, what it leaves must be as it was.
+    """A lowered function, run as text: it must name all rows that it touches, and know if a rejection must undo writes.
 
     Parameters
     ----------
     function, emits, lists
     twins : mapping of Table to reference.Table
-        Without constraints: those are in the text.
+        Without constraints, which are in the text.
     """
 
     def __init__(self, function, emits, twins, lists=()):
@@ -240,7 +240,7 @@ class Lowered:
         self.noted[place] = self.noted.get(place, False) or row.is_written
 
     def __call__(self, payload, ts):
-        """Whether it is done; False if it is rejected."""
+        """Run one event. False if it is rejected."""
         given = (Event(payload, ts), None)[: self.takes]
         self.touched.clear()
         self.noted.clear()
@@ -264,7 +264,7 @@ class Lowered:
 
 
 def in_lowered(functions, events, emits=(), carry=()):
-    """Rows and tables, by the lowered text of each function."""
+    """Rows and tables from the lowered text of each function."""
     twins = {table: twin(table, least=False) for table in tables_of(functions)}
     lists = [python_name(field.name) for field in events.schema if pa.types.is_list(field.type)]
     made = [Lowered(function, list(emits), twins, lists) for function in functions]
@@ -283,7 +283,7 @@ def in_lowered(functions, events, emits=(), carry=()):
 
 
 def agree_as_text(functions, events, emits=(), carry=()):
-    """Run functions in Python and as lowered; returns the rows."""
+    """Run functions in Python and as lowered text, and compare; returns the rows."""
     functions = functions if isinstance(functions, list) else [functions]
     expected = in_python(functions, events, emits, carry)
     same(expected, in_lowered(functions, events, emits, carry))

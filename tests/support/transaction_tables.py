@@ -1,11 +1,11 @@
-"""Events for the transactional applications with all that is easily got wrong in them, drawn from a seed.
+"""Events for the transactional applications with everything that is easily handled wrongly, drawn from a seed.
 
 `nasty` mixes everything: nulls in every column but the event time, keys that no table has, negative and huge amounts,
 lists of different lengths, null elements, empty lists, keys twice, transfers to oneself, equal event times, event times
-of every type, other column orders and columns that nobody asked for. `SHAPES` are streams that are hard for a scheme:
-few records that all want, transactions of one key twice, any share of them rejected. `overflowing` ends beyond int64.
+of every type, other column orders and unused columns. `SHAPES` are streams that are hard for a scheme: few records that
+all events want, transactions with one key twice, any share of them rejected. `overflowing` ends beyond int64.
 
-No sum leaves int64 in `nasty` and `SHAPES`, in whatever order it is made.
+No sum leaves int64 in `nasty` and `SHAPES`, in whatever order its terms are added.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from headrace.apps.app import sources
 from headrace.reference.transaction_apps import APPS, Outcome
 
 RECORDS = {"gs": 5, "sl": 4, "ob": 4, "tp": 3}
-"""How many records each application is given with `nasty`: few, so that events meet."""
+"""How many records each application has with `nasty`: few, so that events meet."""
 
 COLUMNS = {
     "gs": {"keys": "list", "values": "list"},
@@ -66,7 +66,7 @@ def nasty(app: str, seed: int, rows: int = 600, odd_types: bool = False, records
 
 
 def expected(app: str, tables: list[pa.Table], records: int | None = None) -> Outcome:
-    """Return rows and tables by the reference, a source for each table; event times as the engine's integers."""
+    """Return the reference's rows and tables, with one source per table and event times as the engine's integers."""
     given = sources(tables, list(COLUMNS[app]))
     return APPS[app](given, records=RECORDS[app] if records is None else records)
 
@@ -74,7 +74,7 @@ def expected(app: str, tables: list[pa.Table], records: int | None = None) -> Ou
 def table_of(
     app: str, events: list[Event], draw: Draw, time: pa.DataType = TIMES[0], odd_types: bool = False
 ) -> pa.Table:
-    """Return events as a table, with event times that begin below zero and are often equal, and a column more."""
+    """Return events as a table, with event times that begin below zero and are often equal, and one more column."""
     at, ts = draw.randrange(-50, 0), []
     for _ in events:
         at += draw.choice([0, 0, 0, 1, 1, 7])
@@ -108,14 +108,14 @@ def _array(draw: Draw, values: list, how: str, odd_types: bool) -> pa.Array:
 
 
 def _spoilt(draw: Draw, event: Event) -> Event:
-    """Make a column null now and then, or two."""
+    """Now and then make one column null, or two."""
     while draw.random() < 0.08:
         event[draw.choice(sorted(event))] = None
     return event
 
 
 def _key(draw: Draw, records: int) -> int:
-    """A key: mostly of the first ones; now and then none that is there."""
+    """A key: mostly one of the first; now and then one that does not exist."""
     if draw.random() < 0.04:
         return draw.choice([-1, records, records + 1, 2**32, MOST, LEAST])
     return min(draw.randrange(records), draw.randrange(records))
@@ -130,7 +130,7 @@ def _list(draw: Draw, element: Callable[[], int], size: int) -> list[int | None]
 
 
 def _size(draw: Draw, size: int) -> int:
-    """Of a list that goes with one of this size: now and then another."""
+    """Size of a list that goes with one of this size: now and then a different one."""
     return max(0, size + draw.choice([-1, 1])) if draw.random() < 0.06 else size
 
 
@@ -151,7 +151,7 @@ def _sl(draw: Draw, records: int) -> Event:
     if draw.random() < 0.15:
         event["target_asset"] = event["source_asset"]
     if kind == "deposit" and draw.random() < 0.5:
-        event["source"] = draw.choice([None, -1, records])  # no key of a deposit
+        event["source"] = draw.choice([None, -1, records])  # not a key of a deposit
         event["source_asset"] = draw.choice([None, LEAST, 0])
     for name in ("amount", "quantity"):
         event[name] = draw.choice([0, 1, draw.randrange(3_000), draw.randrange(3_000), 10_000, 10_001])
@@ -180,13 +180,13 @@ def _ob(draw: Draw, records: int) -> Event:
     unused = {"alter": "quantities", "top": "prices"}.get(kind)
     event = {"kind": kind, "items": items, "prices": prices, "quantities": quantities}
     if unused is not None and draw.random() < 0.6:
-        event[unused] = draw.choice([None, [], [None], [-1] * 9])  # is not looked at
+        event[unused] = draw.choice([None, [], [None], [-1] * 9])  # not looked at
     return event
 
 
 def _tp(draw: Draw, records: int) -> Event:
     segment = _key(draw, records)
-    # The first segment is slow, and tolls are due once enough vehicles were there; the others are fast.
+    # The first segment is slow, so tolls are due once enough vehicles have been there; the others are fast.
     speed = draw.randrange(60) if segment == 0 else draw.randrange(35, 90)
     if draw.random() < 0.06:
         speed = draw.choice([-1, LEAST, 0, 2**31 if segment else -5])
@@ -216,17 +216,17 @@ def one_hot_key(app: str, seed: int, rows: int) -> pa.Table:
 
 
 def with_itself(app: str, seed: int, rows: int) -> pa.Table:
-    """Every event has one record twice: transfers to oneself, a key twice in each list; with ``records=20``."""
+    """Every event touches one record twice: transfers to oneself, a key twice in each list; with ``records=20``."""
     return _shaped(app, f"itself {seed}", rows, lambda draw: (draw.randrange(20),) * 2)
 
 
 def rejecting(app: str, seed: int, share: float, rows: int) -> pa.Table:
-    """Return events of which this share is rejected, at the last step that can reject them; with ``records=50``."""
+    """Return events of which this share is rejected, each at the last step that can reject it; with ``records=50``."""
     return _shaped(app, f"rejecting {seed}", rows, lambda draw: (draw.randrange(50), draw.randrange(50)), share)
 
 
 def chained(app: str, seed: int, rows: int) -> pa.Table:
-    """Each event wants a record of the one before it and a new one: a chain from end to end; with ``records=20_000``."""
+    """Each event wants a record of the previous event and a new one: a chain from end to end; with ``records=20_000``."""
     number = itertools.count()
 
     def pair(draw: Draw) -> tuple[int, int]:
@@ -268,7 +268,7 @@ def _orderly_gs(draw: Draw, first: int, second: int, is_rejected: bool) -> Event
 
 def _orderly_sl(draw: Draw, first: int, second: int, is_rejected: bool) -> Event:
     kind = "transfer" if is_rejected or draw.random() < 0.6 else "deposit"
-    # What is transferred nobody lacks: as much was there at first, and deposits are larger.
+    # No transfer lacks funds: the initial balances suffice, and deposits are larger.
     amount = draw.randrange(2, 4) if kind == "deposit" else draw.randrange(2)
     return {
         "kind": kind,
@@ -284,7 +284,7 @@ def _orderly_sl(draw: Draw, first: int, second: int, is_rejected: bool) -> Event
 def _orderly_ob(draw: Draw, first: int, second: int, is_rejected: bool) -> Event:
     kind = "bid" if is_rejected else draw.choice(["bid", "alter", "top"])
     items = [first] if kind == "bid" else [first, second]
-    # A bid is enough for any price; the quantity of a rejected one is not there.
+    # A bid is high enough for any price; a rejected one asks for more than there is.
     prices = [300] if kind == "bid" else [draw.randrange(200) for _ in items]
     quantities = [10**12 if is_rejected else draw.randrange(2) if kind == "bid" else draw.randrange(2, 5) for _ in items]
     return {
@@ -308,7 +308,7 @@ _ORDERLY: dict[str, Callable[[Draw, int, int, bool], Event]] = {
 
 
 def overflowing(app: str) -> pa.Table:
-    """Return events whose last one takes a number beyond int64; with any records."""
+    """Return events the last of which takes a number beyond int64; with any `records`."""
     events: list[Event] = {
         "gs": [{"keys": [0, 1], "values": [MOST, 1]}, {"keys": [0, 1], "values": None}],
         "sl": [

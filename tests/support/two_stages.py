@@ -1,8 +1,8 @@
 """A second engine, as small as one can be: two stages served by one pool of workers, written against the public hook.
 
 ``hr.stream(frame, event_time="ts").through(TwoStages("x"))`` doubles a column (stage "double", any number of workers at
-once) and gives its running sum (stage "total", one at a time, in order). A task is a batch of rows; how many is the
-engine's own control, "batch". Nothing in a shared room knows of it.
+once) and gives its running sum (stage "total", one at a time, in order). A task is a batch of rows, whose size is the
+engine's own control, "batch". No shared code knows of this engine.
 """
 
 import threading
@@ -42,12 +42,12 @@ class TwoStagesOptions:
         self.batch = CAN["batch"].check("batch", batch)
 
     def check_operators(self, names):
-        """No option is given by operator."""
+        """Nothing to check: no option is given by operator."""
 
 
 @dataclass(frozen=True)
 class TwoStages:
-    """The specification: which column; a value of `poison` fails, as a user function would."""
+    """The specification: which column. A value equal to `poison` fails, as a user function would."""
 
     column: str
     poison: int | None = None
@@ -65,7 +65,7 @@ class TwoStages:
 
 
 class StagesInlet:
-    """Rows of one source, in the order they come."""
+    """Rows of one source, in order of arrival."""
 
     def __init__(self, section, branch):
         self.branch, self.books, self._section = branch, Books(), section
@@ -98,7 +98,7 @@ class TwoStagesSection(Section):
         self.inlets = [StagesInlet(self, branch) for branch in branches]
         self._steerable = {name: Immediate(CAN, {"threads": WORKERS, "batch": batch}) for name in self.operators}
         self._changed = threading.Condition()
-        self._first, self._second = [], {}  # tasks: (number, ts, x, when it came); those of the second by number
+        self._first, self._second = [], {}  # tasks (number, ts, x, arrival time); those of the second stage by number
         self._made = self._next = self._sum = self.results = 0
         self._is_open, self._over, self._total_is_taken = True, False, False
         self._given, self._done = dict.fromkeys(self.operators, 0), dict.fromkeys(self.operators, 0)
@@ -106,7 +106,7 @@ class TwoStagesSection(Section):
         self._wait = {name: LatencyHistogram() for name in self.operators}
 
     def take(self, ts, x, patient):
-        """Make a task of the first of these rows; returns how many there was room for."""
+        """Make a task of the first of these rows. Returns how many there was room for."""
         with self._changed:
             room = ROOM - (self._given["double"] - self._done["total"])
             count = min(len(ts), room, self._steerable["double"].current["batch"])
@@ -124,7 +124,7 @@ class TwoStagesSection(Section):
             self._changed.notify_all()
 
     def _await_task(self):
-        """Take the next task: of the last stage first. None once there will be no more."""
+        """Take the next task, the last stage's first. None once there will be no more."""
         with self._changed:
             while not self._over:
                 if not self._total_is_taken and self._next in self._second:
@@ -169,7 +169,7 @@ class TwoStagesSection(Section):
             for consumer in self._consumers:
                 consumer.write(pa.RecordBatch.from_arrays(columns, schema=self._schema))
 
-    # -- what a run asks of a section
+    # -- what a run needs from a section
 
     def prepare(self, consumers, run, is_last):
         self._consumers, self._run = consumers, run

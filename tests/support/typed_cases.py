@@ -5,7 +5,7 @@ time. It ends well if the engine gives what `headrace.reference` gives, in the
 right type, or refuses by name, before the run, what the oracle says it must.
 
     python -m support.typed_cases CASE SEED      (from `tests`) runs one case again
-    python -m support.typed_cases --from SEED COUNT   runs as many drawn ones, and says each before it begins
+    python -m support.typed_cases --from SEED COUNT   runs COUNT drawn cases, and names each before it begins
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def stream(draw, tables, **options):
 
 
 def check_rows(table, rows, kinds):
-    """The rows in this order, bit for bit, and the result's types."""
+    """Check the rows, bit for bit and in this order, and the result's types."""
     for name, kind in kinds.items():
         if not table.schema.field(name).type.equals(kind):
             raise Wrong(f"column {name!r} is {table.schema.field(name).type}, must be {kind}")
@@ -99,7 +99,7 @@ def check_rows(table, rows, kinds):
 
 
 def refuses(name, kind, build):
-    """Building and starting must fail, naming the column and its type."""
+    """Check that building or starting fails, and names the column and its type."""
     try:
         with build().start() as started:
             started.stop()
@@ -119,7 +119,7 @@ KEPT = {"least": "min", "most": "max", "first": "first", "last": "last"}
 
 
 def aggregated(draw, tables, wanted, times=None):
-    """A query and its rows; of `times`, a type, means are times."""
+    """A query and its expected rows; with `times`, a type, means are times of it."""
     window = Window(*draw.choice([(9, 9), (20, 20)]))
     made = {name: getattr(hr, kind)(*([] if column is None else [column])) for name, (kind, column) in wanted.items()}
     keyed = stream(draw, tables).key_by("g", nulls="drop")
@@ -140,7 +140,7 @@ def aggregated(draw, tables, wanted, times=None):
 
 
 def mean_time(counts, kind):
-    """The mean of times as counts of their unit, rounded to what they are multiples of, half of it away from zero."""
+    """The mean of times given as counts of their unit, rounded to the step they are multiples of, halves away from zero."""
     if not counts:
         return None
     step = 86_400_000 if pa.types.is_date64(kind) else 1
@@ -149,7 +149,7 @@ def mean_time(counts, kind):
 
 
 def added(kind):
-    """The type itself where it has a sum; points in time have none."""
+    """The type itself where it has a sum, else int64: points in time have none."""
     return pa.int64() if flat(kind) in TIMES and flat(kind) not in DURATIONS else kind
 
 
@@ -178,7 +178,7 @@ def case_values(draw, kind):
 
 
 def total_type(kind):
-    """What a sum of values of the type, or of what is added in its place, is."""
+    """The type of a sum of values of the type, or of those added in its place."""
     kind = flat(added(kind))
     return pa.float64() if kind in FLOATS else kind if kind in DURATIONS else pa.int64()
 
@@ -203,7 +203,7 @@ def case_sums(draw, kind):
 
 
 def case_counted(draw, kind):
-    """How many values there are, of any type."""
+    """Counts of values of any type."""
     kind = coded(draw, kind)
     tables = sources(draw, {"v": kind})
     tables = [t.append_column("g", pa.array([i % 3 for i in range(t.num_rows)], pa.int64())) for t in tables]
@@ -215,7 +215,7 @@ def case_counted(draw, kind):
 
 
 def case_key(draw, kind):
-    """A column as a key, alone, with another, or one of two."""
+    """A column as a key: alone, with another, or either of two."""
     kind = coded(draw, kind)
     how = draw.choice(["one", "two", "any"])
     tables = sources(draw, {"k": kind, "other": pa.string() if how == "two" else kind})
@@ -272,7 +272,7 @@ def family(kind):
 
 
 def in_ns(kind):
-    """Nanoseconds of a unit, 1 for what has none."""
+    """Nanoseconds of a type's unit, 1 if it has none."""
     if family(kind) == "date":
         return 86_400 * 10**9 if kind == pa.date32() else 10**6
     return _NS[kind.unit] if family(kind) in ("time", "timestamp", "duration") else 1
@@ -336,7 +336,7 @@ def case_band(draw, kind):
     width = draw.choice([1, 2, 1000, 2**62, 0.5] if draw.few else [0, 1, 2, 1000, 2**62, 0.5, 2**70, math.inf])
     index = draw.few or draw.random() < 0.8
     if draw.few and {flat(kind), flat(other)} <= {pa.float16(), pa.float32()}:
-        return None  # narrow bands of floats: test_join.py
+        return None  # narrow bands of floats are in test_join.py
     query, rows = joined(
         draw, kind, other,
         lambda l, r, within: l.join(r, within, hr.band("x", "a", width), index=index), reference.band("x", "a", width),
@@ -356,7 +356,7 @@ def case_band(draw, kind):
 
 
 def case_carried(draw, kind):
-    """Forwarded, filtered, reordered, sorted and joined rows with a column that no kernel reads."""
+    """Rows that are forwarded, filtered, reordered, sorted or joined, with a column that no kernel reads."""
     how = draw.choice(["forward", "filter", "late", "side", "sort", "join"])
     if kind in SCALARS and draw.random() < 0.4:
         kind = draw.choice(LISTS)(coded(draw, kind)) if draw.random() < 0.7 else coded(draw, kind)
@@ -386,14 +386,14 @@ def case_carried(draw, kind):
 
 
 def _disordered(table):
-    """Its rows in another order of arrival, equal times in their order: by slices, which any type allows."""
+    """A table's rows in another order of arrival, equal times in their order: by slices, which any type allows."""
     ts = table["ts"].to_pylist()
     cut = next((i for i in range(len(ts) // 2, len(ts)) if i and ts[i] != ts[i - 1]), 0)
     return pa.concat_tables([table.slice(cut), table.slice(0, cut)])
 
 
 def is_movable(kind):
-    """Whether Arrow can choose rows of it, as far as headrace knows how to ask."""
+    """Whether Arrow can select rows of the type, by the means that headrace uses."""
     if pa.types.is_run_end_encoded(kind):
         return False
     if pa.types.is_dictionary(kind):
@@ -403,7 +403,7 @@ def is_movable(kind):
 
 
 def unmovable(kind, other):
-    """Which column's rows a join cannot choose: its name and type, or None."""
+    """The column whose rows a join cannot select: its name and type, or None."""
     return next(((name, k) for name, k in (("x", kind), ("a", other)) if not is_movable(k)), None)
 
 
@@ -426,7 +426,7 @@ def case_function(draw, kind):
     """A custom operator that reads the column: whole numbers and floats."""
     whole = kind in INTEGERS
     if not whole and (draw.few or kind not in FLOATS):
-        return None  # what else functions read is their own tests' concern
+        return None  # other types that functions read are covered by their own tests
     tables = sources(draw, {})
     tables = [t.append_column("v", column(draw, kind, t.num_rows, nulls=0.0)) for t in tables]
     operator = _keep_last("int64" if whole else "float64")
@@ -445,13 +445,13 @@ EVERY_TYPE = {case: [*TYPES, *CARRIED_ONLY] if case in ("carried", "counted") el
 
 
 class Draw(random.Random):
-    """Of a case; `few`: of few compiled shapes, for the suite."""
+    """The random numbers of a case; `few`: few compiled shapes, for the suite."""
 
     few = False
 
 
 def check(case, kind, seed, few=False):
-    """Run one case; raises `Wrong`, or whatever the engine raised that it must not."""
+    """Run one case; raises `Wrong`, or any error that the engine must not raise."""
     draw = Draw(f"{case} {kind} {seed}")
     draw.few = few
     CASES[case](draw, kind)

@@ -1,4 +1,4 @@
-"""Columns of every Arrow type, drawn from a seed, and what the engine is to make of them.
+"""Columns of every Arrow type, drawn from a seed, and what the engine must make of them.
 
 A case is a column: a type, values in Python's terms, and a layout (plain, sliced,
 chunked, dictionary-encoded with null and unused entries, views that share
@@ -29,7 +29,7 @@ TEXTS = [pa.string(), pa.large_string(), pa.string_view()]
 BYTES = [pa.binary(), pa.large_binary()]
 NUMBERS = [*INTEGERS, *FLOATS, *TIMES, pa.bool_()]
 SCALARS = [*NUMBERS, *TEXTS, *BYTES]
-"""What a key may be."""
+"""Types that a key may have."""
 REFUSED = [
     pa.binary_view(), pa.binary(2), pa.decimal32(5, 2), pa.decimal64(9, 2), pa.decimal128(9, 2), pa.decimal256(9, 2),
     pa.null(), pa.month_day_nano_interval(), pa.struct([("a", pa.int64())]), pa.map_(pa.string(), pa.int64()),
@@ -37,7 +37,7 @@ REFUSED = [
     pa.dictionary(pa.int8(), pa.decimal128(9, 2)), pa.dictionary(pa.int8(), pa.binary_view()),
     pa.dictionary(pa.int8(), pa.dictionary(pa.int8(), pa.string())), pa.dictionary(pa.int8(), pa.list_(pa.int8())),
 ]  # fmt: skip
-"""What neither is a key nor can be computed with."""
+"""Types that can neither be keys nor be computed with."""
 LISTS = [pa.list_, pa.large_list, pa.list_view, pa.large_list_view, lambda kind: pa.list_(kind, 2)]
 CARRIED_ONLY = [
     pa.list_(pa.list_view(pa.string_view())), pa.struct([("a", pa.string_view()), ("b", pa.list_(pa.date32()))]),
@@ -51,7 +51,7 @@ def is_text(kind: pa.DataType) -> bool:
 
 
 def small_value_of(draw: random.Random, kind: pa.DataType):
-    """The same of values that are few and whose sum is small."""
+    """A value as `value_of` draws it, but from few, whose sum is small."""
     if pa.types.is_integer(kind) or (is_counted(kind) and not pa.types.is_date64(kind)):
         return draw.randrange(4)
     if pa.types.is_date64(kind):
@@ -60,7 +60,7 @@ def small_value_of(draw: random.Random, kind: pa.DataType):
 
 
 def value_of(draw: random.Random, kind: pa.DataType):
-    """A value in Python's terms; of times a count of units."""
+    """A value in Python's terms; for times, a count of units."""
     if pa.types.is_boolean(kind):
         return draw.random() < 0.5
     if pa.types.is_integer(kind):
@@ -115,7 +115,7 @@ def array_of(draw: random.Random, values: list, kind: pa.DataType) -> pa.Array:
         return pa.StructArray.from_arrays(parts, fields=list(kind), mask=pa.array([v is None for v in values], pa.bool_()))
     if is_counted(kind):
         width = f"i{kind.bit_width // 8}"
-        # What lies under a null is anything.
+        # A null may have any value under it.
         data = np.array([draw.choice([0, 7, -1]) if v is None else v for v in values], np.int64).astype(width)
         return pa.Array.from_buffers(kind, len(values), [_bits(draw, values), pa.py_buffer(data)])
     if pa.types.is_float16(kind):
@@ -139,7 +139,7 @@ def _encoded(draw, values, kind):
         if value is not None and not any(same(value, entry) for entry in entries):
             entries.append(value)
     if pa.types.is_floating(kind.value_type) or draw.random() < 0.5:
-        entries.append(value_of(draw, kind.value_type))  # one that nothing refers to, or one twice
+        entries.append(value_of(draw, kind.value_type))  # an entry without references, or a duplicate
     has_null_entry = draw.random() < 0.3 and not kind.value_type.num_fields
     draw.shuffle(entries)
     if has_null_entry:
@@ -198,14 +198,14 @@ def _viewed(draw, values, kind):
 
 
 def same(a, b) -> bool:
-    """Whether two values are one to the eye: NaN is NaN, and 0.0 is not -0.0."""
+    """Whether two values look the same: NaN is NaN, and 0.0 is not -0.0."""
     return repr(a) == repr(b)
 
 
 def column(
     draw: random.Random, kind: pa.DataType, rows: int, nulls: float | None = None, drawn: Callable = value_of
 ) -> pa.ChunkedArray:
-    """A column of values in several layouts: whole, a slice of more, chunks with dictionaries of their own."""
+    """A column of values in one of several layouts: whole, a slice of a longer one, chunks with their own dictionaries."""
     nulls = draw.choice([0.0, 0.0, 0.3, 1.0]) if nulls is None else nulls
     if pa.types.is_null(kind):
         nulls = 1.0
@@ -224,7 +224,7 @@ def column(
 
 
 def as_plain(values: pa.ChunkedArray | pa.Array) -> list:
-    """Values as Python has them; what is counted in units as their number."""
+    """Values in Python's terms; those counted in units as that number."""
     chunks = values.chunks if isinstance(values, pa.ChunkedArray) else [values]
     return [value for chunk in chunks for value in _plain(chunk)]
 
@@ -242,7 +242,7 @@ def _plain(array: pa.Array) -> list:
     if kind.num_fields and not (pa.types.is_struct(kind) or pa.types.is_map(kind) or pa.types.is_run_end_encoded(kind)):
         if not len(array):
             return []
-        # One list at a time, by Arrow's own scalars.
+        # One list at a time, through Arrow's own scalars.
         return [None if not row.is_valid else _plain(row.values) for row in array]
     if pa.types.is_float16(kind):
         return [None if v is None else float(v) for v in array.to_pylist()]

@@ -1,4 +1,4 @@
-"""Random queries and inputs, few compiled shapes: what the oracle and the schedules run.
+"""Random queries and inputs, with few compiled shapes: what the oracle and the schedules run.
 
 A `Shape` is what an operator compiles to: aggregates, windows per tuple, one key
 or a set of them for each tuple. Everything else is drawn anew for each `Workload`:
@@ -59,17 +59,17 @@ SEEDED = settings(
     phases=[Phase.explicit, Phase.generate],
     suppress_health_check=[HealthCheck.too_slow],
 )
-"""For tests that draw a seed: one is not made smaller by making it smaller, so nothing is shrunk."""
+"""For tests that draw a seed: a smaller seed is no smaller example, so nothing is shrunk."""
 
 
 def examples(count: int) -> int:
-    """How many examples a property is shown: a third in plain Python, which is slow; `make campaign` compiles what is `logic`."""
+    """How many examples a property gets: a third in plain Python, which is slow; `make campaign` compiles `logic` tests."""
     return count if JIT else -(-count // 3)
 
 
 @dataclass(frozen=True)
 class Shape:
-    """What is compiled.
+    """What is compiled of a query.
 
     Parameters
     ----------
@@ -82,7 +82,7 @@ class Shape:
         A tuple has a set of keys.
     gate : str
     ignore_nan : bool
-        Of min and max.
+        For min and max.
     mode : str
     """
 
@@ -159,7 +159,7 @@ IN_PLAIN_PYTHON = (
     "count, seven windows, as they come",
     "integers, one window, as they come",
 )
-"""What differs from other shapes in no more than the gate, the mode, the order of the input, NaN or the count of windows."""
+"""Shapes that differ from others only in the gate, the mode, the input order, NaN or the number of windows."""
 SHAPE_CASES = [pytest.param(shape, marks=pytest.mark.logic if shape.name in IN_PLAIN_PYTHON else ()) for shape in SHAPES]
 
 
@@ -195,11 +195,11 @@ class Workload:
 
     @property
     def options(self) -> dict[str, Any]:
-        """What `start` must be given so that this shape is what is compiled."""
+        """Options of `start` with which this shape is compiled."""
         return {"gate": self.shape.gate, "mode": self.shape.mode, "input_order": self.shape.input_order}
 
     def expected(self) -> list[tuple]:
-        """What the reference says, as `bits` of rows."""
+        """The reference's rows, as `bits`."""
         if self._expected is None:
             keys, null_keys = _reference_keys(self.keys)
             rows = reference.aggregate(
@@ -273,7 +273,7 @@ def draw_workload(
     """Draw rows, window and keys for a shape; the same seed gives the same workload."""
     draw = random.Random(f"{shape.name} {seed}")
     advance = draw.choice([1, 2, 3, 5, 10, 1000])
-    # ceil(size / advance) must be the shape's slots; a multiple of the advance only now and then.
+    # ceil(size / advance) must equal the shape's slots; the size is a multiple of the advance only now and then.
     size = shape.slots * advance - (draw.choice([0, draw.randrange(advance)]) if shape.slots > 1 else 0)
     window = Window(size, advance)
     keys = draw.choice(MULTI_KEYS if shape.multi else SINGLE_KEYS)
@@ -312,7 +312,7 @@ def _draw_row(draw: random.Random, ts: int, keys: str) -> dict[str, Any]:
 
 
 def bits(row: list[Any]) -> tuple:
-    """A row with floats as their bits: NaN is NaN, -0.0 is not 0.0."""
+    """A row with floats as their bits: NaN equals NaN, -0.0 does not equal 0.0."""
     return tuple(_bit(value) for value in row)
 
 
@@ -362,21 +362,21 @@ def worked(run: Any, name: str) -> int:
     return sum(load > 0 for load in run.metrics().operators[name].load)
 
 
-# -- inputs whose arrival a test steers
+# -- inputs whose arrival a test controls
 
 
 class Steered:
-    """Record batches of one source that come when the test lets them.
+    """Record batches of one source, each of which comes when the test lets it.
 
     Parameters
     ----------
     table : Table
     sizes : sequence of int
-        Rows of each batch; what is left comes as one more.
+        Rows of each batch; the remaining rows come as one more.
 
     `let(n)` lets `n` more batches through, `let_all()` all; the end of input
-    counts as a batch. After a test all are let through: no reader of its runs
-    is left for the next one.
+    counts as a batch. After a test all are let through, so that none of its
+    readers is left for the next test.
     """
 
     made: ClassVar[weakref.WeakSet[Steered]] = weakref.WeakSet()
@@ -389,7 +389,7 @@ class Steered:
 
     @property
     def batches(self) -> int:
-        """How many there are, the end of input included."""
+        """How many batches there are, including the end of input."""
         return len(list(self._cut())) + 1
 
     def _cut(self) -> Iterator[pa.RecordBatch]:
@@ -405,11 +405,11 @@ class Steered:
 
     def let_all(self) -> None:
         self._open = True
-        self._allowed.release(1_000)  # several operators may read it, each for itself, and wait
+        self._allowed.release(1_000)  # several operators may each read it and wait
 
     def _wait(self) -> None:
-        # A daemon thread of the run waits here; a test that fails must not leave it for ever. Longer than any test waits:
-        # what it waits for must not end because its source gave up.
+        # A daemon thread of the run waits here; a failing test must not leave it waiting for ever. The timeout is longer
+        # than any test waits: what a test waits for must not end because its source gave up.
         if not self._open and not self._allowed.acquire(timeout=600):
             raise TimeoutError("the test let no batch through for ten minutes")
 
@@ -422,9 +422,9 @@ class Steered:
 
 
 def is_stuck(run: Any, name: str = "forward") -> bool:
-    """Whether an instance stands still before a full output ring, not merely its gate full for a moment.
+    """Whether an instance is blocked on a full output ring, rather than its gate being full for a moment.
 
-    It is looked at many times: in one long pause this whole process may have stood still itself.
+    It is looked at many times: during one long pause, this whole process may have stood still.
     """
     import time
 
@@ -437,7 +437,7 @@ def is_stuck(run: Any, name: str = "forward") -> bool:
 
 
 def steer(run: Any, **wish: Any) -> Any:
-    """Ask for a reconfiguration; None if the run is through with its input, which a test may not know."""
+    """Ask for a reconfiguration; None if the run has finished its input, which a test may not know."""
     try:
         return run.reconfigure(**wish)
     except RunStoppedError:
@@ -445,11 +445,11 @@ def steer(run: Any, **wish: Any) -> Any:
 
 
 HANG_S = 180.0
-"""What has not happened after so long hangs; shorter limits would be assertions about the machine."""
+"""What has not happened after this time hangs; a shorter limit would be an assertion about the machine."""
 
 
 def eventually(condition: Callable[[], Any], seconds: float | None = None) -> Any:
-    """Wait until a condition holds and return its value; fail after so long, by default `HANG_S`."""
+    """Wait until a condition holds and return its value; fail after `seconds`, by default `HANG_S`."""
     import time
 
     seconds = HANG_S if seconds is None else seconds
@@ -466,14 +466,14 @@ def eventually(condition: Callable[[], Any], seconds: float | None = None) -> An
 
 
 def processed(run: Any, count: int, name: str | None = None) -> Callable[[], bool]:
-    """A condition: every active instance of the operator has read so many tuples."""
+    """A condition: every active instance of the operator has read at least `count` tuples."""
     operator = run.operators[-1] if name is None else name
     return lambda: run.metrics().operators[operator].processed >= count
 
 
 @contextlib.contextmanager
 def given_meanwhile(inputs: Sequence[Steered], draw: random.Random) -> Iterator[None]:
-    """Let sources give batches, some at a time, while the block lasts; then all that is left."""
+    """Let sources give batches, some at a time, while the block lasts; then all the rest."""
     done = threading.Event()
 
     def give() -> None:

@@ -1,4 +1,4 @@
-"""Tables of transactions that are written by the texts that kernels are given, and the same in plain Python.
+"""Tables of transactions, written by the texts that kernels are given, and the same in plain Python.
 
 Oracle      `headrace.reference.transactions.Table`
 """
@@ -48,7 +48,7 @@ def plain(rows):
 
 
 class Written:
-    """A memory as a kernel works on it: by the texts of `layout`."""
+    """A table memory accessed as a kernel does it: by the texts of `layout`."""
 
     def __init__(self, made):
         self.memory = made
@@ -63,7 +63,7 @@ class Written:
             return int(eval(layout.find(table, number, "key"), self.names | {"key": np.int64(word)}))
 
     def place(self, number, key, word):
-        """Where in `table_rows` a word of a row is."""
+        """The place of a row's word in `table_rows`."""
         return self.names["s"].table_base[number] + self.slot(number, key) * layout.stride(self.memory.tables[number]) + word
 
     def write(self, number, key, column, value):
@@ -75,7 +75,7 @@ class Written:
         self.names["s"].table_rows[self.place(number, key, memory.PRESENT)] = 1
 
     def container(self, number, key, column):
-        """Its kind; its heads, where in them it begins, and whose the free lists are."""
+        """A container's kind, its heads, its place in them, and the owner of the free lists."""
         found = layout.container(self.memory.tables[number], number, column, "slot")
         names = self.names | {"slot": self.slot(number, key)}
         return found.kind, *(eval(text, names) for text in (found.heads, found.at, found.lists))
@@ -172,7 +172,7 @@ def check_written(made, expected):
         found = as_python(made.content(table).to_pylist())
         assert plain(found) == plain(wanted), "other rows"
         assert len(made.at(3)[table.name]) == len(wanted)
-        # As a function reads it in plain Python.
+        # Read the tables as a function does in plain Python.
         with reading({table: made.read(table)}):
             rows = [table[row[table.key]] for row in wanted]
             read = [{name: as_emitted(getattr(row, name)) for name in table.columns} for row in rows]
@@ -181,7 +181,7 @@ def check_written(made, expected):
 
 
 def as_python(rows):
-    """Pairs as lists and records as dicts, whichever side has them."""
+    """Turn pairs into lists and records into dicts, whichever side they come from."""
 
     def shown(value):
         if isinstance(value, list | tuple):
