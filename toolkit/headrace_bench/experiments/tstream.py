@@ -209,7 +209,7 @@ def _overall(of: _Experiment, names: Iterable[str]) -> dict[str, dict[str, float
         case = of.case(name)
         beside = [*of.correct, *(["none"] if "none" in case.schemes else [])]
         variants: dict[str, dict[str, Any]] = {f"{s}, {n}": {"scheme": s, "threads": n} for s in beside for n in THREADS}
-        if case.can_split:  # one executor runs operations as they stand, whatever the chains
+        if case.can_split:  # on two threads only: one executor needs no chains
             variants[SKIP_LISTS] = {"scheme": "chains", "chains": "skiplist", "threads": THREADS[-1]}
         rates = of.medians(case, variants)
         lines = [Line(s, THREADS, [rates[f"{s}, {n}"] for n in THREADS]) for s in beside]

@@ -150,7 +150,7 @@ def time_figure(scene: Scene, key: str, unit: str, **options) -> figure:
     made = plain(key, unit, x_range=scene.x_range, x_axis_label="time since the first tuple (s)", **options)
     made.min_border_top = LABELS
     made.extra_y_ranges = {"markers": Range1d(0, 1)}
-    made.extra_y_scales = {"markers": LinearScale()}  # whatever the scale of the axis
+    made.extra_y_scales = {"markers": LinearScale()}  # also where the axis is logarithmic
     marker = made.segment(
         "t", 0, "t", 1, source=scene.changes, y_range_name="markers", color=palette.CHANGE, width=2,
         line_dash="dashed",
