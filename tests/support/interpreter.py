@@ -27,7 +27,7 @@ from typing import IO
 
 TESTS = Path(__file__).resolve().parent.parent
 SECONDS = 600
-"""A hang limit."""
+"""Limit after which a test counts as hung."""
 
 
 class Interpreter:

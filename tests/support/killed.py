@@ -33,7 +33,7 @@ POINTS = (
     "the next cut is taken",
     "the end",
 )
-"""In the order of a run."""
+"""Points at which a process can be killed, in the order of a run."""
 
 
 def arm(point: str, number: int) -> None:

@@ -26,7 +26,7 @@ PARAMETERS: dict[str, dict[str, Any]] = {
     "declining": {},
     "mobility": {"size": "1h", "speed": 900.0},
 }
-"""Integers are in the unit of the event times, so that one compilation serves several units."""
+"""Parameters of each application; integers are in the unit of the event times, so that one compilation serves several units."""
 
 NAMES = list(PARAMETERS)
 MINUTE, HOUR = 60_000, 3_600_000
@@ -41,7 +41,7 @@ CATEGORIES = pa.table(
         "item": pa.array([0, 1, 2, 3, MOST, 4, None, 4, 99], pa.int64()),
     }
 )
-"""Item 4 has a category besides a row without one."""
+"""Items and their categories; item 4 has a category, and also a row without one."""
 
 Draw = random.Random
 

@@ -232,7 +232,7 @@ SHAPES = {
         ("partitioned", chained, {"by": "key", "state": {"total": 5}, "emits": {"key": "int64", "n": "int64"}}),
     )),
 }  # fmt: skip
-"""Shapes, named for what is special about each."""
+"""Shapes, by what is special about each."""
 
 
 def some_rows(rng: np.random.Generator, rows: int, keys: int) -> pa.Table:

@@ -248,7 +248,7 @@ SHAPES: dict[str, tuple[Callable[[str, int, int], pa.Table], int]] = {
 }
 """Name -> (function of application, seed and rows that gives a table; records).
 
-The reference takes 1 to 4 seconds for 20,000 rows, for those of tp up to 20: its sets are copied at each event.
+The reference takes 1 to 4 seconds for 20,000 rows, and up to 20 seconds for those of tp, whose sets are copied at each event.
 """
 
 

@@ -125,7 +125,7 @@ IN_ANY_ORDER: dict[str, tuple[str, str | None]] = {
     "known": ("count", "x"),
     "yes": ("sum", "flag"),
 }
-"""What `start(input_order="arrival")` takes."""
+"""The aggregates that `start(input_order="arrival")` accepts."""
 
 SHAPES = (
     Shape("count, one window", COUNT, 1, False),

@@ -21,12 +21,12 @@ from headrace_bench.speculative import lookups
 from headrace_bench.transacting import cost_name, rounds_of
 
 GOAL = 0.9
-"""Of the best, what ENGINES section 4 asks for."""
+"""Share of the best scheme's rate that ENGINES section 4 asks for."""
 SCHEMES = ("serial", "chains", "lock", "mvlk", "partition", "speculative")
 EVENTS = 50_000
-"""That come again and again, each time later."""
+"""Events of the table, which is repeated without end, each time later."""
 _SETTLED = "regret"
-"""A figure of the decision that ends the trials."""
+"""A figure that only the decision that ends the trials has."""
 _LONGEST_S = 60.0
 
 

@@ -248,6 +248,6 @@ WORKLOADS = {
 }
 
 TWO_TABLES = Workload("tp", tp_in_two_tables, headrace_datasets.tp, lambda table: 4 * table.num_rows)
-"""Where each event has rows of two tables, and so of two partitions (TStream, section VI-B)."""
+"""TP with rows of two tables, and so of two partitions, in each event (TStream, section VI-B)."""
 
 __all__ = ["TWO_TABLES", "WORKLOADS", "Workload", "with_rounds", "worked"]

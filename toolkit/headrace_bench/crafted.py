@@ -28,7 +28,7 @@ from headrace_bench.resident import Resident
 from headrace_bench.rows import Row, median
 
 ALIKE_BITS = 24
-"""Low bits in which the hashes are alike."""
+"""Number of low bits in which the hashes are equal."""
 
 _LENGTH = 8
 _SPREAD = np.uint64(0x9E3779B97F4A7C15)

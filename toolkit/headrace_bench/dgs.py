@@ -26,16 +26,16 @@ from headrace_bench.rows import Row, median
 
 COSTS_NS = (0, 30)
 BETWEEN = (10_000, 100_000, 1_000, 100)
-"""Values between two barriers; the first has the goals."""
+"""Values between two barriers; the goals are for the first."""
 BEYOND = (4, 8, 16)
 """Leaves for which throughput is predicted: more than there are cores here."""
 LEAVES = {1: "1 leaf", 2: "2 leaves"}
-"""Those that are measured, as cases call them."""
+"""Leaves that are measured -> their name in cases."""
 BARRIER = "one value a stream and barrier: time of a barrier"
-"""The case of what a barrier costs."""
+"""The case that measures the cost of a barrier."""
 OFTEN = BETWEEN[-1]
 JOIN = f"{OFTEN:,} values a barrier: time of a join and a fork"
-"""The case of what these cost: with fewer barriers they are less than the machine's own differences."""
+"""The case that measures the cost of these: with rarer barriers, it is less than the machine's own variation."""
 
 
 class Case:

@@ -29,9 +29,9 @@ BETWEEN = 10_000
 PAGES = 2
 COSTS_NS = (0, 30, 100)
 LEAST_NS = 30
-"""Of an event, from which the goal holds."""
+"""Cost of an event from which on the goal holds."""
 GOAL, ANY_ORDER_GOAL = 1.5, 1.7
-"""Beside the loop, with results in the order of events and in any."""
+"""Speedup over the loop, with results in event order and in any order."""
 ANY_ORDER, BY_HAND = "2 leaves, in any order", "2 threads by hand, in any order"
 
 
@@ -106,7 +106,7 @@ FRAUDS = hr.program(
 PROGRAMS: dict[str, tuple[Any, tuple[str, str]]] = {
     "page views": (PAGE_VIEWS, ("view", "update")), "frauds": (FRAUDS, ("transaction", "rule")),
 }  # fmt: skip
-"""What is measured -> its program, and its tags: the frequent one, and the one that it depends on."""
+"""Name of the case -> its program, and its tags: the frequent one, and the one that it depends on."""
 
 
 class Case:

@@ -6,7 +6,7 @@ from headrace.kernel import kernel
 from headrace_bench.event_window import worked
 
 steps = kernel(worked)
-"""What an event costs, as the program's own functions spend it."""
+"""The work of an event, as the program's own functions do it."""
 
 
 @kernel

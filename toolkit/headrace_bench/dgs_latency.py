@@ -25,20 +25,20 @@ from headrace_bench.planned import Planned
 from headrace_bench.rows import Row, median
 
 UNITS = 1_000_000
-"""Of event time in a second."""
+"""Units of event time in a second."""
 BEATS = (0, 1, 10, 100, 1_000)
 """Heartbeats between two barriers."""
 LEAVES = (2, 4, 8, 16)
 PER_SECOND = 100_000
-"""Values, where the rate is not what varies."""
+"""Values a second, where the rate is fixed."""
 RATIOS = (10_000, 1_000, 100)
 """Values between two barriers (the paper's vb-ratio)."""
 FEWEST = 10
-"""Barriers of a run."""
+"""Least number of barriers in a run."""
 SHAPES = ("appendix", "chain", "flat", "rates", "latency")
 CHANGE_MS = 1.0
 ROUND_TRIP = {"update": 30.0, "fork": 100.0, "join": 100.0}
-"""Nanoseconds, for plans whose shape is asked for, and does not depend on them."""
+"""Costs in nanoseconds, for plans of a requested shape, which does not depend on costs."""
 
 
 class Events:

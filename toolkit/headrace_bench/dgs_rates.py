@@ -19,10 +19,10 @@ from headrace_bench.rows import Row, median
 
 COST_NS = 1_000
 SHARES = (0.25, 0.5, 0.75, 1.0, 1.25, 1.5)
-"""Of one leaf's capacity, that are offered."""
+"""Offered rates, as shares of one leaf's capacity."""
 QUANTILES = {"p10": 0.1, "p50": 0.5, "p90": 0.9}
 BEATS = 1_000
-"""Heartbeats between two of the rare events: one for ten of the others."""
+"""Heartbeats between two rare events: one for every ten of the others."""
 
 
 def measure(full: bool, tiny: bool = False) -> list[Row]:

@@ -25,13 +25,13 @@ HANG_S = 300
 QUANTILES = {"p10": 0.1, "p50": 0.5, "p90": 0.9}
 UNIT = "us"
 CHECKED = 3_000
-"""Rows that the reference is given."""
+"""Rows that the reference checks."""
 READING_BYTES = 40
-"""Of time, house, household, plug and load."""
+"""Bytes of a reading: time, house, household, plug and load."""
 SLICE = "15min"
-"""Of smarthome, so that there are many in what is replayed."""
+"""Slice of smarthome: short, so that the replayed part has many."""
 RATE = 20.0
-"""Readings a second of its houses' time, of `HOUSES`."""
+"""Readings a second of event time, from all `HOUSES`."""
 HOUSES = 20
 
 

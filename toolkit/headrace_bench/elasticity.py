@@ -18,12 +18,12 @@ import headrace as hr
 from headrace import lesson
 
 CALM_S, OVERLOAD_S, AFTER_S = 4.0, 8.0, 14.0
-"""With a rate that one thread can take; with one that it cannot; with two threads."""
+"""Durations: at a rate that one thread sustains; at one that it does not; then with two threads."""
 CALM = 0.75
-"""The calm rate, as a share of what one thread can take."""
+"""The calm rate, as a share of what one thread sustains."""
 EVERY_S = 0.25
 WORTH_IT = 1.4
-"""Two threads that take less than so many times what one takes have no second core."""
+"""Two threads that sustain less than so many times one thread's rate have no second core."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ def record() -> Recorded:
 WIDTH, HEIGHT = 860, 374
 LEFT, RIGHT = 66, 24
 STRIPS = {"posts": (92, 110), "lag": (240, 80)}
-"""Top and height of each."""
+"""Name of each strip -> its top and height."""
 _STYLE = """
 svg { --card: #ffffff; --text: #24292f; --soft: #6e7781; --line: #d0d7de; --done: #0060a8; --lag: #c2500a; }
 @media (prefers-color-scheme: dark) {

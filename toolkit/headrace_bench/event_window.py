@@ -9,7 +9,7 @@ from headrace_bench.transacting import rounds_of
 
 STREAMS = 2
 STEPS = 6
-"""Of a round."""
+"""Steps of a round."""
 
 
 def worked(value, rounds):
@@ -64,12 +64,12 @@ SAME: dict[str, Any] = {
     "fork": split,
     "join": merge,
 }
-"""What all programs of the event window have."""
+"""Arguments that all programs of the event window have."""
 WINDOW = hr.program(
     tags={"value": {"x": "int64", "rounds": "int64"}, "barrier": {}}, update={"value": add, "barrier": close}, **SAME
 )
 TRIVIAL = hr.program(tags={"value": {"x": "int64"}, "barrier": {}}, update={"value": add_alone, "barrier": close}, **SAME)
-"""The same of values that are added, and nothing else."""
+"""The same, where a value is only added."""
 
 
 __all__ = ["SAME", "STREAMS", "TRIVIAL", "WINDOW", "close", "rounds_for", "worked"]

@@ -30,7 +30,7 @@ from headrace.workers import worker_kernel
 from headrace_bench.alone import Alone
 
 MOST_EVENTS = 240_000
-"""As many as the gate and the rings take without anybody emptying them."""
+"""As many events as the gate and the rings hold while nothing empties them."""
 TIMEOUT_S = 300.0
 _NOBODY_S_TICKET = -1
 

@@ -21,7 +21,7 @@ from headrace_bench.resident import Resident
 from headrace_bench.rows import Row, median
 
 SLIDE = 1000
-"""Advance of every window here, and tuples in it by default divided by 20."""
+"""Advance of every window here; by default it has 20 times as many tuples."""
 PER_SLIDE = 20_000
 
 

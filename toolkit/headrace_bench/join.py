@@ -28,7 +28,7 @@ from headrace_bench.rows import Row, median
 from headrace_bench.scalejoin_kernel import NOTED
 
 MOST_WAITS = 1 << 20
-"""Pairs of which it is kept how long they took."""
+"""Number of pairs whose latency is kept."""
 
 
 def near(left, right):

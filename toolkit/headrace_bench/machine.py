@@ -25,7 +25,7 @@ from headrace_bench.rows import Row
 STEPS = 4_000_000
 WARM, TURNS = 100, 10_000
 MOST_NS = 1_000_000_000
-"""Of a look at a line: after that, some other work had one of the cores."""
+"""Most time of a look at a cache line: beyond it, other work had one of the cores."""
 LOOKS = 40
 EVERY_S = 0.05
 """Between two looks."""

@@ -29,19 +29,19 @@ from headrace_bench.rows import Row, median
 
 OF_AMDAHL = 0.9
 LEAST_RATIO = 1.6
-"""Where the serial stage takes less than `SMALL`."""
+"""Least speedup where the serial stage takes less than `SMALL`."""
 SMALL = 0.25
 P99_MS = 2.0
 THREADS = (1, 2)
 ROWS = 120_000
-"""Of a trial run of the workers alone, which says how many rows a run has that is measured."""
+"""Rows of a trial run of the workers alone, from which the rows of the measured runs are computed."""
 RUN_S = 0.3
-"""Of such a run, at least: in a shorter one the rows that lie in front of the stages at its start and end are what counts."""
+"""Least duration of a measured run: in a shorter one, the rows that wait at the stages at its start and end dominate."""
 MOST_ROWS = 12_000_000
 _FASTER = 1.3
-"""Than a trial, which is short, a longer run may be."""
+"""How much faster a longer run may be than a trial, which is short."""
 _MORE = 2
-"""Times as many results a row may come of more rows as of few, which are of the first windows only."""
+"""How many times as many results per row a longer run may give as a trial, whose rows are of the first windows only."""
 _GUESSED = 2e6
 """Rows a second of a whole run at half load, to choose how many rows it has."""
 
@@ -52,9 +52,9 @@ class Input:
 
     make: Callable[..., headrace_datasets.Dataset]
     rate: float | None = None
-    """The dataset's own by default."""
+    """Rows a second of event time; by default the dataset's own."""
     longest_s: float = math.inf
-    """Event time that the rows span at most: where there are more of them, each second has more."""
+    """Longest event time that the rows span: with more rows, each second has more."""
 
     def table(self, n: int) -> pa.Table:
         """So many rows."""
@@ -70,8 +70,8 @@ INPUTS = {
     "declining": Input(headrace_datasets.item_sales, 0.02, longest_s=1e8),
     "mobility": Input(headrace_datasets.calls, 10.0),
 }
-"""At such rates that the rows span several of the windows or days, and of `declining` not so many that sums of squares of days
-times amounts leave int64."""
+"""The rates let the rows span several windows or days, but those of `declining` not so many days that sums of squares of
+days times amounts leave int64."""
 
 
 @dataclass(frozen=True)

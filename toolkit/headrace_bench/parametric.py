@@ -23,13 +23,13 @@ from headrace_bench.pipelined import Pipelined, check_against
 
 KEYS = 1_000
 TUPLE = 4
-"""Numbers of a tuple, unless said."""
+"""Numbers in a tuple, by default."""
 STATE = 4
-"""Numbers of a key's state, unless said."""
+"""Numbers in a key's state, by default."""
 CHECKED = 200
-"""Rows that the reference is asked for."""
+"""Rows that the reference checks."""
 _PRODUCTS = 1_000
-"""Of each row, where one is timed."""
+"""Products computed of each row where a product is timed."""
 OPERATORS = {
     "map": reference.Map, "flat_map": reference.FlatMap, "filter": reference.Filter, "partitioned": reference.Partitioned,
     "stateful": reference.Stateful,

@@ -23,7 +23,7 @@ from headrace_bench.rows import Row
 WAYS = {"gate": {"passing": "gate", "channel": "shared"}, "collector": {"passing": "collector"}}
 CHANNELS = {"a channel each": {"channel": "reader"}, "one for all": {"channel": "shared"}}
 GOAL = 1.5
-"""Times as fast as through the collector, of pair count on two threads."""
+"""Speedup over passing through the collector, for pair count on two threads."""
 SPAN = 2_000_000
 WORDS = 2_000
 

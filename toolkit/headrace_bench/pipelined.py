@@ -28,14 +28,14 @@ from headrace_bench.alone import Alone
 from headrace_bench.executed import hash_of
 
 GATE_RESERVE = 1 << 14
-"""What the gate takes more than the rows."""
+"""Places of the gate beyond those of the rows."""
 TIMEOUT_S = 300.0
 MARKERS = (0.2, 0.8)
-"""Of the rows of a run, between which the paper looks: neither starting up nor running dry."""
+"""Shares of a run's rows between which the paper measures: neither starting up nor running dry."""
 _FEWEST = 5
-"""Looks between these, for a rate to be told from them."""
+"""Least number of looks between these from which a rate is computed."""
 _LOOK_S = 1e-3
-"""Between two looks whether the end has come; when it came, a worker has noted."""
+"""Time between two looks for the end; a worker has noted when it came."""
 
 
 class Pipelined(Alone):

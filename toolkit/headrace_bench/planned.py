@@ -22,7 +22,7 @@ from headrace_bench.alone import Alone
 
 TIMEOUT_S = 300.0
 _LOOK_S = 0.1
-"""Between two looks at what went wrong."""
+"""Time between two looks for errors."""
 
 
 class Results:

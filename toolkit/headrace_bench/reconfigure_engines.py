@@ -34,7 +34,7 @@ class Engine(NamedTuple):
     rows: int
     wishes: tuple[tuple[str, tuple[dict[str, Any], dict[str, Any]]], ...]
     batch: int = 0
-    """Events between two points where a change may take effect; 0: it may anywhere."""
+    """Events between two points where a change may take effect; 0: anywhere."""
 
     def start(self, **options: Any) -> Any:
         """Start it from its first row."""

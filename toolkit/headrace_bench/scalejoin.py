@@ -24,7 +24,7 @@ CAPACITY = 1 << 14
 BATCH = 128
 TIMEOUT_S = 120.0
 START_NS = 50_000_000
-"""From now until sources of a given pace begin: until then all is compiled and each has its thread."""
+"""Time until sources with a given pace begin: by then all threads have started."""
 MOST_WAITS = 1 << 20
 
 

@@ -24,9 +24,9 @@ from headrace_bench.transacting import rounds_of
 
 KEYS = 1_000
 UNITS = 7.5
-"""Of work of a tuple, on average."""
+"""Units of work of a tuple, on average."""
 MIDDLE = 0.3
-"""Of the keys that are drawn around one: off the centre."""
+"""Middle of the keys that are drawn around one, as a share of their range: off the centre."""
 
 
 def mix(t, emit):

@@ -45,7 +45,7 @@ class Case:
     typed_name: str
     python_operations: int
     alive: Any = None
-    """What the kernels have addresses of."""
+    """Objects whose addresses the kernels hold: kept alive here."""
 
 
 def _memory() -> Any:

@@ -40,10 +40,10 @@ COSTS_NS = (0, 30, 175)
 THREADS = (1, 2)
 PUNCTUATION = 500
 PUNCTUATIONS = (100, 5_000)
-"""Beside the usual one, for the schemes that meet at it."""
+"""Measured besides the usual one, for the schemes whose executors meet at punctuations."""
 LEAST_EVENTS = 5_000
 OVERHEAD_NS = 15
-"""Of an operation, about: how many events a run has is reckoned with it."""
+"""Rough overhead of an operation, from which the number of events in a run is computed."""
 MORPHSTREAM = "MorphStream"
 MORPHSTREAM_NOTE = "MorphStream's figure is of an earlier run, on a machine of this kind"
 

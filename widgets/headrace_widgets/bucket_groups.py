@@ -13,7 +13,7 @@ GROUP = 16
 """Buckets in a cell's column."""
 GROUPS = BUCKETS // GROUP
 SPAN_S = 5.0
-"""Loads are of about so long."""
+"""Loads are measured over about this long."""
 
 
 class BucketLoads:

@@ -17,7 +17,7 @@ from headrace_widgets.target import REASON
 from headrace_widgets.units import milliseconds
 
 AROUND_S = 2.0
-"""Imbalance and latency before and after are means over so long."""
+"""Imbalance and latency before and after are means over this long."""
 MOST_ROWS = 20
 COLUMNS = {
     "at_s": "at second",
@@ -36,9 +36,9 @@ COLUMNS = {
     "outcome": "outcome",
 }
 _OF_CONTROL = {"from_threads": "threads", "to_threads": "threads", "buckets_moved": "mapping"}
-"""Columns that only runs have in which this can be changed."""
+"""Columns that exist only for runs with this control."""
 _OF_MEASURE = {"imbalance": "imbalance_cv", "p99": "latency_p99_ms"}
-"""What the columns before and after a change begin with -> the column of the feed that they are means of."""
+"""Prefix of the columns before and after a change -> the column of the feed whose means they are."""
 
 
 class ChangesTable:

@@ -21,12 +21,12 @@ from headrace.metrics.snapshot import OperatorMetrics
 from headrace_widgets.units import OF_A_CORE
 
 MOST_DRAWN = 16
-"""Elements of a measure that have columns."""
+"""Most elements of a measure that have columns."""
 NAN = math.nan
 _ELEMENT_WORDS = {"worker": "thread"}
 
 Values = Callable[[OperatorMetrics, OperatorMetrics, float], Sequence[float]]
-"""Of a snapshot, the one before, and the seconds between them."""
+"""Values computed from a snapshot, the previous one, and the seconds between them."""
 
 
 class OperatorColumns:

@@ -35,7 +35,7 @@ WORDS = {
     "max_step": "threads at once (0: any)",
     "steps": "seconds: threads",
 }
-"""Parameters of controllers, as fields call them; others in the words of their names."""
+"""Controllers' parameters -> their labels; other parameters are labelled with the words of their names."""
 
 
 class ControllerPanel:

@@ -22,12 +22,12 @@ from headrace_widgets.heat import Heat
 from headrace_widgets.table import Table
 
 SPAN_S = 0.5
-"""Rates and quantiles are of about so long: shorter, and they show the batches instead of the stream."""
+"""Rates and quantiles are over about this long: over a shorter time they would show batches instead of the stream."""
 OF_EVERY_ENGINE = ("t", "threads", "depth_tuples", "rate", "behind", "lag_s", "delay_s")
-"""Columns beside those of the measures: seconds since the first tuple, active threads, tuples in the operator; the rate
-at which tuples of its sources are due, all together; tuples that are due in the run and were not admitted (NaN where event
-times are played), how long the oldest has been due, and how late results are with that: the 99th percentile of the latency
-and the lag."""
+"""Columns besides those of the measures: seconds since the first tuple, active threads, tuples in the operator; the total
+rate at which tuples of its sources are due; the run's backlog, due tuples that are not admitted yet (NaN where event times
+are played); the lag, how long the oldest of them has been due; and the delay of results: the 99th percentile of the latency
+plus the lag."""
 _LATENCY = "latency_p99_ms"
 
 

@@ -19,9 +19,9 @@ from headrace_widgets.panels.shares import Shares
 from headrace_widgets.panels.sizes import Sizes
 
 _OF_NOW = (Shares, Sizes)
-"""Kinds of panels that show the newest values, and no time."""
+"""Kinds of panels that show only the newest values, without a time axis."""
 _MUCH_LESS = 0.75
-"""Columns whose largest value has fallen to less of what it was are reason to ask whether an axis shrinks."""
+"""If a column's largest value falls below this share of its former one, axes are checked for shrinking."""
 
 
 class Figures:

@@ -19,9 +19,9 @@ from headrace_widgets.columns import is_work
 from headrace_widgets.units import OF_A_CORE, amount, in_words
 
 WIDTH, GATE, GAP, LINE, BAR = 150, 112, 38, 15, 9
-"""Of a box, and of a gate or a stage; between columns of boxes; height of a line of words, and of a thread's bar."""
+"""Width of a box, and of a gate or a stage; gap between columns of boxes; height of a line of text, and of a thread's bar."""
 LETTER, TITLE_LETTER = 6.1, 9
-"""Width of a letter of a line, and of a title, as the page reckons with them."""
+"""Width of a letter of a line, and of a title, as the page assumes it."""
 MOST_BARS = 16
 _HEAD, _PAD = 20, 6
 _RESULTS = "results"
@@ -81,7 +81,7 @@ class Edge:
     places: tuple[float, ...] = ()
     """x and y of its beginning and end."""
     about: str = "waits for room: back-pressure"
-    """Of one that is pressed."""
+    """Description, for an arrow that is pressed."""
     has_tip: bool = True
 
 

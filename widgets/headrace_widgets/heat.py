@@ -9,9 +9,9 @@ import numpy as np
 from headrace.metrics.latency import BINS
 
 SLOT_S = 0.5
-"""Durations of so many seconds stand together."""
+"""Durations from this many seconds share a column of cells."""
 _FINE = 8
-"""Bins of a histogram in one cell: they are of 1/16 of a power of two, so that a cell is half of one."""
+"""Histogram bins in one cell: a bin is 1/16 of a power of two, so a cell is half of one."""
 _CELLS = BINS // _FINE
 EDGES_MS = 2.0 ** (np.arange(_CELLS + 1) / 2) / 1e6
 """float64[129]: the durations at which cells begin, and at which the last one ends."""

@@ -28,7 +28,7 @@ class HistoryControls:
         self._spans: dict[str, float | None] = dict(SPANS)
         self._shown = Shown()
         self._scrubbed: str | None = None
-        """The line that said where the slider had been moved to."""
+        """The echoed line for the slider's last position."""
         self.pause = w.ToggleButton(
             False,
             description="Pause",

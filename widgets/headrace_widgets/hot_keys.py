@@ -12,7 +12,7 @@ from headrace_widgets.target import Target
 
 MOST = 10
 _OWN = ("share", "bucket", "thread")
-"""Columns of `hot_keys` behind those of the key."""
+"""Columns of `hot_keys` after those of the key."""
 
 
 class HotKeys:
@@ -28,7 +28,7 @@ class HotKeys:
         self.button.on_click(messages.guard(lambda _: self._name()))
         self.words = w.HTML()
         self._named: Any = None
-        """The frame that is shown; None before the button was pressed."""
+        """The frame that is shown; None until the button is pressed."""
         self.widget = w.VBox([self.button, self.words]).add_class("headrace-hot")
 
     def _name(self) -> None:

@@ -24,7 +24,7 @@ from bokeh.resources import Resources
 
 HERE = Path(__file__).parent
 IF_DRAWN = "in the legend if drawn"
-"""Tag of a line whose name is in the legend only while some of it is drawn."""
+"""Tag of a line that is in the legend only while some of it is drawn."""
 
 
 @dataclass(frozen=True)
@@ -61,13 +61,13 @@ class LivePlot(anywidget.AnyWidget):
     """Source name -> columns that hold texts: sent when they change, not with every frame."""
     selected = t.List().tag(sync=True)
     shown = t.List().tag(sync=True)
-    """Keys of the figures that are shown, in their order; none: all of them."""
+    """Keys of the figures that are shown, in order; empty: all of them."""
     places = t.Int().tag(sync=True)
-    """How many figures may be shown in time: columns are made for so many, so that one that comes moves no other."""
+    """How many figures may be shown later on: columns are laid out for these, so that a new one moves no other."""
     look = t.Dict().tag(sync=True)
-    """How large: `height` of a figure in pixels (0: so that two rows of them fill the window; none: its own), `most`
-    so high where the dashboard has a page to itself and the window has room, `font` of its words in pixels, `line` by which
-    factor lines are wider, `ticks` how many about on a vertical axis."""
+    """Sizes: `height` of a figure in pixels (0: two rows of them fill the window; absent: its own), `most` its height at most
+    where the dashboard has a page to itself and the window has room, `font` size of its text in pixels, `line` factor by which
+    lines are wider, `ticks` the approximate number of them on a vertical axis."""
 
     def __init__(
         self,
@@ -87,11 +87,11 @@ class LivePlot(anywidget.AnyWidget):
             for one, root, legend in zip(figures, roots, legends, strict=True)
         ]
         self.frame: dict[str, Any] = {}
-        """What was pushed last. blocks: source name -> float32[columns, rows] as bytes; ranges: name -> (start, end)."""
+        """The last frame pushed. blocks: source name -> float32[columns, rows] as bytes; ranges: name -> (start, end)."""
         self.slow: dict[str, Any] = {}
-        """Blocks that are pushed now and then, all of them as pushed last."""
+        """The last blocks pushed for sources that change rarely."""
         self.texts: dict[str, str] = {}
-        """Figure's key -> its values in words, as pushed last."""
+        """Figure's key -> its values in words, as last pushed."""
         named = {source: list(names) for source, names in columns.items()}
         super().__init__(document=document, panels=panels, columns=named, **options)
         self.on_msg(self._receive)

@@ -22,7 +22,7 @@ _LOST = """\
 runs. If it does not come, <code>{called}</code> in a new cell shows it; if the kernel was restarted, run the notebook's cells
 again.</p>
 """
-"""Stands below the view in the cell's output, and is seen where the view is not: the page keeps it without the kernel."""
+"""Stands below the view in the cell's output, and shows if the view is missing: the page keeps it without the kernel."""
 
 
 class Page(w.VBox):
@@ -46,7 +46,7 @@ class LiveView(ABC):
     """
 
     called = "dashboard"
-    """The variable that notebooks call it by."""
+    """The variable that notebooks assign it to."""
 
     widget: Page
     messages: Messages

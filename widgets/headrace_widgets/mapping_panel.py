@@ -33,7 +33,7 @@ from headrace_widgets.target import Target
 
 TITLE = "Key mapping: threads and key buckets, coloured by load; click or drag to select"
 TITLE_PLAIN = "Key mapping: threads and key buckets; click or drag to select"
-"""Where the load of a bucket is not measured."""
+"""Title where the load of a bucket is not measured."""
 CELLS = ["share", "shade", "buckets"]
 """Columns of the heat map that change."""
 

@@ -8,9 +8,9 @@ from typing import Any
 from headrace_widgets.feed import Feed
 
 COLUMNS = ("t", "end", "label", "what", "reason", "ms")
-"""Of the figures' source `changes`."""
+"""Columns of the figures' source `changes`."""
 TOGETHER_S = 1.0
-"""Changes of two runs that begin so close to one another, and do the same, were asked for by one click."""
+"""Changes of two runs that begin within this time and do the same were requested by one click."""
 
 
 def markers(changes: list[Any], feed: Feed) -> dict[str, list]:

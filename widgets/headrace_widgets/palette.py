@@ -12,17 +12,17 @@ from collections.abc import Sequence
 # Okabe and Ito's, without those that vanish on a dark or a white page and those used below; then two of Tol's.
 ELEMENTS = ("#0072b2", "#e69f00", "#009e73", "#9467bd", "#56b4e9", "#8c564b", "#999933")
 RUNS = ("#4f46e5", "#65a30d")
-"""Of two runs side by side: a run is no thread."""
+"""Colours of two runs side by side: not those of threads."""
 _DASHES = ("solid", "dashed", "dotted", "dotdash")
 
 IN, OUT = "#a3b5c6", "#5f7488"
-"""What comes, and what was done of it; a single line is of the second."""
+"""Colours of input and of processed tuples; a single line has the second."""
 LIMIT = "#d55e00"
 CHANGE = "#cc79a7"
 IDLE, BLOCKED = "rgba(127, 140, 153, 0.3)", "#a02c5a"
 _SHARES = {"busy": OUT, "idle": IDLE, "blocked": BLOCKED}
 _PARTS = (OUT, "#b9a36b", BLOCKED, IN)
-"""Of other wholes."""
+"""Colours for the parts of other wholes."""
 
 
 def element_colour(element: int) -> str:

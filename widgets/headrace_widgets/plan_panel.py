@@ -16,7 +16,7 @@ from headrace_widgets.units import in_words
 
 TITLE = "Plan: who owns which events, and who joins whom"
 WORDS = {"busy": "works", "blocked": "waits for others"}
-"""What the parts of a bar are."""
+"""Parts of a bar -> their names."""
 
 
 class PlanPanel:

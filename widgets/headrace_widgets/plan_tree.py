@@ -16,9 +16,9 @@ from headrace_widgets.graph import Bar, Edge, Node
 from headrace_widgets.units import in_words
 
 GAP, SPACE, HEAD = 28, 8, 34
-"""Between columns and between boxes of a column; height of a title and a bar."""
+"""Gap between columns, and between boxes of a column; height of a title and a bar."""
 MOST_LINES = 16
-"""Leaves up to which a box says everything; of more, what they own and how busy they are."""
+"""Up to this many leaves, boxes show everything; with more, what nodes own and how busy they are."""
 
 
 @dataclass(frozen=True)
@@ -33,12 +33,12 @@ class Look:
 
 FULL = Look(226, 4, 15, 11)
 LARGE = Look(154, 2, 18, 14)
-"""For a lecture hall: what a node owns and its rate, in boxes that are narrow, since the page enlarges them all alike. How busy
-it is, its bar says, and what it waits for, the branches."""
+"""For a lecture hall: what a node owns and its rate, in narrow boxes, since the page enlarges all alike. The bar shows how busy
+a node is, and the branches what it waits for."""
 LOOKS = 12
-"""Over which it is counted which node waits for which."""
+"""Number of looks over which it is counted which node waits for which."""
 MUCH = 0.5
-"""Share of the looks from which a branch on which somebody waits is marked."""
+"""A branch on which a node waits in at least this share of the looks is marked."""
 
 
 class Waits:

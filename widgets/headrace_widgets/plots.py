@@ -13,9 +13,9 @@ from headrace_widgets.markers import markers
 MOST_POINTS = 300
 MOST_MARKERS = 200
 TEXT_EVERY_S = 2.0
-"""Texts are read out by screen readers: seldom enough to listen to."""
+"""Screen readers read the texts out: they change rarely enough to be listened to."""
 SLOW_EVERY_S = 1.0
-"""Heat maps change so often: their slots are not shorter, or not by much."""
+"""Time between two updates of heat maps, whose slots are not shorter, or not by much."""
 
 
 class TimeView:
@@ -54,7 +54,7 @@ class Plots:
         self._said_at = self._slow_at = 0.0
         self._marked: tuple | None = None
         self._has_row = False
-        """Whether what is shown was chosen from values: from then on panels keep their places."""
+        """Whether the panels shown were chosen from values: from then on they keep their places."""
         self._choose({})
 
     def fit(self) -> None:

@@ -14,7 +14,7 @@ from headrace_widgets.units import amount, milliseconds
 VERY_LATE_S = 1.0
 """Lag from which on it is an error rather than a warning."""
 LEAST_S = 0.5
-"""What holds a run up is said of intervals that are not shorter."""
+"""The bottleneck is found over intervals that are at least this long."""
 _LOOKS = {"good": "✔", "warning": "▲", "error": "✖"}
 
 

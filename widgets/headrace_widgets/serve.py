@@ -22,12 +22,12 @@ from headrace.loopback import become_jupyter
 
 MOST_KERNELS = 4
 IDLE_S = 120
-"""A kernel that no page is connected to is ended when it has been idle for so long."""
+"""A kernel to which no page is connected is ended when it has been idle for this long."""
 PORT = 8866
 NOTEBOOK = Path(__file__).with_name("alone.ipynb")
 
 _POLICY = "frame-ancestors 'self'; default-src 'self' 'unsafe-inline' 'unsafe-eval' data: blob:"
-"""The page loads nothing from elsewhere: Voila's asks for MathJax and a style sheet, and does without them."""
+"""The page loads nothing from elsewhere: Voila's page asks for MathJax and a style sheet, and works without them."""
 _NOT_NEEDED = ("jupyterlab", "jupyter_lsp", "jupyter_server_terminals", "notebook_shim")
 
 
@@ -42,7 +42,7 @@ class FewKernels(AsyncMappingKernelManager):
         super().__init__(**options)
         self._starting = 0
         self._left: list[str] = []
-        """Kernels that no page is connected to any more, in the order they were left in."""
+        """Kernels to which no page is connected any more, in the order in which they were left."""
 
     def notify_connect(self, kernel_id: str) -> None:
         super().notify_connect(kernel_id)

@@ -80,10 +80,10 @@ class SideBySide(LiveView):
             name: columns for i in range(2) for name, columns in ((f"series{i}", SERIES), (f"changes{i}", CHANGES))
         })  # fmt: skip
         self._marked: tuple = ()
-        """Of how many changes, and by which clocks, there are markers."""
+        """For each run, the number of its marked changes, and the origin of its time."""
         self.words = w.HTML()
         self.over = w.HTML()
-        """That both runs are over, and what can be done then."""
+        """Says that both runs are over, and what can be done then."""
         self._is_over = self._is_presented = False
         steering = [*(one.widget for one in self.settings.values()), self.rate.widget]
         buttons = w.HBox([self.presented, self.stop]).add_class("headrace-buttons")

@@ -21,7 +21,7 @@ class Status:
         self.badge = w.HTML()
         self.failure = w.HTML()
         self.over = w.HTML()
-        """That the run is over, and what can be done then."""
+        """Says that the run is over, and what can be done then."""
 
     def show_state(self, metrics: Metrics) -> None:
         """Show the state and counts of the run."""

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 _TICKS = 1024
-"""In a second: times are rounded down to these where slots are concerned."""
+"""Ticks in a second: slots are computed from times rounded down to ticks."""
 
 
 class Table:

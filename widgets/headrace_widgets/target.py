@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Protocol
 
 REASON = "dashboard"
-"""Of changes that are asked for here."""
+"""Reason of changes that are requested here."""
 
 
 class Control(Protocol):

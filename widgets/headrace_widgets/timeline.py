@@ -20,7 +20,7 @@ from headrace_widgets.target import Target
 
 SECONDS = 1.0
 EVERY_S = 2.0
-"""It costs as much as several updates of all the rest: thousands of spans are read."""
+"""Time between two updates: one reads thousands of spans, and costs as much as several updates of everything else."""
 _WORDS = ("not active", "processes", "waits for input", "waits for room", "waits for other threads")
 _NUMBER = {state: number for number, state in enumerate(STATES)}
 COLUMNS = ["thread", "state", "begin", "end", "ms"]

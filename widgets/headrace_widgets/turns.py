@@ -11,7 +11,7 @@ from typing import Any
 from headrace.metrics.snapshot import Metrics
 
 SELDOM_S = 1.0
-"""How often a part is shown: each text makes the browser lay the page out anew."""
+"""Time between two updates of a part: each text makes the browser lay out the page again."""
 
 Part = Callable[[Metrics, list[Any]], None]
 """Shows something of a snapshot and of the changes so far."""

@@ -14,7 +14,7 @@ from typing import Any
 from headrace_widgets import cells
 
 REST_AFTER_S = 15.0
-"""A page asks every 4 s."""
+"""Drawing pauses after this time without a question from a page; a page asks every 4 s."""
 
 
 class Watchdog:

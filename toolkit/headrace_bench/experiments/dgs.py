@@ -50,7 +50,7 @@ BESIDE = {
     "plan, in any order": (2, dgs_apps.ANY_ORDER), "by hand, in any order": (2, dgs_apps.BY_HAND),
     "loop, presorted": (1, "one loop, presorted"), "loop that merges": (1, "one loop that merges"),
 }  # fmt: skip
-"""What stands beside plans in Figures 4 and 8 -> its threads, and its case."""
+"""What plans are compared with in Figures 4 and 8 -> its threads, and its case."""
 
 
 def measure(full: bool, tiny: bool = False) -> Experiment:

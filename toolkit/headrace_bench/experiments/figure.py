@@ -12,18 +12,18 @@ import numpy as np
 
 WIDTH, HEIGHT = 560, 320
 FEW = 8
-"""As many different x are labelled one by one."""
+"""Up to so many different x are labelled one by one."""
 LEGEND_LETTERS = 50
-"""As many fit beside each other below a plot on a page of 1,150 pixels with two plots in a line."""
+"""So many letters fit in a line below a plot, on a page of 1,150 pixels with two plots in a row."""
 LEGEND_COLUMNS = ((3, 16), (2, 28))
-"""So many entries stand beside each other, where none has more letters."""
+"""(columns, letters): so many legend entries stand in a row if none has more letters than this."""
 LEGEND_ROW, ROOM = 20, 2
-"""Height of a row of a legend, in pixels, and how many rows a plot has room for: with more it is higher."""
+"""Height of a legend row, in pixels, and how many rows a plot has room for: with more, the plot is made higher."""
 COLORS = 7
 BARS = 0.8
-"""Of the distance of two categories, what the bars of one take together."""
+"""Share of the distance between two categories that the bars of one take together."""
 COUNTED = ("threads", "instances")
-"""How the labels of axes begin on which there are whole numbers only."""
+"""Beginnings of the labels of axes that have whole numbers only."""
 _QUANTILE = re.compile(r", p\d+$")
 
 
@@ -61,7 +61,7 @@ class Line:
 
 
 WHISKERS = (1, 25, 50, 75, 99)
-"""Percentiles that a box shows: the ends of its whiskers, its own, its middle."""
+"""Percentiles that a box shows: the ends of its whiskers, those of the box, and the middle line."""
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ from headrace_bench.rows import Row
 
 FOLDER = Path(__file__).parent / "figures"
 _DIGITS = 5
-"""Of each number: more than is measured."""
+"""Digits kept of each number: more than the measurement has."""
 
 
 @dataclass(frozen=True)

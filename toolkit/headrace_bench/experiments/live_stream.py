@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 
 WIDTH = 10
 CHECKED = 8_000
-"""Rows of each side that are joined by a plain loop too."""
+"""Rows of each side that a plain loop joins, too."""
 _MEASURED_S = 1.5
 _FEWEST = 10
-"""Samples with full windows that a rate is taken from."""
+"""Least number of samples with full windows from which a rate is taken."""
 
 
 def due_times(phases: Sequence[tuple[float, float]]) -> np.ndarray:

@@ -54,18 +54,18 @@ ASSUMPTIONS = (
 FAR = (2, 4, 8, 12, 16)
 PREDICTION = "a prediction: see the assumptions"
 GAIN = 1.05
-"""A worker more is worth while if it brings so much."""
+"""One more worker is worthwhile if the rate grows by this factor."""
 SIGMAS = (0.05, 0.1, 0.2, 0.5, 1.0)
 BUCKETS = 100
-"""Of hybrid queues, as in the paper; partitioned ones have one for each worker."""
+"""Buckets of hybrid queues, as in the paper; partitioned queues have one for each worker."""
 QUEUED = {"hybrid": lambda threads: BUCKETS, "partitioned": lambda threads: threads}
 """Queues -> how many ranges there are."""
 COST_NS = 1_000
-"""Of a tuple, where the cost is not what varies."""
+"""Cost of a tuple, where it is fixed."""
 COSTS = (100, 1_000, 10_000, 100_000)
 LATENCY_COSTS = (10_000, 100_000, 1_000_000, 10_000_000)
 LIGHT_COSTS = (1_000, 10_000)
-"""The paper's, and a tenth of it."""
+"""A tenth of the paper's cost, and the paper's."""
 SELECTIVE_NS = 100_000
 SELECTIVITIES = (0.5, 1, 5, 50)
 LENGTHS = (1, 2, 4, 8)

@@ -34,7 +34,7 @@ PAPER = Paper(
 )
 SIDES = ("vsn", "sn")
 LEAST_RATE = 20_000
-"""Tuples a second of the latency at little load."""
+"""Tuples a second for latency at low load."""
 
 
 class _Order:

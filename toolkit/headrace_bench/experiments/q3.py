@@ -58,12 +58,12 @@ PAPER = Paper(
 )
 WINDOW_S = 300
 CHECKED = 5_000
-"""Up to windows of so many tuples 1T is compared with the pairs found by sorting, from the first tuple on."""
+"""Up to windows of so many tuples, 1T is checked against the pairs found by sorting, from the first tuple on."""
 THREADS = (1, 2, 4, 8)
 WAYS = ("all pairs, band", "all pairs, function", "index")
 ADHOC = "ScaleJoin, ad hoc"
 BATCHES = ({}, {"bound_ns": 10_000_000, "batch_ns": 2_000_000}, {"bound_ns": 50_000_000, "batch_ns": 10_000_000})
-"""Of all pairs: as it is, and with more work in the gate and in a batch."""
+"""Options for all pairs: the defaults, and with more work in the gate and in a batch."""
 DUCKDB_VIRTUAL = {1: 10.5, 2: 29.0}
 """G virtual comparisons/s of DuckDB's IEJoin for this band, on a quiet 2-core machine: the goal is ten times that."""
 

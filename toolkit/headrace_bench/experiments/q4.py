@@ -62,7 +62,7 @@ FULL = 1.2
 """Windows after which the load changes."""
 MAX_RUNS = 40
 TIMED_WINDOW, TIMED_NS = 2_000, 1_000
-"""Of time work: tuples of a side's window, and what a comparison takes."""
+"""For time work: tuples of a side's window, and the time of a comparison."""
 
 PAPER = Paper(
     "STRETCH, section 8.4, Table IV, Figures 9 and 10",

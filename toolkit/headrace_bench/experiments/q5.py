@@ -45,16 +45,16 @@ from headrace_bench.rows import Row
 
 UPPER, LOWER = 0.80, 0.70
 HIGHEST_LOAD = 0.85
-"""At the highest rate, of what all threads could do if each did as much as one alone."""
+"""Load at the highest rate, as a share of what all threads could do if each did as much as one alone."""
 RATIO = 16
 SHORTEST, LONGEST, TOTAL = 100 / 60, 300 / 60, 20.0
-"""Lengths of a phase and of all, in windows."""
+"""Shortest and longest phase, and the length of all phases, in windows."""
 TARGET_MS = 50.0
 TIMED_NS, TIMED_THREADS, TIMED_SEED = 1_000, 32, 7
-"""Of time work: what a comparison takes, how many threads there may be, and whose phases."""
+"""For time work: the time of a comparison, the most threads, and the seed of the phases."""
 SEEDS = (7, 8, 9, 10)
 FEWER = 2
-"""Seeds of a run that is not of full size."""
+"""Number of seeds in a run that is not full."""
 
 PAPER = Paper(
     "STRETCH, section 8.5, Figures 11 and 12",

@@ -30,11 +30,11 @@ from headrace_bench.rows import Row
 SIZE_S = 30
 PEAK = 8_000.0
 PEAK_LOAD = 1.5
-"""Of what one thread can do, in the busiest second."""
+"""Load in the busiest second, as a multiple of what one thread can do."""
 TIMED_NS, TIMED_THREADS, TIMED_LOAD = 1_000, 32, 20.0
-"""Of time work: what a comparison takes, how many threads there may be, how many the busiest second needs."""
+"""For time work: the time of a comparison, the most threads, and how many the busiest second needs."""
 CHECKED = 1_500
-"""Rows that the reference joins too."""
+"""Rows that the reference joins, too."""
 UPPER, LOWER = 0.80, 0.70
 
 PAPER = Paper(

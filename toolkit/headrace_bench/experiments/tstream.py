@@ -94,23 +94,23 @@ PARTS = ("useful", "synchronization", "lock", "other")
 SHARINGS = ("nothing", "everything", "socket")
 RECORD_BYTES = (8, 64, 128, 512)
 MIX: Mapping[str, Any] = {"multi_share": 0.25, "multi_length": 2, "partitions": 2}
-"""Section VI-B, where nothing else is said: a quarter of the transactions reach several partitions, here both, the others one."""
+"""Section VI-B's default: a quarter of the transactions reach several partitions, here both; the others reach one."""
 HALF: Mapping[str, Any] = {**MIX, "multi_share": 0.5}
-"""Section VI-E, from Figure 10b on."""
+"""The mix of section VI-E, from Figure 10b on."""
 SKIP_LISTS = "chains in skip lists"
-"""As the paper makes them."""
+"""Chains as the paper builds them."""
 IN_MIX, IN_TWO = "partition, a quarter in both", "partition, two tables"
-"""PAT with events of `MIX`, and PAT of tp, where each event reaches both."""
+"""PAT with events of `MIX`, and PAT with tp, where each event reaches both partitions."""
 APART = Owners(np.array([(record + record // SEGMENTS) % 2 for record in range(BUCKETS)]))
-"""Owners of the records of tp in two tables: those of a segment belong to different executors."""
+"""Owners of tp's records in two tables: a segment's two records belong to different executors."""
 GOALS = {name: ratio_at(COST_NS, bench.GOALS) for name, bench in (("gs", gs), ("sl", sl), ("ob", ob), ("tp", tp))}
-"""Application -> what chains on two threads shall do, in times serial: that of its own benchmark."""
+"""Application -> the goal of its own benchmark: the rate of chains on two threads, as a multiple of serial's."""
 LATENCY = (
     "From the arrival of an event to its row, of each application at one rate: half of what its slowest run does at full speed "
     "or, where one does not keep up with that, 1/4 or 1/8; the table says which. A batch waits 10 ms at most."
 )
 _SECONDS = 1.0
-"""Of a run at a rate."""
+"""Duration of a run at a given rate."""
 _KEEPS_UP = 0.97
 
 
@@ -121,7 +121,7 @@ class _Experiment:
         self.run_ns, self.repetitions = (0.0, 1) if tiny else ((200e6, 7) if full else (40e6, 5))
         self.tiny = tiny
         self.correct = [scheme for scheme in SCHEMES if scheme not in ("serial", "none", "speculative")]
-        """Those that run on several threads and keep the order; `headrace bench speculative` has the one of another paper."""
+        """Schemes that run on several threads and keep the order; `headrace bench speculative` has another paper's scheme."""
         self.rows: list[Row] = []
         self.figures: list[Figure] = []
 

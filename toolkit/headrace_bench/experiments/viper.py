@@ -58,9 +58,9 @@ CELLS = tuple((injectors, instances) for injectors in COUNTS for instances in CO
 """The paper's 16 configurations."""
 TINY = ((1, 1), (3, 2))
 BATCHES = (1, 16)
-"""Tuples that an injector hands over at once, besides `BATCH`: the paper's engine has one at a time."""
+"""Tuples that an injector hands over at once, besides `BATCH`: the paper's engine hands over one at a time."""
 BATCHED = ((1, 1), (2, 2), (6, 6))
-"""Cells of these, unless it is all of them."""
+"""Cells in which these are measured, unless all are."""
 NAMES = {"readers": "in a channel for each reader", "channel": "in a shared gate", "operators": "in the operator layer"}
 
 PAPER = Paper(
@@ -92,7 +92,7 @@ MEASURES = {
     "power": ("W", "lower"),
 }
 OF_COUNTERS = ("energy per tuple", "power")
-"""What only a machine with energy counters has; the paper's axis is power."""
+"""Measures that need a machine with energy counters; the paper's axis is power."""
 Batched = dict[tuple[str, int, int, int], dict[str, dict[str, float]]]
 """Operator, injectors, instances, tuples at once -> what `measure_cell` gives."""
 

@@ -19,7 +19,7 @@ OPERATORS = {"pos_rep": POS_REP, "new_seg": NEW_SEG}
 COLUMNS = ("vid", "spd", "xway", "lane", "dir", "seg", "pos")
 
 Results = tuple[np.ndarray, np.ndarray, np.ndarray]
-"""ts, first, second: int64, in order of time."""
+"""ts, first, second: int64, in time order."""
 
 
 def make_roads(n: int, seed: int = 7) -> pa.Table:

@@ -20,14 +20,14 @@ from headrace_bench.peers.workloads import Work
 from headrace_bench.rows import Row, median
 
 LEAST_S = 0.5
-"""A contestant that is through sooner runs again until this much time is taken; its figure is the mean of these runs."""
+"""A contestant that finishes sooner runs again until it has taken this long; its figure is the mean of these runs."""
 MOST_RUNS = 100
 BUDGET_S = 20.0
-"""A contestant that has used so much time for its timed runs of one workload is not repeated any more."""
+"""A contestant that has taken this long for its timed runs of one workload is not repeated."""
 
 
 PACED = ("ours", "streaming")
-"""Whose latency is taken."""
+"""Kinds of contestants whose latency is measured."""
 
 
 class NotRun(Exception):

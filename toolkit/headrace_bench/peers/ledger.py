@@ -28,7 +28,7 @@ RECORDS = 10_000
 NUMBERS = ("source", "target", "source_asset", "target_asset", "amount", "quantity")
 NAMES = ("ledger", "deposits")
 BATCH = 50_000
-"""Events that SQL is given at a time."""
+"""Events that SQL gets at a time."""
 
 
 def orders_of(n: int, transfers: float) -> pa.Table:

@@ -33,7 +33,7 @@ WINDOWS = 10
 CASE = "aggregate, parallelism 1 to 2 while running"
 PATIENCE_S = 60.0
 LONGEST_S = 30
-"""So long the input of ours lasts; it is stopped when all changes are through."""
+"""Duration of our input; the run is stopped when all changes are done."""
 
 
 class _Arrivals:

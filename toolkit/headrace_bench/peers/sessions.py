@@ -22,9 +22,9 @@ from headrace_bench.digest import mix, unsigned
 from headrace_bench.peers.workloads import Work
 
 TIMEOUT = 3_600_000
-"""Milliseconds: exactly so long after its last click a session goes on."""
+"""Milliseconds: a click exactly this long after the last one still continues the session."""
 KINDS = ("view", "cart", "buy")
-"""Whatever is neither of the last two counts as a view."""
+"""Every other kind counts as a view."""
 
 SQL = f"""
     with steps as (
@@ -44,7 +44,7 @@ SQL = f"""
     select ts, row_number() over (order by position) as sessions,
         cast(sum(clicks) over (order by position rows unbounded preceding) as bigint) as clicks
     from closed order by position"""
-"""Of a table `input0`, for DuckDB and for Spark."""
+"""The query over a table `input0`, for DuckDB and for Spark."""
 
 
 def clicks_of(n: int) -> pa.Table:

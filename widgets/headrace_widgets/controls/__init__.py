@@ -16,7 +16,7 @@ from headrace_widgets.target import Target
 
 KINDS = {"count": CountControl, "choice": ChoiceControl, "number": NumberControl, "plan": PlanControl}
 ELSEWHERE = ("mapping",)
-"""Kinds that have a panel of their own."""
+"""Kinds of controls that have their own panel."""
 
 
 def make_controls(target: Target, messages: Messages) -> dict[str, Setting]:

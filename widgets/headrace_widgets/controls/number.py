@@ -12,7 +12,7 @@ from headrace_widgets.messages import Messages
 from headrace_widgets.target import Control, Target
 
 WIDE = 100
-"""Where the most is so many times the least, the slider is logarithmic."""
+"""Where the maximum is at least so many times the minimum, the slider is logarithmic."""
 
 
 class NumberControl(Setting):

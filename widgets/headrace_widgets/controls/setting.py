@@ -30,7 +30,7 @@ class Setting(ABC):
         self.is_over = False
         self._why = ""
         self.note = w.Label()
-        """Why it is switched off."""
+        """Why the control is disabled."""
 
     def watch(self, *parts: w.ValueWidget) -> None:
         """Request the values that the user sets in these widgets."""

@@ -10,7 +10,7 @@ FIRST = {"A": 10, "B": 10, "C": 10, "D": 10}
 TRANSFERS = (("A", "B", 6), ("C", "D", 3), ("B", "A", 12), ("D", "C", 20), ("A", "C", 8))
 """Who pays whom, and how much; in the order of the events."""
 REJECTED = 3
-"""Which of them is rejected, counted from 0."""
+"""Index of the transfer that is rejected, from 0."""
 
 # For each transfer the thread that ran it, None while it waits; whether chains are drawn; and the caption.
 STEPS = (

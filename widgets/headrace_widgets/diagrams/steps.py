@@ -12,7 +12,7 @@ from pathlib import Path
 from headrace_widgets.diagrams.shapes import STYLE, WIDTH, text
 
 _LINE, _LETTERS = 20, 88
-"""Height of a line of a caption in the SVG file, and how many letters fit into a line."""
+"""Height of a caption line in the SVG file, and how many letters fit into it."""
 
 _PAGE_STYLE = """
 .hrd{max-width:860px;margin:4px 0 12px;padding:10px 14px;border:1px solid rgba(128,128,128,.5);border-radius:6px;

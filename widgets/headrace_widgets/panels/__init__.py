@@ -20,7 +20,7 @@ from headrace_widgets.panels.throughput import Throughput
 from headrace_widgets.panels.watermarks import Watermarks
 
 KNOWN = (Throughput, Lag, Latency, Threads, Load, Shares, Imbalance, Backlog, Depth, Watermarks)
-"""In the order shown. Of each there are as many panels as its `made_for` makes for an operator."""
+"""Panel classes in the order shown. Each yields as many panels as its `made_for` makes for an operator."""
 SHOWN_ELSEWHERE = (WATERMARK.name, BUCKET_LOAD.name)
 """Measures that the badge and the key mapping show."""
 

@@ -67,13 +67,13 @@ class Panel(Protocol):
     key: str
     title: str
     about: str
-    """What it shows, in a sentence, shown when the mouse rests on the title; "" where the title says it."""
+    """What it shows, in a sentence that appears when the mouse rests on the title; "" where the title says it."""
     least: float
-    """The least end of its vertical axis."""
+    """The lowest upper end of its vertical axis."""
     floor: float
     """Where that axis begins."""
     shows: tuple[str, ...]
-    """Names of the measures that no other panel need show."""
+    """Names of the measures that no other panel needs to show."""
 
     def has_meaning(self, now: Mapping[str, float]) -> bool:
         """Whether there is something to see, given the newest values; until then the panel is left out."""

@@ -13,7 +13,7 @@ from headrace_widgets.columns import element_word
 from headrace_widgets.panels.panel import Panel, Scene, compact_legend, plain
 
 REST = "idle"
-"""The part that goes without saying."""
+"""The part that the text does not list."""
 _SAID = 0.005
 
 
@@ -22,7 +22,7 @@ class Shares:
 
     least, floor = 1.0, 0.0
     needs = also = ()
-    """Of no measures by name: of those that are part of a whole."""
+    """It needs no measures by name: it shows those that are part of a whole."""
 
     @classmethod
     def made_for(cls, scene: Scene) -> list[Panel]:

@@ -15,7 +15,7 @@ from headrace_widgets.panels.panel import Scene, plain
 from headrace_widgets.units import amount
 
 LEAST = 1e-5
-"""The share at which the axis begins; a bar of nothing ends there."""
+"""The share at which the axis begins, and at which an empty bar ends."""
 
 
 class Sizes:
