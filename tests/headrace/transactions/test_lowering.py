@@ -420,7 +420,7 @@ MISTAKES = {
     ),
     "undo not taken": (writes, "lowered.must_undo |= now.single", "pass", rejected_after_writes),
     "undo not taken in the next turn": (
-        writes, "for _ in range(2):  # what", "for _ in range(1):  # what", rejected_in_the_turn_after),
+        writes, "for _ in range(2):  # a write", "for _ in range(1):  # a write", rejected_in_the_turn_after),
     "least not checked": (statements, "[ast.Lt()], [ast.Constant(least)]", "[ast.Is()], [ast.Constant(None)]", least_values),
     "read after a helper wrote": (
         expressions, "if self._count != number and any(", "if self._count < 0 and any(", read_before_a_helper_writes),
