@@ -1,61 +1,59 @@
 """Mailboxes: the events of each input that wait at each node, and which of them may be processed next.
 
 A *queue* holds the events of one input and one tag that one node of the plan processes: runs of
-rows, which stay in the input's store. The order of all events is that of their *ranks*
-(ts, input, row). Dependence is a relation between tags: the queues whose tags depend on a
-queue's tag, among those of its node, of the nodes above and of the nodes below, are its *dependents*
-(no others can depend on it, by validity V2).
+rows, which stay in the input's store. All events are ordered by *rank* (ts, input, row).
+Dependence is a relation between tags. The *dependents* of a queue are those queues of its node, of the
+nodes above and of the nodes below whose tags depend on its tag (by validity V2, no other queue can).
 
 Rule        An event may be processed once no dependent queue has, or may get, an unprocessed event of
-            smaller rank: `limit_of`. For a queue with events, its first one counts; an empty queue may get
+            smaller rank: `limit_of`. For a queue with events, its first event counts. An empty queue may get
             the next event of its input, whose ts is not below FRONTIER, and whose row is not below ADMITTED.
-Invariants  I1  the runs of a queue are in the order of rows, and so of ranks
+Invariants  I1  the runs of a queue are in row order, and so in rank order
             I2  only the input's feeder writes PENDING, WAKE_AT, TAIL, ADMITTED, FRONTIER, and runs from TAIL
                 on; only the thread that runs the queue's node writes HEAD, AT, DONE_TS, PASSED
             I3  the thread that runs a node reads queues of the node, of nodes above it, which run only when
-                it is at rest (`tree_kernel`), and of nodes below, which are at rest: no other moves their HEAD
-            I4  the event of smallest rank of all that are in queues may be processed, as soon as every
-                FRONTIER is beyond it: progress needs no more than that the inputs go on
-            I5  rows of an input are numbered from 0 in the order they are given: those published are below ADMITTED
-            I6  the rows of an input that are kept in its store begin with the first one that is not processed, or whose
-                place among all inputs a planned change still needs (`first_kept`): nobody reads earlier ones
+                it is at rest (`tree_kernel`), and of nodes below, which are at rest: no other thread moves their HEAD
+            I4  the queued event of smallest rank may be processed as soon as every FRONTIER is beyond it:
+                progress needs no more than that the inputs go on
+            I5  rows of an input are numbered from 0 in the order they are given; published rows are below ADMITTED
+            I6  the store keeps the rows of an input from the first one on that is not processed, or whose place
+                among all inputs a planned change still needs (`first_kept`): no thread reads earlier rows
 Ordering    F1 runs are written, F2 store_release TAIL of every queue written to, then ADMITTED, F3 store_release
             FRONTIER; L0 load_acquire ADMITTED, L1 load_acquire FRONTIER, L2 load_acquire TAIL
                     a thread that sees a frontier sees all events before it in the queues: an empty queue has none. Tails
-                    are published one after the other, so of two queues of one input the later event may be seen
-                    before the earlier one: ADMITTED says that it is not its turn, where ts is the same
+                    are published one after the other, so a thread may see a later event in one queue of an input before
+                    an earlier one in another: if both have the same ts, ADMITTED shows that the later one must wait
             M1 results are written, M2 the ring's head is published (`rings`), M3 store_release HEAD or
             DONE_TS; P1 load_acquire FRONTIER, P2 TAIL, P3 HEAD, DONE_TS, P4 the promise
-                    a queue that P2 and P3 find empty had, when P1 was read, no event below FRONTIER that
-                    is not processed, nor one of that ts with a row below ADMITTED, read before (L0); else none below
-                    DONE_TS, nor before the first row of its first run. So what is promised to the collector
+                    a queue that P2 and P3 find empty had, at P1, no unprocessed event below FRONTIER, nor one
+                    of that ts with a row below ADMITTED, which was read before (L0); any other queue has none below
+                    DONE_TS, nor before the first row of its first run. So the promise to the collector
                     is never ahead of a result that is not written
             S0 WAKE_AT of the input's queues, S1 SPACE_WAITING += 1 (`prepare`: a fence), S2 try again, S3 sleep; G1 PASSED,
-            a FRONTIER, RELEASED or MERGED moves, or CLOSED is set, G2 fence, G3 SPACE_WAITING is read (`signal`); where it
-            was PASSED, only if that is at WAKE_AT or beyond; where FRONTIER or RELEASED, only if results held back were too
-            many
-                    one of the two fences comes first: S2 sees the room, or G3 sees the waiting input, and its WAKE_AT. S2 reads
-                    RESULTS before what may move: if it misses the move, G3 reads as many results, or more
-            K1 load_acquire HEAD of an input's queues, K2 rows before the first run's are freed, by the feeder,
-            which alone writes runs                 M3 -> K1: the reader of a row is done with it
+            a FRONTIER, RELEASED or MERGED moves, or CLOSED is set, G2 fence, G3 SPACE_WAITING is read (`signal`): after
+            PASSED only if it is at WAKE_AT or beyond, after FRONTIER or RELEASED only if too many results were held back
+                    one of the two fences comes first: S2 sees the room, or G3 sees the waiting input and its WAKE_AT. S2 reads
+                    RESULTS before the words that may move: if it misses a move, G3 reads as many results, or more
+            K1 load_acquire HEAD of an input's queues, K2 the feeder, which alone writes runs, frees the rows before
+            the first run                           M3 -> K1: the reader of a row is done with it
             K3 load_acquire PLANNED, K4 MERGED      the counting thread reads rows from MERGED on, which only
                                                     grows, and none once PLANNED says that nothing is left
             B1 fetch_add RESULTS, before M3; B2 RELEASED
-                    what is processed has its results counted, so those held back are no more than counted
+                    the results of processed events are counted, so no more are held back than counted
 Bounded     Waiting events, by `CAPACITY` events of each input and `RUNS` runs of each queue. Kept rows, by `SPAN` rows of
-            each input from its first kept one on (I6), so that one event that has to wait lets that many
-            later ones of its input pass; and results held back (for the order of events only), by `MOST_RESULTS`, beyond
-            which an input waits unless its FRONTIER is the smallest.
-Progress    Before a feeder waits for room it publishes what it wrote (F2, F3). Being woken every few events would cost more
+            each input from its first kept one on (I6), so up to that many later events of an input may pass
+            one that has to wait. Results held back (for the order of events only), by `MOST_RESULTS`: beyond
+            that, an input waits unless its FRONTIER is the smallest.
+Progress    Before a feeder waits for room it publishes what it wrote (F2, F3). A wake-up every few events would cost more
             than the events do, so it sleeps until half of the events of one of its queues are processed, at the latest
-            when a queue is empty: WAKE_AT is the rank of an event in the queue. Inputs do not wait for each other in a
-            circle. Let e be the event of smallest rank in any queue. An input that waits for room in queues, or
-            for its span, has an event in a queue, of rank >= e, so its own next one is beyond e. One that waits for
-            results to be released has a FRONTIER above the smallest of all; whose that is does not wait so. If that
-            one is below e it has no event in a queue: nothing is kept of it, nothing waits, it may go on, and if it
-            is silent its silence is what the order of results waits for. Else e is below all that may come, and is
-            processed (I4). If there is no event in any queue, the input of smallest FRONTIER has all its rows
-            MERGED, and may go on. Each of these moves says so (G1 to G3).
+            until a queue is empty: WAKE_AT is the value of PASSED at which it is woken. Inputs do not wait for each other
+            in a cycle. Let e be the queued event of smallest rank. An input that waits for room in queues, or
+            for its span, has a queued event of rank >= e, so its next event is beyond e. An input that waits for
+            results to be released has a FRONTIER above the smallest; the input of the smallest FRONTIER does not wait
+            for them. If that FRONTIER is below e, its input has no queued event and no kept row: it may go on, and
+            if it is silent, the order of results waits for it. Otherwise e is below all events to come, and is
+            processed (I4). If no queue has an event, the input of smallest FRONTIER has all its rows
+            MERGED, and may go on. Each of these moves is signalled (G1 to G3).
 Source      Kallas, Niksic, Stanford and Alur, "Stream Processing with Dependency-Guided Synchronization",
             section 3.4; heartbeats are FRONTIER
 Checked     tests/headrace/synchronization
@@ -122,15 +120,15 @@ CAPACITY = 1 << 16
 SPAN = 1 << 20
 """Rows of an input that may be kept, from the first one that is not processed on."""
 MOST_RESULTS = 1 << 20
-"""Results that may wait for their turn before inputs wait that are ahead of others."""
+"""Results that may be held back before inputs that are ahead of others wait."""
 FEW = 8
 BLOCK = 64
-"""Events that are compared one by one, and then at a time, to find where those of one queue end."""
+"""Events compared one by one, and then together, to find where a stretch of one queue ends."""
 NEAR = 2
-"""Rows that are looked at one by one before it is searched among the others."""
+"""Rows looked at one by one before a binary search of the others."""
 SAID = 16
-"""One publication in so many wakes the workers that wait for events, and the last does: each may wake a thread, which finds
-them all."""
+"""One publication in so many, and the last, wake workers that wait for events: a woken thread finds the events of all
+publications."""
 ROOM_WAIT_NS = 2_000_000
 
 
@@ -157,7 +155,7 @@ def run_of(q, number):
 def publish_events(c, i, ts, count):
     """F2, F3: publish what was written, `count` events, and that no later event has a smaller ts or row.
 
-    True if that is news: workers that wait for events are to be woken.
+    True if anything changed: workers that wait for events must be woken.
     """
     for q in range(c.given[i, FIRST_QUEUE], c.given[i, END_QUEUE]):
         tail = c.queue[queue_cell(q, PENDING)]
@@ -242,7 +240,7 @@ def add(c, i, ts, queues, start, count, first_row, heartbeat):
         Input.
     ts : int64[n]
     queues : int32[n]
-        Of each event; below 0: it is processed already (`resuming`), and only counted.
+        Queue of each event; below 0: the event was processed before (`resuming`), and is only counted.
     start, count : int
         Which of them.
     first_row : int
@@ -288,7 +286,7 @@ def add(c, i, ts, queues, start, count, first_row, heartbeat):
         if limit < 0:
             break
     if taken > 0:
-        signal(c.words, DATA_WAITING, c.signals, DATA_EVENT)  # of what was not said
+        signal(c.words, DATA_WAITING, c.signals, DATA_EVENT)  # for the publications that did not signal
     return taken
 
 
@@ -303,7 +301,7 @@ def say_when(c, i):
 
 @kernel
 def is_due(c, i):
-    """Whether so much is processed that the input is to be woken."""
+    """Whether enough events are processed to wake the input."""
     for q in range(c.given[i, FIRST_QUEUE], c.given[i, END_QUEUE]):
         if load_acquire(c.queue, queue_cell(q, PASSED)) >= load_relaxed(c.queue, queue_cell(q, WAKE_AT)):
             return True
@@ -326,7 +324,7 @@ def add_or_wait(c, i, ts, queues, start, count, first_row, heartbeat, stop):
     Returns
     -------
     int
-        How many were taken; 0 after a sleep, or when inputs are to come out, or the run stops: call again, or end.
+        How many were taken; 0 after a sleep, when inputs are called out, or when the run stops: call again, or end.
     """
     taken = add(c, i, ts, queues, start, count, first_row, heartbeat)
     if taken == 0 and count > 0:
@@ -342,13 +340,13 @@ def add_or_wait(c, i, ts, queues, start, count, first_row, heartbeat, stop):
                 fetch_add(c.words, LOST_WAKEUPS, 1)
         cancel(c.words, SPACE_WAITING)
         for q in range(c.given[i, FIRST_QUEUE], c.given[i, END_QUEUE]):
-            store_relaxed(c.queue, queue_cell(q, WAKE_AT), NEVER)  # it is awake: no worker that processes events is to wake it
+            store_relaxed(c.queue, queue_cell(q, WAKE_AT), NEVER)  # it is awake: workers need not wake it
     return taken
 
 
 @kernel(keep_gil=True)
 def call_out(c):
-    """Call out inputs that wait for room, and keep others from waiting for it: the plan is about to change."""
+    """Make inputs that wait for room return, and keep others from waiting for it: the plan is about to change."""
     store_release(c.words, CLOSED, 1)  # G1
     signal(c.words, SPACE_WAITING, c.signals, SPACE_EVENT)  # G2, G3
 
@@ -363,7 +361,7 @@ def promise(c, i, ts):
 
 @kernel
 def release_results(c, count):
-    """B2: so many results are released in all. Called by the collector."""
+    """B2: publish how many results are released in all. Called by the collector."""
     before = load_relaxed(c.words, RELEASED)
     store_release(c.words, RELEASED, count)  # G1
     fence()  # G2
@@ -419,7 +417,7 @@ def rows_below(c, x, i, row, end, limit_ts, limit_place):
     times = view_i64(x[i, entry_of(row, c.given[i, WIDTH]) + TS], CHUNK)
     first = place_of(row)
     low, high = 0, min(end - row, CHUNK - first)
-    while low < high and low < NEAR:  # often no more are below, of many that are there, and the last is in another cache line
+    while low < high and low < NEAR:  # often only these few are below; the last row is in another cache line
         if not is_below(times[first + low], (i << SOURCE_SHIFT) | (row + low), limit_ts, limit_place):
             return row + low
         low += 1
@@ -442,7 +440,7 @@ def is_run_below(c, i, run, limit_ts, limit_place):
 
 @kernel
 def pass_rows(c, q, head, at, count, bound):
-    """M3: `count` events up to event `at` of run `head` are processed, their results written; others are not below `bound`."""
+    """M3: `count` events up to event `at` of run `head` are processed, their results written; no other has a ts below `bound`."""
     store_release(c.queue, queue_cell(q, DONE_TS), bound)
     c.queue[queue_cell(q, AT)] = at
     store_release(c.queue, queue_cell(q, HEAD), head)
@@ -462,7 +460,7 @@ def earliest(c):
         frontier = load_acquire(c.input, input_cell(i, FRONTIER))  # P1
         if is_below(frontier, (i << SOURCE_SHIFT) | row, first_ts, first_place):
             first_ts, first_place = frontier, (i << SOURCE_SHIFT) | row
-    # An input's queues are looked at after its frontier was (P1): of an empty one the frontier is what counts.
+    # Queues are read after the frontiers (P1): for an empty queue, the frontier of its input counts.
     for q in range(c.shape[QUEUES]):
         tail = load_acquire(c.queue, queue_cell(q, TAIL))  # P2
         head = load_acquire(c.queue, queue_cell(q, HEAD))  # P3
@@ -470,11 +468,11 @@ def earliest(c):
             ts = load_acquire(c.queue, queue_cell(q, DONE_TS))
             place = c.form[q, INPUT] << SOURCE_SHIFT
             run = run_of(q, head)
-            run_ts = load_acquire(c.runs, run + FIRST_TS)  # neither after the look at HEAD that follows
+            run_ts = load_acquire(c.runs, run + FIRST_TS)  # acquire: both are read before HEAD is read again
             row = load_acquire(c.runs, run + FIRST)
-            if load_acquire(c.queue, queue_cell(q, HEAD)) == head:  # else the run may have been written over
+            if load_acquire(c.queue, queue_cell(q, HEAD)) == head:  # else the run may have been overwritten
                 ts = max(ts, run_ts)
-                place |= row  # rows before may be processed, which only the node's thread knows
+                place |= row  # the run's first rows may be processed: only the node's thread knows
             if is_below(ts, place, first_ts, first_place):
                 first_ts, first_place = ts, place
     return first_ts, first_place
@@ -491,7 +489,7 @@ def merged_rows(c, x):
             ts, place = frontier, (i << SOURCE_SHIFT) | row
     total, moved = 0, False
     for i in range(c.given.shape[0]):
-        # Read after all frontiers: whatever comes beyond this row is not below them.
+        # Read after all frontiers: no row from here on is below them.
         end = load_acquire(c.input, input_cell(i, ADMITTED))
         row = load_relaxed(c.input, input_cell(i, MERGED))
         while row < end:

@@ -3,24 +3,24 @@
 This file, with `mailbox_kernel` and `tree_kernel`, is included in one module that is compiled once for all
 programs; it calls a program's own functions by address (`build`)::
 
-    run_rows(me, c, o, x, s, l, n, tag, i, pieces)  the update function of a tag, on so many pieces of rows of input i, in `l`
+    run_rows(me, c, o, x, s, l, n, tag, i, pieces)  the update function of a tag, on pieces of rows of input i, listed in `l`
     fork_node(me, c, s, l, n, left, right)           a node's state, to its children
     join_node(me, c, s, l, n, left, right)           and back
 
 Progress    No worker waits while a free leaf has something to process: a worker that finds none
-            looks again after it said that it waits, and sleeps until an input publishes or leaves are set
+            announces that it waits, looks again, and sleeps until an input publishes or leaves are set
             free (W1 to W3 and T2 to T4 of `tree_kernel`; F2, F3 of `mailbox_kernel`, where `add` signals with the last
             publication for those before it that did not, and never blocks before). A worker that passed over a leaf
-            because another worker ran it relies on that one to look again: it does before it sleeps, and wakes the
+            because another worker ran it relies on that worker to look again: it does before it sleeps, and wakes the
             others before it parks (W4).
-Changes     A planned change comes once its row of the merged input is certain (`merged_rows`), which one worker at a time
-            finds out, under PLANNING; one that finds it taken relies on its holder to look again before it sleeps, after it
-            said that it waits. Threads are changed there and then. Another plan needs everything at rest, so the worker
-            only says that it is DUE, and goes no further (D1 store_release DUE); the thread that replans writes PLANNED then,
-            which no worker does while that change is due, and takes PLANNING for it (D2): a worker that counts rows reads
-            some that need not be kept once PLANNED says that nothing is left. At the end of input nothing is left that a plan
-            could process: the worker that finds the end puts what is planned into force, holding PROMISING, without which
-            no thread replans.
+Changes     A planned change is made once its row of the merged input is certain (`merged_rows`). One worker at a time
+            determines that, under PLANNING; a worker that finds PLANNING taken relies on its holder to look again before it
+            sleeps, after it announced that it waits. A change of threads is made at once. Another plan needs everything at
+            rest, so the worker only sets DUE, and goes no further (D1 store_release DUE). Then the thread that replans writes
+            PLANNED, which no worker does while that change is due, and takes PLANNING for it (D2): once PLANNED says that
+            nothing is left, rows that a worker may be counting need not be kept. At the end of input nothing is left that a
+            plan could process: the worker that finds the end puts all planned changes into force, holding PROMISING, without
+            which no thread replans.
 Promises    The rank below which there will be no more results is promised for all workers at once, under PROMISING,
             in the last ring, which has no records (M3, P1 to P4 of `mailbox_kernel`).
 Checked     tests/headrace/synchronization
@@ -80,14 +80,14 @@ from headrace.workers.worker_kernel import (
 
 IDLE_WAIT_NS = 20_000_000
 LEAF_LOOKS = 40
-"""Of a worker before it sleeps, some 20 us in all: a leaf at rest mostly waits for one that is almost there."""
+"""Looks of a worker before it sleeps, some 20 us in all: a leaf at rest mostly waits for another that will soon rest."""
 PAUSES = 20
 """Between two of these looks."""
 
 
 @kernel
 def change(c, x, over):
-    """Put planned changes into force whose row of the merged input has come, unless another worker does; all, if `over`."""
+    """Put into force the planned changes whose row of the merged input has come, or all if `over`, unless another worker does."""
     if load_relaxed(c.words, PLANNED) >= c.plan_at.size - 1 or exchange(c.words, PLANNING, 1) != 0:
         return
     rows = NEVER if over else merged_rows(c, x)
@@ -129,7 +129,7 @@ def promise_results(c, o, x):
     last = o.mark.size // CELL - 1
     over = ts == END_OF_TIME
     while over and load_acquire(c.words, PLANNED) < c.plan_at.size - 1 and not stopped(c):
-        change(c, x, True)  # no row reached them: they are applied all the same, before anybody hears of the end
+        change(c, x, True)  # no row reached them: they are applied all the same, before any thread sees the end
         pause()  # another worker may be at it
     if over:
         publish(o, last, 0, ts, ts)
@@ -166,7 +166,7 @@ def look_around(me, c, o, x, s, l):
         else:
             store_release(c.node, node_cell(leaf, STATE), READY)
             if count > 0:
-                signal(c.words, DATA_WAITING, c.signals, DATA_EVENT)  # there may be more to do than one can
+                signal(c.words, DATA_WAITING, c.signals, DATA_EVENT)  # there may be more work than one worker can do
         if count > 0:
             l[NEXT_LEAF] = (begin + k) % leaves
             moved = True
@@ -185,7 +185,7 @@ def leaves_now(c):
 
 @kernel
 def await_events(me, c, o, x, s, l):
-    """Sleep until there may be something to do, or a moment."""
+    """Sleep until there may be something to do, or for IDLE_WAIT_NS."""
     turn(c.meter, me, IDLE_NS)
     has_core = load_relaxed(c.words, SPIN) > 0
     for _ in range(LEAF_LOOKS):

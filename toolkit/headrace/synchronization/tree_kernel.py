@@ -1,45 +1,45 @@
 """Which thread runs a node: a leaf is run by any worker, an inner node by the one that brought its last child to rest.
 
-A node is *run* by one thread at a time, which processes what it may of the node's queues. A leaf that is
-not being run may be taken by any worker (READY). A leaf comes to rest (AT_REST) when an event of a node
-above waits for it, and it has no more events that this event depends on (`wanted_above`). An inner
+A node is *run* by one thread at a time, which processes the events of the node's queues that may be processed. Any
+worker may take a leaf that is not being run (READY). A leaf comes to rest (AT_REST) when an event of a node
+above waits for it, and it has no more events on which this event depends (`wanted_above`). An inner
 node has no thread of its own: the thread that brought the second of its children to rest runs it. That thread joins
-the states of all below when there is something to process, and then either brings the node to rest too, if an
+the states of all nodes below when there is something to process. Then it either brings the node to rest too, if an
 event further up waits for it, or forks the state and sets the leaves free.
 
 Where few events come between two events of an inner node, a fork and a join cost more than those events do: five or six
-cache lines go from one core to another, and threads wait for them. So the state stays joined, and the node's thread also
-processes what is below it, until that takes longer (`stays_joined`). A consistent program gives the same results; for one
-that is consistent only up to rounding, nothing stays joined (`binding.Bound.may_stay_joined`).
+cache lines move from one core to another, and threads wait for them. So the state stays joined, and the node's thread also
+processes the events of the nodes below, until that takes longer (`stays_joined`). A consistent program gives the same
+results. For a program that is consistent only up to rounding, nothing stays joined (`binding.Bound.may_stay_joined`).
 
 Coming to rest is never wrong: only the rule of `mailbox_kernel`, applied by the thread that runs a node,
 decides what may be processed, and the leaves can always be set free again.
 
 Invariants  I1  a node's state, and HEAD and AT of its queues, belong to the thread that runs it; while
-                a node is run, those above are not
-            I2  a node that has JOINED, and is below no other that has, holds the whole state of what is below it, and nothing
-                below holds any; a node below it that has JOINED gets its part back when that one forks
+                a node is run, the nodes above it are not
+            I2  a node that has JOINED, and is below no other that has, holds the whole state of its subtree, and no node
+                below holds any; a node below it that has JOINED gets its part back when the upper one forks
             I3  RESTING of a node is the number of its children that are at rest
             I4  the thread that runs a node that has JOINED may process events of the nodes below on its state, by the
                 rule of `mailbox_kernel`: all below is at rest
-            I5  the thread that runs a node that has not JOINED may, instead of joining what is below, take entries out of
-                the states there and put them back: all below is at rest, and its states are where I2 says
+            I5  the thread that runs a node that has not JOINED may, instead of joining, take entries out of the states
+                below and put them back: all below is at rest, and its states are where I2 says
 Ordering    N1 state, HEAD, AT are written, N2 STATE of the leaf := AT_REST, N3 fetch_add RESTING + 1;
             the second thread, which sees 2, runs the node: N1 -> N3 -> N3 of the second
             H1 everything is at rest and joined, H2 store_release HELD := 1; the thread that replans reads HELD,
             writes what is constant while a plan is in force, and H3 store_release RESTS := 0, H4 HELD := 0, which
             the thread that holds reads
-                    it waits for HELD, which nobody else sets, and not for RESTS, which may be asked for again before
-                    it looks; RESTS falls first, or leaves that are set free would come to rest for nobody
+                    it waits for HELD, which no other thread sets, and not for RESTS, which may be set again before
+                    it looks; RESTS is cleared first, or leaves that are set free would come to rest for no caller
             T1 states are forked, RESTING := 0, T2 store_release STATE := READY; K1 compare_exchange
             STATE READY -> RUNNING takes a leaf: T1 -> T2 -> K1. A leaf that is put back is READY by
             store_release too
             W1 DATA_WAITING += 1 (`prepare`: a fence), W2 a look at all leaves, W3 sleep; T2, T3 fence,
             T4 DATA_WAITING is read (`signal`)
                     one of the two fences comes first: W2 finds the leaf, or T4 sees the sleeper
-Progress    Leaves may rest for an event for which other leaves are not ready, and, if set free, would rest again at once. A
-            thread that finds nothing to do with all of them at rest waits for input before it sets them free, if what is missing
-            comes from outside: a leaf may have got events since it came to rest, which no event above waited for (`is_stuck`).
+Progress    Leaves may rest for an event for which other leaves are not ready; set free, they would rest again at once. So a
+            thread that finds nothing to do with all of them at rest waits for input before it sets them free, if only input
+            can help (`is_stuck`): a leaf may have got events since it came to rest, which no event above waited for.
 Source      Flumina, section 3.4 (join requests and responses); the last arriver in place of a thread for each node
 Checked     tests/headrace/synchronization
 """
@@ -126,18 +126,18 @@ from headrace.workers.worker_kernel import stopped
 ROWS_AT_A_TIME = 1024
 """Events between two looks at what else there is."""
 LEAST_LEAVE = 16 * ROWS_AT_A_TIME
-"""Events after which a leaf is left for others, which may wait for a worker."""
+"""Events after which a worker leaves a leaf: other leaves may wait for a worker."""
 VAIN_WAIT_NS = 1_000_000
 TURN_NS = 1_000
-"""What a fork and a join are taken to cost, with threads that wait for it and the cache lines that go from one to another."""
+"""Assumed cost of a fork and a join, with the threads that wait and the cache lines that move between cores."""
 AT_FIRST = 8
 LOOK_EVERY = 16
-"""A node that stays joined looks each LOOK_EVERY turns whether they take longer, of which it takes AT_FIRST to be for states and
-mailboxes that come from other cores."""
+"""A node that stays joined checks every LOOK_EVERY turns whether they take longer. It allows for AT_FIRST turns more, since
+states and mailboxes come from other cores at first."""
 MOST_BELOW = ROWS_AT_A_TIME
-"""Events that make a turn in any case too long."""
+"""A turn with more events than this is too long in any case."""
 DECLINE = 1_000
-"""Turns for which it is not looked again."""
+"""Turns for which a node does not try again to stay joined."""
 HELD_NAP_NS = 20_000
 
 
@@ -157,8 +157,8 @@ def is_within(c, m, n):
 
 @kernel
 def next_queue(c, n):
-    """Of the node's queues with an event that may be processed, the one with the smallest rank, and the rank below which its
-    events may be processed; -1: none.
+    """Of the node's queues with an event that may be processed, the one of smallest rank, and its limit: its events below
+    that rank may be processed; -1: none.
 
     Events of independent queues may go in any order: taking the smallest is only a choice.
     """
@@ -180,8 +180,8 @@ def next_queue(c, n):
 def process(me, c, o, x, s, l, n, q, tag, limit_ts, limit_place):
     """Run the function of a queue's tag on its events below the limit, so many at a time; `tag` says on which state.
 
-    Runs may have only an event or two, where an input deals out its rows to many queues: so what can be looked up or
-    published once for all of them is, and there is one call. Returns how many events.
+    Where an input deals out its rows to many queues, runs may have only an event or two. So there is one call for several
+    runs, and all that can be looked up or published once for them is. Returns how many events.
     """
     i = c.form[q, INPUT]
     number = c.form[q, TAG]
@@ -252,8 +252,8 @@ def process_below(me, c, o, x, s, l, n):
 def stays_joined(me, c, o, x, s, l, n, turns, begun):
     """Go on with the events below a joined node that has nothing to do, instead of a fork and a join. Returns how many; 0: no.
 
-    It is worth it while it takes no longer than a fork and a join would. Where the events between two of the node's own take
-    longer, it is not done, nor considered again for a while.
+    This pays while it takes no longer than a fork and a join would. Where the events between two of the node's own take
+    longer, the node does not stay joined, and does not try again for a while.
     """
     if c.shape[STAYS] == 0 or c.node[node_cell(n, JOINED)] == 0 or load_acquire(c.words, RESTS) != 0:
         return 0
@@ -274,7 +274,7 @@ def stays_joined(me, c, o, x, s, l, n, turns, begun):
 
 @kernel
 def join_below(me, c, s, l, n):
-    """Bring the states of all below together in the node."""
+    """Join the states of all nodes below into the node's."""
     for m in range(c.tree[n, BELOW], n + 1):
         if c.tree[m, LEFT] >= 0 and c.node[node_cell(m, JOINED)] == 0:
             l[KIND], l[NUMBER] = JOIN, m
@@ -326,7 +326,7 @@ def wanted_above(c, n):
 
 @kernel
 def is_ready_for(c, n, above, q, ts, place):
-    """Whether an event of a node above need not wait for this node, for those between, nor for those above."""
+    """Whether an event of a node above waits neither for this node, nor for nodes between, nor for nodes above."""
     for k in range(c.form[q, FIRST_DEPENDENT], c.form[q, END_DEPENDENT]):
         other = c.dependents[k]
         m = c.form[other, NODE]
@@ -349,7 +349,7 @@ def is_stuck(c, n):
 
 @kernel
 def run_node(me, c, o, x, s, l, n, begun):
-    """Process what may be processed of a node's queues, from the time `begun` on. Returns how many events."""
+    """Process the events of a node's queues that may be processed; this began at `begun`. Returns how many events."""
     total, turns = 0, 0
     while not stopped(c):
         q, limit_ts, limit_place = next_queue(c, n)
@@ -377,7 +377,7 @@ def run_node(me, c, o, x, s, l, n, begun):
 
 @kernel
 def hold(me, c, s, l, n):
-    """Everything is at rest: join it, and wait until the plan has been changed. A run that stops leaves it joined, for
+    """With everything at rest, join it, and wait until the caller lets go. If the run stops, everything stays joined, for
     threads that read it meanwhile."""
     join_below(me, c, s, l, n)
     store_release(c.words, HELD, 1)  # H2
