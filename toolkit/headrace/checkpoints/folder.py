@@ -98,8 +98,8 @@ class Folder:
             self.path.mkdir(parents=True, exist_ok=True)
             self._lock = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY)
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            # Behind the lock: a run that has it may be writing this file.
-            with open(self._hidden, "wb"):  # whether it may be written is known by writing
+            # Only with the lock: another run that holds it may be writing this file.
+            with open(self._hidden, "wb"):  # only writing shows whether it may be written
                 pass
             self._hidden.unlink()
         except BlockingIOError:

@@ -111,7 +111,7 @@ class ResultsLog:
     def end(self) -> None:
         """Close the file; an error is ignored, since only results up to the last mark count."""
         if self._file is not None:
-            with suppress(OSError):  # a full disk, which was said before
+            with suppress(OSError):  # a full disk, which was reported before
                 self._file.close()
             self._file = None
 

@@ -107,7 +107,7 @@ class AdaptivePlan(Policy):
             self._better_since_s = at_s
         if request is None or at_s - self._better_since_s < self.after_s - 1e-9:
             return None
-        # The answer comes a moment later: until it is seen nothing more is asked for.
+        # The answer comes a moment later: until then, nothing more is requested.
         self._better_since_s, self._rest_until_s = math.nan, at_s + self.cooldown_s
         return request
 
@@ -161,7 +161,7 @@ def _rates_text(rates: Mapping[ImplementationTag, float]) -> str:
 
 
 def _joins(node: PlanNode, rates: Mapping[ImplementationTag, float]) -> tuple[float, int]:
-    """Joins per second of a node and those below, at most one an event; and how many nodes of them join."""
+    """Joins per second of a node and the nodes below, if each event makes all of them join; and how many of these join."""
     if not node.children:
         return 0.0, 0
     below = [_joins(child, rates) for child in node.children]

@@ -263,8 +263,8 @@ def _bind_tag(
             only_used=True,
             emits=emits,
             emit=f"give(me, o, l, out, i, row, ts{places})",
-            # One that emits is too large for LLVM to copy it to the loop over rows by itself, and the call, with all that an
-            # event may need, would cost more than what most do.
+            # An update that emits is too large for LLVM to inline into the loop over rows by itself, and the call, with all
+            # that an event may need, would cost more than most updates do.
             decorator="compiled_user_within",
             **options,
         )
@@ -283,8 +283,8 @@ def _bind_tag(
 def _numbers_of(
     state: Mapping[str, StateField], function: GeneratedFunction, update: CapturedFunction
 ) -> tuple[str, ...] | None:
-    """The fields that an update reads or assigns, if they are numbers, it changes nothing else, and a second call with the
-    same numbers does the same."""
+    """The fields that an update reads or assigns. None unless they are numbers, it changes nothing else, and a second call
+    with the same numbers does the same."""
     fields = {*function.reads.get("state", ()), *function.writes.get("state", ())}
     if function.impure or function.uses_containers or words_of(state) > MOST_LOCAL_WORDS:
         return None

@@ -61,7 +61,7 @@ class _Planner:
 
     def trees(self, piece: Tags) -> list[Tree]:
         """Trees for a connected piece, by number of leaves: the best of the ways to take it apart."""
-        # Pieces that only differ in their part, one for each part of the keys, have the same trees.
+        # Pieces that differ only in their part of the keys have the same trees.
         own = {tag.part for tag in piece}
         part = own.pop() if len(own) == 1 else None
         key = frozenset(piece) if part is None else frozenset((tag.tag, tag.stream, self.model.rates[tag]) for tag in piece)

@@ -63,7 +63,7 @@ def check(
     if not is_whole_number(examples) or examples < 1:
         raise ParameterError(f"check(examples={examples!r}): give a whole number of cases, 1 or more")
     cases = _Cases(program, random.Random(seed), _read_values(program, values))
-    # One law after the other: what breaks several is told by the one that is the easiest to see through.
+    # One law after the other: a mistake that breaks several is reported by the one easiest to understand.
     laws = ("C2", "C3", "C1") if program.can_fork else ("C3",)
     if program.by is not None and program.can_fork:
         laws = (*laws, "C4")
@@ -83,7 +83,7 @@ def check(
         if sides.verdict == DIFFERENT:
             raise _refusal(program, case, DIFFERENT, cases.tags)
         if sides.verdict == ROUNDING:
-            rounded = rounded or case  # a mistake that more than rounding shows is told first
+            rounded = rounded or case  # a mistake beyond rounding is reported first
         elif sides.one.error:
             failure = sides.one.error
         else:
@@ -102,7 +102,7 @@ def _refusal(program: Definition, case: Case, verdict: str, tags: Tags) -> Incon
     def fails(smaller: Case) -> bool:
         try:
             return is_valid(program, smaller, tags) and both_sides(program, smaller).verdict == verdict
-        except Exception:  # it does not come as far as the law
+        except Exception:  # it fails before the law is tested
             return False
 
     counterexample = Counterexample(program, smallest(program, case, fails), verdict)
@@ -202,7 +202,7 @@ class _Cases:
         return dependent(self.program, a, b)
 
     def _tag(self, tags: Tags) -> ImplementationTag:
-        # Each name as often as any other: the few events that synchronize are what laws fail on.
+        # All names equally often: laws fail on the few events that synchronize.
         name = self.random.choice(sorted({tag.tag for tag in tags}))
         return self.random.choice([tag for tag in tags if tag.tag == name])
 
@@ -210,7 +210,7 @@ class _Cases:
         of = self._tag(tuple(tags))
         tag = self.program.tags[of.tag]
         self.ts += self.random.randrange(3)
-        if tag.every is not None:  # at the end of a slice, of which something may have come
+        if tag.every is not None:  # at the end of a slice, of which some events may have come
             width = parse_duration(tag.every, TIMESTAMP_UNIT)
             self.ts = (self.ts // width + 1) * width
             return Event(self.ts, of, {"every": width})

@@ -1,8 +1,9 @@
 """What a checkpoint of a program has: the state, joined at the root, and which rows of each input are processed.
 
 Cut         The processed events are closed under dependence: with an event, all earlier ones that it depends on are
-            processed (the rule of `mailbox_kernel`). They are a prefix of each implementation tag, but need not be one of an
-            input. So the state is that of the processed events one after another, and the rest may follow, under any plan.
+            processed (the rule of `mailbox_kernel`). They are a prefix of each implementation tag's events, but need not be a
+            prefix of an input. So the state is what processing them one after another gives, and the rest may follow, under
+            any plan.
 Results     What came out is a prefix of the results. Results that later events have already given are held back in the
             collector and belong to the checkpoint.
 """

@@ -1,9 +1,9 @@
-"""Deals out events that wait in mailboxes anew, to the mailboxes of another plan, while everything is at rest.
+"""Deals out the events that wait in mailboxes to the mailboxes of another plan, while everything is at rest.
 
 Consecutive rows that go into one mailbox become one run there, whatever runs they were in: a mailbox has room for a limited
 number of runs, and the runs of several mailboxes may come together in one. Such a run counts as published when the first of
-them was. Dealing takes microseconds for each input, and milliseconds for one with as many events waiting as it may have; the
-GIL is kept meanwhile (`holding`).
+those runs was. Dealing takes microseconds for each input, and milliseconds for an input with the most events that may wait;
+the GIL is kept meanwhile (`holding`).
 """
 
 from headrace.ingress.store import CHUNK, TS
@@ -28,13 +28,13 @@ from headrace.synchronization.words import (
 )
 
 QUEUE = RUN_WORDS
-"""The column of a run that is dealt out which says where it goes; it follows its words."""
+"""The column of a dealt run that says into which mailbox it goes; it follows the run's words."""
 DEALT_WORDS = RUN_WORDS + 1
 
 
 @kernel(keep_gil=True)
 def runs_waiting(c, i):
-    """How many runs of an input are not, or only partly, processed."""
+    """How many runs of an input are unprocessed, or only partly processed."""
     count = 0
     for q in range(c.given[i, FIRST_QUEUE], c.given[i, END_QUEUE]):
         count += c.queue[queue_cell(q, PENDING)] - c.queue[queue_cell(q, HEAD)]
@@ -113,7 +113,7 @@ def deal(c, x, i, runs, routes, tag_column, dealt):
 
 @kernel(keep_gil=True)
 def put(c, dealt):
-    """Put the runs that were dealt out into mailboxes, which were empty and have room."""
+    """Put dealt runs into their mailboxes, which were empty and have room."""
     for k in range(dealt.shape[0]):
         q = dealt[k, QUEUE]
         number = c.queue[queue_cell(q, PENDING)]

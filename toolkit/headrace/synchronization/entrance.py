@@ -28,7 +28,7 @@ class Entrance:
         self._open.set()
 
     def close(self) -> None:
-        """Let nobody in from now on; a thread may still be inside."""
+        """Let no thread in from now on; one may still be inside."""
         self._open.clear()
 
     def open(self) -> None:

@@ -16,7 +16,7 @@ those of `template`::
     entry_places    by node, the first word of its second state
     roles           by node, what it is to the node above that is run: written, and read, by the thread that runs it
 
-Ordering    Nothing here is shared: the thread that runs a node has all below it alone (`tree_kernel`, I1 and I4).
+Ordering    Nothing here is shared: the thread that runs a node has all below it to itself (`tree_kernel`, I1 and I4).
 """
 
 from __future__ import annotations

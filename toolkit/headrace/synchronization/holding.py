@@ -1,14 +1,14 @@
 """Brings everything to rest, joined at the root: the first step of a change of plan and of a checkpoint.
 
 Order       R1 RESTS := 1: leaves come to rest whatever they may process (`tree_kernel`), and the thread that brings the
-            last one to rest joins everything and says HELD; R2 no input gives rows (its `entrance` is closed, with no thread
+            last one to rest joins everything and sets HELD; R2 no input gives rows (its `entrance` is closed, with no thread
             inside), and no thread promises results (PROMISING); R3 the caller's work; R4 PROMISING and the entrances are
             given back;
-            R5 `let_go`, and the thread that holds forks
+            R5 `let_go`, and the thread that set HELD forks
                     between R1 and R5 no leaf is READY: no worker processes an event, and none reads what is constant
                     while a plan is in force
-Soon        A thread that releases the GIL for a call may wait a time slice of 5 ms to get it back, while all stand still: a call
-            that takes microseconds keeps it.
+Soon        A thread that releases the GIL for a call may wait a time slice of 5 ms to get it back, while all stand still: so a call
+            that takes microseconds keeps the GIL.
 Alone       One caller at a time brings everything to rest, from the first time that it asks until it lets go.
 """
 
@@ -28,7 +28,7 @@ from headrace.synchronization.mailbox_kernel import call_out
 from headrace.synchronization.tree_kernel import await_hold, let_go
 
 ASK_NS = 1_000_000
-"""How long a call waits for it, without the GIL, before the caller is told to ask again."""
+"""How long `ask` waits, without the GIL, before the caller has to ask again."""
 
 
 @kernel(keep_gil=True)
@@ -86,7 +86,7 @@ class Holding:
         call_out(self._arrays)
 
     def open(self, inlets: Sequence[Any]) -> None:
-        """Let them go on."""
+        """Let inputs go on."""
         publish_cell(self._arrays.words, words.CLOSED, 0)
         for inlet in inlets:
             inlet.entrance.open()

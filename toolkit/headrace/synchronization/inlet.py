@@ -99,7 +99,7 @@ class MailboxInlet(GateInlet):
         self.books.known = self._known
 
     def _known(self, start: int) -> int:
-        """How many successive rows of the held piece, from this one on, are processed."""
+        """How many successive rows of the held piece, from `start` on, are processed."""
         if self._processed is None or not self._processed[start]:
             return 0
         rest = self._processed[start:]
@@ -114,7 +114,7 @@ class MailboxInlet(GateInlet):
         allowed = self.allowance.take(self.number, wanted, ALLOWANCE_WAIT_S if patient else 0.0)
         if allowed < wanted:
             stop = start + (allowed if processed is None else int(np.flatnonzero(~processed)[allowed]))
-        # While it waits for room it keeps no part of the allowance that another input could use.
+        # With a limited allowance it does not wait for room here: another input could use its part meanwhile.
         is_limited = self.allowance.is_limited
         taken = self._add(ts, start, stop, patient and not is_limited) if stop > start else 0
         passed_over = 0 if processed is None else int(np.count_nonzero(processed[:taken]))

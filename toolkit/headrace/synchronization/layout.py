@@ -145,7 +145,7 @@ def _named(plan: Plan) -> Named:
 
 
 def _add(node: PlanNode, types: Sequence[str], places: list[Place], named: Named) -> int:
-    """Add a node after those below it; its number."""
+    """Add a node after those below it; return its number."""
     below = len(places)
     name, names = named
     children = [_add(child, types, places, each) for child, each in zip(node.children, names, strict=True)]
@@ -183,7 +183,7 @@ def write_plan(
     may be processed on the state of a node above.
     """
     places, queues = layout.places, layout.queues
-    c.node[words.STATE :: words.NODE_CELLS * CELL] = words.AT_REST  # of leaves of a plan before, too: nobody takes one
+    c.node[words.STATE :: words.NODE_CELLS * CELL] = words.AT_REST  # also of leaves of an earlier plan: no worker takes one
     c.shape[[words.NODES, words.LEAVES, words.QUEUES, words.ROOT, words.STAYS]] = (
         len(places), len(layout.leaves), len(queues), len(places) - 1, may_stay
     )  # fmt: skip

@@ -16,7 +16,7 @@ from headrace.metrics.measures import (
     Measure,
 )
 
-# Of nodes there are others when the plan changes: what is theirs is as of now, and the plan's drawing shows it.
+# Nodes change with the plan: their measures are of the present only, and the plan's drawing shows them.
 EVENTS = Measure("events", "events", "Events that each node has processed under this plan.", by="node", shown="snapshot")
 BACKLOG = Measure("backlog", "events", "Events that wait in each node's mailboxes.", by="node", shown="snapshot")
 NODE_TIME = Measure(

@@ -79,12 +79,12 @@ def make_plan(
     if by == "best":
         roots = _with_types(program, [without_idle_roots(best(graph, tags, model, leaves)), roots])
     elif by in BY_RATES:
-        # What Appendix B makes with fewer leaves is looked at too: joins may cost more than a leaf spares.
+        # Plans of Appendix B with fewer leaves are candidates too: joins may cost more than a leaf saves.
         others = [appendix(pieces, number) for number in leaf_counts(leaves)[:-1]]
         found = [roots, *others, *(without_idle_roots(tree) for tree in by_rates(graph, tags, model, leaves))]
         typed = [one for one in (with_types(program, trees) for trees in found) if one is not None]
         if by == "latency":
-            # A plan that cannot keep up has no delay that stands still: then the one that does most.
+            # The delay of plans that cannot keep up is infinite: among these, take the one of highest throughput.
             roots = min(typed, key=lambda one: (model.delay_ns(one), -(model.events_per_second(one) or math.inf)))
         else:
             roots = max(typed, key=lambda one: model.events_per_second(one) or 0.0)

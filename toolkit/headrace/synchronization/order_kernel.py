@@ -9,13 +9,13 @@ there are seldom many.
 from headrace.kernel import kernel
 
 MOST_RUNS = 16
-"""Runs that are merged, in four passes at most: by more, digits are faster."""
+"""Most runs that are merged, in four passes at most; for more runs, the radix sort is faster."""
 DIGIT = 11
-"""Bits of a time that are looked at together."""
+"""Bits of a time in one digit of the radix sort."""
 MOST_BITS = 3 * DIGIT
-"""Times that are further apart are left to a sort that compares."""
+"""Times that are further apart are left to a comparison sort."""
 MOVES = 4
-"""Moves for each result, of those equal in time, before that is left to a sort that compares, too."""
+"""Moves per result, among results of equal time, before these are left to a comparison sort too."""
 
 
 @kernel

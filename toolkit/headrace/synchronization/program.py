@@ -159,7 +159,7 @@ class Program(Definition):
             for of, own in self.types.items()
         )
         emits = ", ".join(f"{name}: {kind}" for name, kind in self.emits.items())
-        # Of two tags that depend on each other, the pair in the order of the tags.
+        # Each pair of dependent tags once, in the order of the tags.
         order = list(self.tags)
         pairs = [(a, b) for i, a in enumerate(order) for b in order[i:] if any(self.dependence[a, b])]
         said = ", ".join(f"{a} and {b}" for a, b in pairs) or "nothing"

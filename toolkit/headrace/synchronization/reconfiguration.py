@@ -118,7 +118,7 @@ class Reconfiguration(AtOnce):
             index, self._taken = self._taken, self._taken + 1
             if not self._wishes[index].replans:
                 after = replace(after, plan=self._shown.plan)
-            elif index not in self._made:  # the end of the input was first
+            elif index not in self._made:  # the input ended before it was made
                 self._plan = after.plan
             found = found._replace(before=self._shown, after=after)
         self._shown = after

@@ -4,7 +4,7 @@ Order       R1, R2 everything is at rest (`holding`); R3 the plan, mailboxes and
                     between R1 and R5 no leaf is READY, so no worker reads what R3 writes
             The events processed so far need not be a prefix in time, since independent tags are not
             ordered; they are closed under dependence, which is all that the rule requires.
-Progress    A mailbox has room for so many runs. Where the new plan would need more, the old one goes on, and the change
+Progress    A mailbox has room for RUNS runs. If the new plan would need more, the old one stays in force, and the change
             is tried again.
 """
 
@@ -55,7 +55,7 @@ class Replanning:
     def __init__(self, section: Replanned):
         self._section = section
         self._next: tuple[Any, Layout] | None = None
-        """The plan that is asked for, laid out: not while everything is at rest."""
+        """The plan asked for, and its layout, which is made before everything is at rest."""
 
     def compile(self) -> None:
         """Compile what is called while the stream runs."""
@@ -90,7 +90,7 @@ class Replanning:
         if self._next is None or self._next[0] is not plan:
             self._next = plan, lay_out(plan, section.states.bound.program, section.tags_by_input)
         layout = self._next[1]
-        holding.close(section.feeders)  # before R1: what they do meanwhile only keeps this thread from going on
+        holding.close(section.feeders)  # before R1: rows given meanwhile would only delay this thread
         if not holding.ask(self):  # R1
             holding.open(section.feeders)
             return False
@@ -124,7 +124,7 @@ class Replanning:
         return True
 
     def _deal(self, number: int, layout: Layout) -> np.ndarray:
-        """int64[n, DEALT_WORDS]: the runs of an input that wait, for the mailboxes of a plan."""
+        """int64[n, DEALT_WORDS]: the waiting runs of an input, dealt out to the mailboxes of a plan."""
         section = self._section
         c, x, column = section.arrays, section.directories, section.feeders[number].tag_column
         runs = waiting(c, x, number)

@@ -64,7 +64,7 @@ class ProgramResults:
         return order if records.index is None else records.index.take(order)
 
     def finish(self, records: Records) -> pa.RecordBatch:
-        # Of either order the rows are copied: what is released is written over.
+        # Rows are copied, ordered or not: what is released is overwritten.
         is_copy = self._is_ordered
         ordered = records.at_places(self._order(records)) if self._is_ordered else records
         arrays = [restore_times(ordered.primary if is_copy else ordered.primary.copy(), self.schema.field(0).type)]

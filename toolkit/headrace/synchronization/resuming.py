@@ -102,7 +102,7 @@ class Reread:
             )
 
     def _numbers(self, column: tuple[np.ndarray, np.ndarray | None]) -> tuple[np.ndarray, np.ndarray | None]:
-        """Numbers for strings that do not depend on the run, unlike their ids."""
+        """Numbers for strings: unlike ids, they do not depend on the run."""
         ids, valid = column
         there = slice(None) if valid is None else valid != 0
         different, inverse = np.unique(ids[there], return_inverse=True)
@@ -127,7 +127,7 @@ class Reread:
         """
         before = self.before
         rest = _runs(waiting)
-        if before.read > read:  # what is processed has not all been met yet
+        if before.read > read:  # not all processed rows have been read again yet
             left = before.rest[before.rest[:, 1] > read].copy()
             left[:, 0] = np.maximum(left[:, 0], read)
             rest = np.concatenate([rest, left])

@@ -96,7 +96,7 @@ class ProgramSection(CollectedSection):
         self.program = self.states
         self.layout = lay_out(plan, spec.program, self.tags_by_input)
         self.passed_before = 0
-        """Events that inputs brought, processed under plans that are in force no more."""
+        """Events of inputs that were processed under earlier plans."""
         self.all_tags = implementation_tags(spec.program, streams)
         self.weighing = Weighing(self.all_tags, RATES_S)
         self.tag_counts = TagCounts(self.all_tags, self.tags_by_input)
@@ -159,7 +159,7 @@ class ProgramSection(CollectedSection):
             self.collector.hold_back(self._held_back)
 
     def _plan_of(self, given: Plan | str) -> Plan:
-        """A valid plan: the one given, or one made for the inputs in the given way; by rates, from what was measured lately."""
+        """A valid plan: the one given, or one made for the inputs in the given way; by rates, from the latest measurements."""
         program = self.bound.program
         if isinstance(given, Plan):
             return replace(given.check(program, self._streams), program=program)

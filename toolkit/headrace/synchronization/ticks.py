@@ -3,17 +3,17 @@
 They have inputs of their own, before all others in the order of events, so that a tick comes before other events of its ts.
 The threads that give the rows give the ticks too, in between.
 
-State       due       boundaries of slices that have had a row, and whose tick is not given
-            held      ticks that are in the store, and from `at` on in no mailbox yet
+State       due       boundaries of slices that have had a row, and whose tick is not yet given
+            held      ticks in the store; those from `at` on are in no mailbox yet
             promised  no later tick is earlier: FRONTIER of the input
 Invariants  T1  a row's slice is due before the row is published
             T2  a tick is given when every input's FRONTIER is at it or beyond: no row of its slice will follow, and all
                 of its rows are published, so by T1 all slices up to it are due
-            T3  the next tick is beyond that smallest FRONTIER, at the end of its slice at the earliest: promised
+            T3  the next tick is beyond the smallest FRONTIER, at the end of its slice at the earliest: this is promised
 Again       A run that goes on from a checkpoint reads its inputs from the beginning, so all slices are due again, and
-            ticks have the numbers they had; those that are processed are passed over, as rows are (`resuming`).
-Progress    Ticks in a mailbox are not behind any input's FRONTIER (T2), so the one of smallest rank waits for events that
-            are in mailboxes alone, and there will be room. An input that finds none gives no rows before its ticks have room.
+            ticks have the same numbers as before; processed ticks are passed over, as rows are (`resuming`).
+Progress    No tick in a mailbox is beyond an input's FRONTIER (T2), so the tick of smallest rank waits only for events that
+            are in mailboxes, and there will be room. An input that finds no room gives no rows before its ticks have room.
             Open: a live input that falls silent with more ticks held than a mailbox has room for gives them when it
             speaks again, or another one does.
 """

@@ -5,20 +5,20 @@ from headrace.workers.changes_kernel import CHANGE_WORDS
 from headrace.workers.worker_kernel import FIRST_COUNTER, PROGRAM_ENTRIES, THREADS
 
 # Cells of `words`, after the workers' own and those of changes.
-STARTED = (CHANGE_WORDS + 0) * CELL  # somebody gives the first state to the leaves
+STARTED = (CHANGE_WORDS + 0) * CELL  # a worker gives, or gave, the first state to the leaves
 PLANNED = (CHANGE_WORDS + 1) * CELL  # planned changes so far
-PLANNING = (CHANGE_WORDS + 2) * CELL  # somebody installs one
-PROMISING = (CHANGE_WORDS + 3) * CELL  # somebody computes what is promised to the collector
+PLANNING = (CHANGE_WORDS + 2) * CELL  # a thread installs a planned change
+PROMISING = (CHANGE_WORDS + 3) * CELL  # a thread computes what is promised to the collector
 OVER = (CHANGE_WORDS + 4) * CELL  # every event is processed, and every result written
 DATA_WAITING = (CHANGE_WORDS + 5) * CELL  # workers that wait for events
 SPACE_WAITING = (CHANGE_WORDS + 6) * CELL  # inputs that wait for room
 LOST_WAKEUPS = (CHANGE_WORDS + 7) * CELL  # see `mailbox_kernel`
-RESTS = (CHANGE_WORDS + 8) * CELL  # a leaf may rest for no event: everything is to be joined
-HELD = (CHANGE_WORDS + 9) * CELL  # it is: a change of the plan may begin
+RESTS = (CHANGE_WORDS + 8) * CELL  # leaves come to rest whatever they may process: everything is to be joined
+HELD = (CHANGE_WORDS + 9) * CELL  # everything is joined: a change of plan or a checkpoint may begin
 RESULTS = (CHANGE_WORDS + 10) * CELL  # results written
 RELEASED = (CHANGE_WORDS + 11) * CELL  # results released, by the collector; NEVER if none is held back
-DUE = (CHANGE_WORDS + 12) * CELL  # planned changes so far, with one of the plan that is to come now
-CLOSED = (CHANGE_WORDS + 13) * CELL  # inputs are to come out, and give nothing: the plan is about to change
+DUE = (CHANGE_WORDS + 12) * CELL  # planned changes so far, and the change of plan that is due
+CLOSED = (CHANGE_WORDS + 13) * CELL  # inputs are called out, and give no rows: everything is to be at rest
 WORD_COUNT = CHANGE_WORDS + 14
 
 # Indices into `signals`.
@@ -28,9 +28,9 @@ DATA_EVENT, SPACE_EVENT = 0, EVENT_CELL
 FRONTIER, ADMITTED = 0, 1
 MERGED = CELL
 INPUT_CELLS = 2
-"""FRONTIER: no later event of the input has a smaller ts; ADMITTED: events published, rows 0 to ADMITTED - 1. Written, and
-read, together: by the input's feeder, and by threads that look whether more may come. MERGED: rows whose place in the merged
-input is certain, by the worker that installs planned changes; while there are any."""
+"""FRONTIER: no later event of the input has a smaller ts; ADMITTED: events published, rows 0 to ADMITTED - 1. They share a
+cell: the input's feeder writes both, and threads that check whether more may come read both. MERGED: rows whose place in the
+merged input is certain; written by the worker that installs planned changes, while there are any."""
 
 # Columns of `given`, of each input: constants of the run.
 WIDTH, FIRST_QUEUE, END_QUEUE, COUNTS = range(4)
@@ -41,19 +41,19 @@ count its rows; not those that event time makes."""
 # Cells of `queue`, of each queue.
 TAIL, PENDING, HEAD, DONE_TS, PASSED = (k * CELL for k in range(5))
 QUEUE_CELLS = 5
-"""TAIL: runs published, PENDING: runs written, by the input's feeder. HEAD: runs consumed; DONE_TS: no event of the queue
-that is not processed has a smaller ts; PASSED: events processed, by the thread that runs the queue's node."""
+"""TAIL: runs published, PENDING: runs written, by the input's feeder. HEAD: runs consumed; DONE_TS: no unprocessed event
+of the queue has a smaller ts; PASSED: events processed. These three are written by the thread that runs the queue's node."""
 AT = HEAD + 1
-"""Events of the first run that are processed; beside HEAD, of the thread that runs the node."""
+"""Processed events of the first run; in the cell of HEAD, written by the thread that runs the node."""
 COUNTED = PENDING + 1
-"""Events written into the queue; beside PENDING, of the feeder."""
+"""Events written into the queue; in the cell of PENDING, written by the feeder."""
 WAKE_AT = PENDING + 2
-"""PASSED from which on a feeder that waits for room is woken; beside PENDING, of the feeder."""
+"""Value of PASSED at which a feeder that waits for room is woken; in the cell of PENDING, written by the feeder."""
 
 # Columns of `form`, of each queue: constants while a plan is in force.
 INPUT, NODE, TAG, FIRST_DEPENDENT, END_DEPENDENT, ENTRY_TAG = range(6)
 FORM_WORDS = 8
-"""ENTRY_TAG: what stands for the tag where its events take the entries of their own key alone; -1 if they do not."""
+"""ENTRY_TAG: number that stands for the tag where its events take only the entries of their own key; -1 if they do not."""
 
 # Words of a run: rows FIRST to END - 1 of the input, the ts of the first one, when it was published.
 FIRST, END, FIRST_TS, PUBLISHED = range(4)
@@ -80,12 +80,12 @@ SHAPE_WORDS = 8
 
 # Columns of `rows`, a configuration.
 REPLANS = THREADS + 1
-"""It comes with another plan, and a worker alone does not install it."""
+"""It comes with another plan; a worker does not install it by itself."""
 
 # Columns of `work`, of each node: what was done there, written by the thread that runs it.
 EVENTS, JOINS, FORKS, SPENT_NS, SLICES, COPIED, SPARED, STAYED, DECLINED = range(9)
 WORK_WORDS = 16
-"""STAYED: turns in which the state stayed joined. DECLINED: turns that are still to come before it may again."""
+"""STAYED: turns in which the state stayed joined. DECLINED: turns left before it may do so again."""
 
 # Columns of `meter`, after the workers' times.
 SLICES_RUN, RESTS_IN_VAIN = range(FIRST_COUNTER, FIRST_COUNTER + 2)
@@ -100,18 +100,18 @@ SLICES_RUN, RESTS_IN_VAIN = range(FIRST_COUNTER, FIRST_COUNTER + 2)
     COUNT,  # results of the event at work
     ARRIVED,  # when the piece at work was published
     NEXT_LEAF,  # where the next look for a leaf begins
-    AT_NODE,  # whose state an update has
+    AT_NODE,  # the node whose state an update has
     PROGRAM,  # the addresses of the program's entries, in the order of `build`
 ) = range(10)
 PIECE = PROGRAM + PROGRAM_ENTRIES
 PIECE_WORDS, PIECES = 3, 256
 PRIVATE_WORDS = PIECE + PIECE_WORDS * (PIECES + 1)
-"""From PIECE on, for each piece of events that a call of an update is for: first row, the one behind the last, and when it was
-published; behind PIECES of them there is room for one."""
+"""From PIECE on, for each piece of events in a call of an update: its first row, the row behind its last, and when it was
+published; behind PIECES of them there is room for one more."""
 UPDATE, FORK, JOIN = range(1, 4)
 """What KIND says; 0 while no function is called."""
 
 # Columns of a result, as `give` writes it: those of the ring (`egress.rings`), then its values.
 RESULT_TS, RESULT_PLACE, RESULT_NUMBER, RESULT_ARRIVED, FIRST_RESULT_VALUE = range(5)
-"""RESULT_PLACE: source and row of the event. RESULT_NUMBER: of the event's results, from 0. RESULT_ARRIVED: when it was
+"""RESULT_PLACE: source and row of the event. RESULT_NUMBER: number among the event's results, from 0. RESULT_ARRIVED: when it was
 published."""
