@@ -104,7 +104,7 @@ class _Planner:
 
     def taken_down(self, removed: Tags, rest: Tags, least_pieces: int) -> frozenset[ImplementationTag]:
         """Take tags down again, the most frequent first, while the number of pieces stays; return those that stay up."""
-        # Which piece each part of each name touches; pieces that a tag connects are one from then on.
+        # The pieces that each part of each name is in; pieces connected by a tag count as one from then on.
         piece_of: list[int] = []
         index: dict[str, dict[int, set[int]]] = {}
         for number, piece in enumerate(self.graph.components(rest)):
@@ -158,14 +158,14 @@ class _Planner:
                 low = middle
             else:
                 high = middle
-        # All parts fit into one leaf, given the time of all.
+        # All parts fit into one leaf, if it may be as busy as all of them together.
         split, shared = self.fitting(parts, leaves, high) or ([], [[part[0] for part in parts]])
         return split + [self.leaf([tag for tree in trees for tag in tree.node.tags]) for trees in shared]
 
     def fitting(
         self, parts: list[list[Tree]], leaves: int, longest: float
     ) -> tuple[list[Tree], list[list[Tree]]] | None:
-        """Give each part a tree of its own, or a share of a leaf, none busier than that; None if there are too few leaves."""
+        """Give each part a tree of its own, or a share of a leaf, none busier than `longest`; None if leaves are too few."""
         split, small = [], []
         for part in parts:
             fits = next((tree for tree in part if tree.load.busy <= longest), None)
@@ -178,7 +178,7 @@ class _Planner:
                 small.append(fits)
         if leaves < min(1, len(small)):
             return None
-        # The longest first, each to the leaf that is the least busy.
+        # The busiest first, each to the least busy leaf.
         shared: list[list[Tree]] = [[] for _ in range(min(leaves, len(small)))]
         filled = [(0.0, i) for i in range(len(shared))]
         for tree in sorted(small, key=lambda tree: -tree.load.busy):

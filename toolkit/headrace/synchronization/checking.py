@@ -77,7 +77,7 @@ def check(
         tried += 1
         try:
             sides = both_sides(program, case)
-        except Exception as error:  # a user function that refuses what was drawn tells nothing about a law
+        except Exception as error:  # a user function that rejects what was drawn says nothing about a law
             failure = f"{type(error).__name__}: {error}"
             continue
         if sides.verdict == DIFFERENT:

@@ -141,7 +141,7 @@ class Counterexample:
     def _result(self, outcome: Outcome) -> str:
         if outcome.error:
             return outcome.error
-        # Of each event, in the order in which both sides are compared.
+        # The outputs of each event, in the order in which both sides are compared.
         said = [self._emitted(event, rows) for event, rows in zip(self.case.events, outcome.outputs, strict=True)]
         return "; ".join([self._named(outcome.state), *said])
 

@@ -100,7 +100,7 @@ class Dependence:
                 tag = leader[tag]
             return tag
 
-        # One of each piece, by name and by name and part; once they are known to be one piece, one of them stands for all.
+        # Tags by name, and by name and part; once they are known to be in one piece, one of them stands for all.
         of_name: dict[str, list[ImplementationTag]] = {}
         of_part: dict[str, dict[int, list[ImplementationTag]]] = {}
         pieces, least = 0, None
@@ -139,7 +139,7 @@ class Dependence:
                     part = min(common)
                     return (name, part), (other, part)
                 if different:
-                    for part in sorted(parts)[:2]:  # two of them suffice: each other part differs from one
+                    for part in sorted(parts)[:2]:  # two suffice: any other part differs from one of them
                         for that in sorted(there)[:2]:
                             if part != that:
                                 return (name, part), (other, that)

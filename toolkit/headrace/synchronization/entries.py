@@ -14,7 +14,7 @@ Entries move by an exchange of heads, so the next event uses the same blocks of 
 those of `template`::
 
     entry_places    by node, the first word of its second state
-    roles           by node, what it is to the node above that is run: written, and read, by the thread that runs it
+    roles           by node, its role for the node above that is run: only the thread that runs that one writes and reads it
 
 Ordering    Nothing here is shared: the thread that runs a node has all below it to itself (`tree_kernel`, I1 and I4).
 """

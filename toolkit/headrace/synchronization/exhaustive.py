@@ -68,7 +68,7 @@ class _Search:
         """Ways to put some tags above two independent sets of the others."""
         above = mask
         while above:
-            above = (above - 1) & mask  # all true subsets, the empty one last
+            above = (above - 1) & mask  # all proper subsets, the empty one last
             pieces = self.pieces(mask & ~above)
             for choice in range(0, (1 << len(pieces)) - 1, 2):  # the first piece is always on the right
                 left = sum(piece for i, piece in enumerate(pieces) if choice >> i & 1)
@@ -106,7 +106,7 @@ def _bits(mask: int) -> Iterator[int]:
 
 
 def _keep(trees: list[_Tree], new: _Tree) -> None:
-    """Add a tree, unless another one is at least as good in all that matters further up; drop those that it dominates."""
+    """Add a tree, unless another is at least as good in all that matters further up; drop the trees that it dominates."""
 
     def serves(one: Load, other: Load) -> bool:
         return one.busy <= other.busy and one.height <= other.height and one.work <= other.work

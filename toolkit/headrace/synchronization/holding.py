@@ -7,8 +7,8 @@ Order       R1 RESTS := 1: leaves come to rest whatever they may process (`tree_
             R5 `let_go`, and the thread that set HELD forks
                     between R1 and R5 no leaf is READY: no worker processes an event, and none reads what is constant
                     while a plan is in force
-Soon        A thread that releases the GIL for a call may wait a time slice of 5 ms to get it back, while all stand still: so a call
-            that takes microseconds keeps the GIL.
+Soon        A thread that releases the GIL for a call may wait a time slice of 5 ms to get it back, while all stand still: so a
+            call that takes microseconds keeps the GIL.
 Alone       One caller at a time brings everything to rest, from the first time that it asks until it lets go.
 """
 

@@ -63,7 +63,7 @@ class TickInput:
         """Whether ticks are held that no mailbox had room for."""
         self._arrays, self._heartbeat, self._stop_word = arrays, heartbeat, stop_word
         self.reread: Reread | None = None
-        """Of a run that takes checkpoints or goes on from one: which ticks are processed, of those that are given again."""
+        """In a run that takes checkpoints or goes on from one: which of the ticks that are given again are processed."""
         self._due: set[int] = set()
         self._held, self._at, self._first_row = np.zeros(0, np.int64), 0, 0
         self._queue = 0
@@ -145,7 +145,7 @@ class Ticker:
     numbers : sequence of int
         Of the inputs that bring rows.
     stop_word : int64[...]
-        Word 0 is not 0 once nobody may wait any more.
+        Word 0 is not 0 once no thread may wait any more.
     """
 
     def __init__(self, arrays: PlanArrays, ticks: Sequence[TickInput], numbers: Sequence[int], stop_word: np.ndarray):
@@ -167,13 +167,13 @@ class Ticker:
                 return True  # an input that goes on later asks again
             with self._lock:
                 reached = self._reached()
-                given = [reached == MIN_TIME or one.give(reached, patient) for one in self._ticks]  # of all, whatever has room
+                given = [reached == MIN_TIME or one.give(reached, patient) for one in self._ticks]  # each, as far as it has room
             is_done = all(given)
             if is_done or not patient or read_cell(self._stop_word, 0):
                 return is_done
 
     def _reached(self) -> int:
-        """No row of any input will be earlier."""
+        """The smallest FRONTIER of all inputs: no later row is earlier."""
         return min(read_cell(self._arrays.input, frontier) for frontier in self._frontiers)
 
 
