@@ -58,7 +58,7 @@ def known_again(texts: OrderedTexts | None, strings: Sequence[str]) -> np.ndarra
 
 
 def save_state(state: State, arena: np.ndarray, place: int, texts: SavedTexts) -> Contents:
-    """Copy a state, to which nobody may write meanwhile.
+    """Copy a state, to which no thread may write meanwhile.
 
     Parameters
     ----------

@@ -58,7 +58,7 @@ class PlanArrays(NamedTuple):
 def allocate(
     max_threads: int, widths: Sequence[int], counts: Sequence[bool], queues: int, columns: int, capacity: int, planned: int = 0
 ) -> PlanArrays:
-    """Allocate with nobody active, and no plan.
+    """Allocate with no worker active, and no plan.
 
     Parameters
     ----------

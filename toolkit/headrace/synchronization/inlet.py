@@ -23,7 +23,7 @@ from headrace.synchronization.resuming import Reread
 from headrace.synchronization.ticks import Ticker
 
 TAGS = "\0tags"
-"""The store's column of implementation tags, where an input has several; no column of an input is called so."""
+"""The store's column of implementation tags, where an input has several; no input has a column of this name."""
 
 ALLOWANCE_WAIT_S = 2e-3
 ROOM_WAIT_S = 5e-4
@@ -71,7 +71,7 @@ class MailboxInlet(GateInlet):
         self.came = np.zeros(router.tags, np.int64)
         """int64[k]: rows of each of them that are, or were, in mailboxes; replaced as a whole."""
         self.allowance = Allowance()
-        """From which rows that are not processed yet are taken."""
+        """The allowance from which rows that are not processed yet are taken."""
         self.reread: Reread | None = None
         """What it reads again, where the run takes checkpoints or goes on from one."""
         self._tags = np.zeros(0, np.int64)

@@ -53,7 +53,7 @@ class Queue:
 
 @dataclass
 class Layout:
-    """A plan as kernels have it.
+    """A plan in the form that kernels use.
 
     Attributes
     ----------
@@ -78,7 +78,7 @@ class Layout:
 
     @property
     def names(self) -> list[str]:
-        """A name for each node, in postorder; nodes that only join roots have different names, too."""
+        """A name for each node, in postorder; nodes that only join roots have different names too."""
         tops = itertools.count(1)
         several = sum(place.name == TOP for place in self.places) > 1
         return [f"{TOP} {next(tops)}" if several and place.name == TOP else place.name for place in self.places]
@@ -177,7 +177,7 @@ def _dependents(program: Definition, places: Sequence[Place], queues: Sequence[Q
 def write_plan(
     c: PlanArrays, layout: Layout, tags: Sequence[str], by_entry: Sequence[str] = (), may_stay: bool = False
 ) -> None:
-    """Write a plan into the arrays, with all of its state at the root: nobody runs, no input publishes, queues are empty.
+    """Write a plan into the arrays, with all of its state at the root. No node is run, no input publishes, queues are empty.
 
     Events of tags in `by_entry` take only the entries of their own key. Where states `may_stay` joined, events of leaves
     may be processed on the state of a node above.

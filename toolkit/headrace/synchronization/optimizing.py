@@ -191,7 +191,7 @@ def appendix(pieces: Sequence[Piece], leaves: int) -> tuple[PlanNode, ...]:
 
 
 def without_idle_roots(root: PlanNode) -> tuple[PlanNode, ...]:
-    """Leave out roots that own nothing and so never join anybody."""
+    """Leave out roots that own nothing and so never join their children."""
     if root.tags or not root.children:
         return (root,)
     return tuple(each for child in root.children for each in without_idle_roots(child))

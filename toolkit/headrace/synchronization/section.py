@@ -96,12 +96,12 @@ class ProgramSection(CollectedSection):
         self.program = self.states
         self.layout = lay_out(plan, spec.program, self.tags_by_input)
         self.passed_before = 0
-        """Events of inputs that were processed under earlier plans."""
+        """Events that inputs brought (all but ticks), processed under earlier plans."""
         self.all_tags = implementation_tags(spec.program, streams)
         self.weighing = Weighing(self.all_tags, RATES_S)
         self.tag_counts = TagCounts(self.all_tags, self.tags_by_input)
         self.input_before = np.zeros(len(given), np.int64)
-        """Events of each input processed under plans that are in force no more."""
+        """Events of each input processed under earlier plans."""
         initial = options.initial(self.name, plan)
         planned = options.planned(initial, self._plan_of)
         most = [len(one.tags) * arrays.MOST_NODES for one in given]
@@ -111,7 +111,7 @@ class ProgramSection(CollectedSection):
             [*[False] * len(ticks), *[True] * len(branches)], queues, len(bound.emits), OUTPUT_CAPACITY, len(planned),
         )  # fmt: skip
         self.work_before = np.zeros_like(self.arrays.work)
-        """What nodes had done under the plans before, by the number of the node."""
+        """What nodes had done under earlier plans, by the number of the node."""
         self.holding = Holding(self.arrays)
         self.out = rings.allocate(self.max_threads + 1, OUTPUT_CAPACITY, self.arrays.meter)
         self.directories = allocate_directories(len(given), max(map(len, stored)))

@@ -26,7 +26,7 @@ from headrace.synchronization.layout import Layout, Place
 from headrace.synchronization.tags import TagSet
 
 _NULL_USED = "a null value is used"
-"""What compiled code raises begins so: see `headrace.codegen.checked`. Plain Python has a TypeError, or goes on."""
+"""Errors of compiled code begin with this: see `headrace.codegen.checked`. Plain Python has a TypeError, or goes on."""
 _LEFT = "the state that the failed call left, which it may have changed before"
 
 

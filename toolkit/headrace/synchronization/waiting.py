@@ -1,7 +1,7 @@
 """Which node waits for which at the moment, from what any thread may read: states of leaves, mailboxes and inputs.
 
-The look is taken while others work: each number was true a moment ago. The answer is what would hold if all numbers were of
-one moment; one look in a thousand may name something that has just come.
+The numbers are read while workers go on: each was true a moment ago. The answer takes them as if all were of one moment; one
+answer in a thousand may name something that has just come.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from headrace.synchronization.layout import Layout
 from headrace.synchronization.tag_ranges import tags_text
 
 A_THREAD = "a thread"
-"""For that a leaf waits which has events it may process, and that nobody runs."""
+"""What a leaf waits for that has events it may process, and that no thread runs."""
 
 
 def waits(arrays: Any, layout: Layout, stores: Sequence[Store]) -> list[str]:
@@ -94,7 +94,7 @@ def waits(arrays: Any, layout: Layout, stores: Sequence[Store]) -> list[str]:
 
 
 def _first_ts(arrays: Any, store: Store, q: int, head: int, at: int) -> int:
-    """Event time of a queue's first event: the first of its first run, or the one that was reached in it."""
+    """Event time of a queue's first event: the first of its first run, or the first unprocessed one in that run."""
     run = (q * words.RUNS + (head & (words.RUNS - 1))) * words.RUN_WORDS
     if not at:
         return read_cell(arrays.runs, run + words.FIRST_TS)

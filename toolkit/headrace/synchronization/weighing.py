@@ -20,7 +20,7 @@ from headrace.synchronization.prediction import Costs
 from headrace.synchronization.tags import ImplementationTag
 
 LEAST_EVENTS, LEAST_JOINS = 500, 20
-"""In an interval from which a cost is taken."""
+"""Least events, and least joins, in an interval from which a cost is taken."""
 
 
 class Weighing:

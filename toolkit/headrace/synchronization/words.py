@@ -36,7 +36,7 @@ merged input is certain; written by the worker that installs planned changes, wh
 WIDTH, FIRST_QUEUE, END_QUEUE, COUNTS = range(4)
 GIVEN_WORDS = 8
 """WIDTH of an entry of its store's directory. FIRST_QUEUE to END_QUEUE its queues. COUNTS: planned changes
-count its rows; not those that event time makes."""
+count its rows; they do not count ticks."""
 
 # Cells of `queue`, of each queue.
 TAIL, PENDING, HEAD, DONE_TS, PASSED = (k * CELL for k in range(5))
