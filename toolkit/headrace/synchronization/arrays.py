@@ -108,8 +108,8 @@ def allocate(
 def activate(c: PlanArrays, out: Any, is_ordered: bool = True) -> None:
     """Make the workers of configuration 0 active, before any of them runs.
 
-    Results are released up to what is promised. Where their order does not matter, all are promised from the start, except
-    that there will be no more.
+    Results are released up to what is promised. Where their order does not matter, all times are promised from the start, but
+    not the end.
     """
     for worker in range(int(c.rows[0, THREADS])):
         publish_cell(c.reading, worker * CELL, 1)

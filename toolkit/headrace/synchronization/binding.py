@@ -30,15 +30,15 @@ from headrace.synchronization.emissions import completed, emits_nothing, fields_
 from headrace.synchronization.tags import Tag
 
 EVENT_WORDS = ("me", "c", "o", "s", "l", "out", "a", "a_f", "a_h", "k", "owner", "i", "row", "at", "ts")
-"""Parameters of an update, of which it has those that it uses: columns of results in `out` (`template`), the state at `k`,
+"""Possible parameters of an update, which has those that it uses: columns of results in `out` (`template`), the state at `k`,
 its numbers in the words of `a`, which `a_f` and `a_h` have as float64 and as float32, its containers in those of ``s.arena``,
 whose free lists begin at `owner`; row `row` of input `i`, at `at` of its chunk."""
 MOST_LOCAL_WORDS = 64
-"""Of a state, up to which its numbers may be kept in locals."""
+"""Words of a state up to which its numbers may be kept in locals."""
 FORK_WORDS = ("me", "c", "s", "l", "k", "owner", "k_left", "owner_left", "k_right", "owner_right", "left", "right")
 JOIN_WORDS = ("me", "c", "s", "l", "k", "owner", "k_other", "owner_other")
 TYPED_JOIN_WORDS = FORK_WORDS[:-2]
-"""Of several types of state: the state at `k` is a new one."""
+"""With several types of state: the state at `k` is a new one."""
 
 
 @dataclass(frozen=True)

@@ -129,7 +129,7 @@ class _Cases:
     random: random.Random
     values: Mapping[str, tuple]
     keys: dict[str, dict[int, list[Any]]] = field(init=False)
-    """Name of a keyed tag -> part -> keys of that part, some."""
+    """Name of a keyed tag -> part -> some keys of that part."""
     tags: Tags = field(init=False)
     ts: int = 0
 

@@ -185,7 +185,7 @@ class Router:
         return self._named(values) if self._given.names_streams else values % streams
 
     def _named(self, values: np.ndarray) -> np.ndarray:
-        """Streams by name: a run that is resumed reads its rows from the first one, and finds the same."""
+        """Streams by name: a resumed run reads its rows from the first one, and so finds the same streams."""
         assert self._texts is not None
         ids, first, places = np.unique(values, return_index=True, return_inverse=True)
         names = self._texts.decode(ids.astype(np.int64))[0].to_pylist()

@@ -57,7 +57,7 @@ def with_types(program: Definition, roots: Sequence[PlanNode]) -> tuple[PlanNode
         return None
     if len(roots) == 1:
         return (tree,)
-    # Split it into trees again, in the order in which `one_tree` joined them.
+    # Split it into the trees again, by undoing the steps of `one_tree`.
     waiting = [tree]
     for _ in range(len(roots) - 1):
         last = waiting.pop()
