@@ -138,7 +138,7 @@ def _width(label: str) -> float:
 
 
 def _rows(nodes: Sequence[Placed]) -> dict[int, float]:
-    """Row of each node: a leaf has one of its own, a node is in the middle of its two children."""
+    """Row of each node: a leaf has a row of its own, an inner node is in the middle between its two children."""
     below: dict[int, list[float]] = {}
     rows: dict[int, float] = {}
     for one in reversed(nodes):

@@ -98,7 +98,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What one side of a law comes to: state by field, outputs of each event; or the error that ended it."""
+    """The outcome of one side of a law: state by field, outputs of each event; or the error that ended it."""
 
     state: dict[str, Any]
     outputs: tuple[list[dict[str, Any]], ...] = ()

@@ -328,7 +328,7 @@ def _asked(function: Callable, a: Tag, b: Tag) -> tuple[bool, bool]:
         return next(iter(found.values()))
 
     if not (a.by and b.by):
-        # Only one has parts, or none: all of them are treated alike.
+        # At most one of the tags has parts: all parts are treated alike.
         alike = ask((x, y) for x in _some_parts(a) for y in _some_parts(b))
         return alike, alike
     pairs = [(x, y) for x in _some_parts(a) for y in _some_parts(b)]

@@ -66,11 +66,11 @@ class Reconfiguration(AtOnce):
         self._plan, self._wishes = initial.plan, planned
         self._seen = initial
         self._is_replanning = False
-        """Whether rest was asked for, for the planned change that is due."""
+        """Whether rest was requested for the planned change that is due."""
         self._shown = initial
-        """What the last change that was taken note of led to."""
+        """The configuration after the last change that was reported."""
         self._taken, self._made = 0, set[int]()
-        """Planned changes that were taken note of, and those that were made here."""
+        """Planned changes that were reported, and those that were made here."""
         super().__init__(arrays, initial, [one[:2] for one in planned])
 
     def _write(self, row: int, configuration: Configuration) -> None:

@@ -57,13 +57,13 @@ from headrace.workers import worker_kernel
 
 OUTPUT_CAPACITY = 1 << 14
 COLLECTOR_REST = 10.0
-"""A barrier gives one row, and then its time: at thousands a second the collector would take a core from the joining workers."""
+"""A barrier gives one row, then its time: at thousands a second, the collector would take a core from the joining workers."""
 LEAST_REST_S = 100e-6
 """An event above the leaves gives a row or two, and results are written before they are promised: without a rest the collector
 was woken twice for each. With barriers behind two values, on one core: 910 -> 420 ns of all threads for each barrier on one leaf,
 980 -> 750 on two; 10,000 results a second wait 0.1 ms longer at the median, 100 a second no longer."""
 RATES_S = 2.0
-"""Over which rates are taken for a plan that is asked for by them."""
+"""Seconds over which rates are taken for a plan by rates."""
 
 
 class ProgramSection(CollectedSection):

@@ -106,7 +106,7 @@ def _fewer(tags: Tags) -> Iterator[Tags]:
 
 
 def _simpler_events(program: Definition, event: Event) -> Iterator[Event]:
-    """Yield the event with one value nearer to zero; its key stays, or it would be of another part."""
+    """Yield the event with one value nearer to zero; its key stays, since another key may be of another part."""
     tag = program.tags[event.tag[0]]
     for name, value in event.payload.items():
         if name == tag.by:

@@ -50,7 +50,7 @@ class Tag:
     every: Duration | None = None
 
     def __hash__(self) -> int:
-        return hash(self.name)  # by which `depends` finds a tag in a set of them: see `reading.TagPart`
+        return hash(self.name)  # so that `depends` finds a tag in a set of tags: see `reading.TagPart`
 
     def __str__(self) -> str:
         if self.every is not None:
@@ -152,7 +152,7 @@ def every(duration: Duration) -> Every:
     >>> rows
     [{'ts': 10, 'sum': 3}, {'ts': 20, 'sum': 4}, {'ts': 60, 'sum': 8}]
     """
-    # In the finest unit there is: whether it is whole in that of the inputs is known when there are some.
+    # In the finest unit: whether it is whole in the unit of the inputs is only known once there are inputs.
     if parse_duration(duration, "ns", "every") == 0:
         raise ParameterError(f"every({duration!r}): give a duration above 0, such as '1h'")
     return Every(duration)
