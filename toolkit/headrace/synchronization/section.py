@@ -86,7 +86,7 @@ class ProgramSection(CollectedSection):
         streams = read_streams(spec.inputs, spec.program)
         self._streams = streams
         plan = self._plan_of(options.plan)
-        # The columns of a store are known from what its rows are asked, before there are strings.
+        # What updates and routing read decides the columns of a store: known before `States` makes the strings.
         columns = [one.columns(bound) for one in given]
         stored = [self._stored(one) for one in given]
         asks_texts = any(column.kind == "string" for own in columns for column in own.values())
