@@ -316,13 +316,12 @@ def counted_in(run):
 
 
 def one_begins_late(folder, others):
-    """Start a run of which an input begins only when the others have given so many rows; it takes a checkpoint every 900."""
+    """Start a run of which an input begins when the others have given this many rows; it takes a checkpoint every 900."""
     second = Gated(VALUES[1], 0)
     inputs = {"value": [VALUES[0], second.stream], "barrier": BARRIERS}
     with WINDOW.start(inputs, threads=2, leaves=2, checkpoint=folder, checkpoint_every=900) as run:
         while counted_in(run) < others:
             assert not run.wait(0.01)
-        assert counted_in(run) == others
         second.is_open.set()
         assert run.wait(HANG_S)
         assert run.to_arrow().to_pylist() == expected_sums()
