@@ -315,13 +315,17 @@ def counted_in(run):
     return run.metrics().operators["program"].values["added"]
 
 
-def one_begins_late(folder, others):
-    """Start a run of which an input begins when the others have given this many rows; it takes a checkpoint every 900."""
+def begin_late(monkeypatch, folder, others, most):
+    """Start a run with a checkpoint every 900 rows. One input begins when the others have given `others` to `most` rows."""
     second = Gated(VALUES[1], 0)
     inputs = {"value": [VALUES[0], second.stream], "barrier": BARRIERS}
+    monkeypatch.setattr(checkpointing, "_SILENT_S", 0.0)
     with WINDOW.start(inputs, threads=2, leaves=2, checkpoint=folder, checkpoint_every=900) as run:
         while counted_in(run) < others:
             assert not run.wait(0.01)
+        assert not run.wait(0.2)
+        assert counted_in(run) <= most, "the others did not wait"
+        monkeypatch.setattr(checkpointing, "_SILENT_S", HANG_S)  # from now on, a thread that gets no core for long is not silent
         second.is_open.set()
         assert run.wait(HANG_S)
         assert run.to_arrow().to_pylist() == expected_sums()
@@ -330,13 +334,17 @@ def one_begins_late(folder, others):
 
 def test_property_an_input_that_begins_late_costs_no_checkpoint(tmp_path, monkeypatch):
     monkeypatch.setattr(checkpointing, "_UNBEGUN_S", HANG_S)
-    monkeypatch.setattr(checkpointing, "_SILENT_S", HANG_S)  # a thread that gets no core for long is not silent
-    assert len(one_begins_late(tmp_path / "kept", 900)) >= 2
+    # Of the others only the barriers may begin after the 900 rows are given.
+    assert len(begin_late(monkeypatch, tmp_path / "kept", 900, 900 + len(BARRIERS))) >= 2
+    monkeypatch.setattr("headrace.synchronization.cuts.ProgramCuts.has_begun", True)
+    with pytest.raises(AssertionError, match="the others did not wait"):
+        begin_late(monkeypatch, tmp_path / "lost", 901 + len(BARRIERS), 900 + len(BARRIERS))
 
 
 def test_liveness_an_input_that_does_not_begin_holds_the_others_up_for_a_while_only(tmp_path, monkeypatch):
     monkeypatch.setattr(checkpointing, "_UNBEGUN_S", 0.0)
-    one_begins_late(tmp_path / "kept", len(VALUES[0]) + len(BARRIERS))
+    everything = len(VALUES[0]) + len(BARRIERS)
+    begin_late(monkeypatch, tmp_path / "kept", everything, everything)
 
 
 def test_liveness_inputs_that_are_longer_than_mailboxes_leave_room_for_each_other(tmp_path):
