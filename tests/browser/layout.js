@@ -1,4 +1,4 @@
-// What of the dashboard cannot be seen: [how many things were looked at, what is wrong with some].
+// Finds what cannot be seen of the dashboard: [number of elements examined, texts saying what is wrong with some].
 (dashboard) => {
     const READ = "h4, .headrace-legend li, .headrace-text, .headrace-events span, .headrace-state, .headrace-badge, "
         + ".headrace-chip, .headrace-number, .headrace-message, .headrace-code, .headrace-note, .widget-label, .widget-readout";

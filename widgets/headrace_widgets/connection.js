@@ -1,9 +1,9 @@
-// Asks the kernel whether it listens, and says on the page when it does not; connection.py says how that is known.
+// Asks the kernel whether it listens, and says on the page when it does not; connection.py describes the protocol.
 
 const TURN_MS = 500;
-const ASKS = 8;     // turns from one question to the next; what is used asks at once
+const ASKS = 8;     // turns from one question to the next; using a control asks at once
 const WAITS = 3;    // turns without an answer: the kernel is busy
-const SILENT = 20;  // turns without anything from the kernel: it is not there
+const SILENT = 20;  // turns without any message from the kernel: it is gone
 const USED = ["pointerdown", "keydown", "input"];
 
 function connected(element) {
@@ -68,7 +68,7 @@ function render({ model, el }) {
     say();
   };
   const use = () => { if (isAnswered) ask(); };
-  // Timers of a page in the background run seldom: it says at once that it is looked at again.
+  // Timers run rarely in a background page, so ask as soon as the page is visible again.
   const look = () => { if (document.visibilityState === "visible") ask(); };
 
   model.on("msg:custom", hear);

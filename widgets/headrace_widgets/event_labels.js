@@ -1,10 +1,10 @@
-// Labels of reconfigurations above a plot: none leaves it, none covers another. A label steps aside for the one before
-// it, a little; where that is not enough the two become one.
+// Labels of reconfigurations above a plot: none is clipped, none covers another. A label moves a little to the right of the
+// one before it; where that is not enough, the two are merged.
 
 const LABEL_GAP = 6;
 const ASIDE = 24;
 
-// From marks {x, label}, x in pixels and growing: [{left, width, text}] between 0 and `width`.
+// Turns marks {x, label}, with x in pixels and increasing, into [{left, width, text}] between 0 and `width`.
 function placeLabels(marks, width, widthOf) {
   const place = (marks) => {
     let text = marks.map((mark) => mark.label).join(", ");
@@ -34,8 +34,8 @@ function placeLabels(marks, width, widthOf) {
 
 const measuring = document.createElement("canvas").getContext("2d");
 
-// Write the labels of `changes` (columns t and label) into a strip over the plot of a Bokeh view, if it is a plot over time:
-// those have marks. Others, such as lengths of chains, have another axis, where seconds mean nothing.
+// Writes the labels of `changes` (columns t and label) into a strip over the plot of a Bokeh view, if it is a plot over time,
+// which has marks. Other plots, such as that of chain lengths, have another x axis, where seconds mean nothing.
 function writeLabels(strip, view, changes) {
   if (!view.model.renderers.some((one) => one.data_source?.name === "changes")) return;
   const { start, end } = view.model.x_range;

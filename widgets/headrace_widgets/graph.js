@@ -1,9 +1,9 @@
 // Draws a run's operators as SVG, in the colours of the page. Names are set as text, never as markup.
 
 const SVG = "http://www.w3.org/2000/svg";
-const LETTERS = { title: 9, small: 6.1 };  // width of one, in the widest font that a page may have
-const LEAST_SCALE = 0.75;  // smaller it cannot be read: then it goes on in a row below, or is scrolled
-const [LEFT, RIGHT, BETWEEN] = [20, 14, 26];  // of rows: room for the arrows that lead from one to the next
+const LETTERS = { title: 9, small: 6.1 };  // width of a letter in the widest font that a page may have
+const LEAST_SCALE = 0.75;  // below this it cannot be read: the graph continues in a row below, or is scrolled
+const [LEFT, RIGHT, BETWEEN] = [20, 14, 26];  // of rows: space for the arrows that lead from one row to the next
 
 function make(name, attributes, parent, text) {
   const part = document.createElementNS(SVG, name);
@@ -29,7 +29,7 @@ function bar(group, { label, busy, blocked, about, is_bottleneck }, x, y, width,
   if (is_bottleneck) make("rect", { x: left - 1, y: y - 1, width: room + 2, height: 11, fill: "none", stroke: colours.limit, "stroke-width": 2 }, row);
 }
 
-// The columns of each row, left to right: as many as there is room for, and all rows about as wide.
+// The columns of each row, left to right: as many as fit, and all rows about equally wide.
 function rowsOf(columns, room) {
   const fill = (most) => {
     const rows = [];
@@ -49,7 +49,7 @@ function rowsOf(columns, room) {
   return rows;
 }
 
-// In a narrow page columns go on in a row below, as words do.
+// In a narrow page the columns wrap into a row below, as words do.
 function folded(drawing, room) {
   const { nodes = [], edges = [], width = 0, folds = false } = drawing;
   if (!folds || !room || width * LEAST_SCALE <= room) return drawing;

@@ -1,12 +1,12 @@
 // Shows the Bokeh figures of one document, each in a labelled section of a grid, and swaps their columns.
 //
-// The kernel sends one `frame` per update: float32 blocks (one per data source), axis ranges, texts; now and then
-// `slow` blocks with it. A page that is opened late or reloaded draws the last of both, which hold the whole visible
-// history: nothing is incremental, so nothing can be missed.
+// The kernel sends one `frame` per update: float32 blocks (one per data source), axis ranges, texts; and from time to
+// time `slow` blocks too. Both hold the whole visible history and nothing is incremental, so a page that is opened late or
+// reloaded draws the last ones and misses nothing.
 
-const STRIP = 44;  // height of the line about lag and bottleneck, presented
-const WORDS = [334, 394];  // height of all but plots from the first of them on, and around the page: in a wide window, a narrow one
-const AROUND = 104;  // height of a panel's words, two lines of them, and of the space around it
+const STRIP = 44;  // height of the line about lag and bottleneck in presenter mode
+const WORDS = [334, 394];  // height of text and margins from the first plot down: in a wide and in a narrow window
+const AROUND = 104;  // height of a panel's two lines of text and of the space around it
 
 // BokehJS comes from the kernel's own Bokeh, once per page: no network, and nothing of it in the saved notebook.
 function loadBokeh(model) {
@@ -22,7 +22,7 @@ function loadBokeh(model) {
     script.src = url;
     document.head.appendChild(script);
   };
-  // A page that was just loaded may not be connected to the kernel yet, and then a question is lost: ask again.
+  // A page that was just loaded may not be connected to the kernel yet, and would lose a question: ask again.
   const ask = () => {
     if (shared.taken) return;
     try { model.send({ kind: "bokeh" }); } catch { /* not connected */ }
@@ -33,7 +33,7 @@ function loadBokeh(model) {
   return shared.promise.finally(() => model.off("msg:custom", take));
 }
 
-// Bokeh clears its canvas from half a pixel on, so that the first row would keep what an earlier layout drew there.
+// Bokeh clears its canvas from half a pixel on, so the first row of pixels would keep what an earlier layout drew there.
 function clearFirstRow(view) {
   const context = view?.canvas_view?.primary?.ctx;
   context?.clearRect(0, 0, context.canvas.width, Math.ceil(window.devicePixelRatio));
@@ -62,7 +62,7 @@ function theme(element) {
   };
 }
 
-// Figures are transparent; what is drawn over the page takes the page's colours.
+// Figures are transparent; texts and lines drawn over the page take the page's colours.
 function paint(document_, element) {
   const { ink, faint, grid } = theme(element);
   for (const model of document_._all_models.values()) {
@@ -81,8 +81,8 @@ function paint(document_, element) {
   }
 }
 
-// Bokeh looks up each colour and font as a CSS variable first, hundreds of times a drawing, and each look makes the
-// browser bring the styles of all of JupyterLab up to date. Our figures use no such variables.
+// Bokeh first looks up each colour and font as a CSS variable, hundreds of times per drawing, and each lookup makes the
+// browser recompute the styles of all of JupyterLab. Our figures use no such variables.
 const ours = new WeakSet();
 function lookUpNoStyles(view, document_) {
   ours.add(document_);
@@ -96,7 +96,7 @@ function lookUpNoStyles(view, document_) {
   };
 }
 
-// So high that a dashboard which has the page to itself ends where the window does; in a notebook cells follow it.
+// A height at which a dashboard alone on its page ends where the window ends; in a notebook, cells follow it.
 function growsTo(look, el, dashboard) {
   const cells = el.querySelector(".headrace-cells");
   if (!look.most || !dashboard || !cells || el.closest(".jp-NotebookPanel")) return look.height;
@@ -110,11 +110,11 @@ function rowsOf(cells) {
   return Math.ceil(cells.childElementCount / getComputedStyle(cells).gridTemplateColumns.split(" ").length);
 }
 
-// Height of figures, their type, the width of their lines: as `look` says, else as they were made.
+// Sets the height, font sizes and line widths of the figures as `look` says, or else back to what they were made with.
 function resize(document_, look, el) {
   const isNarrow = window.innerWidth < 1200;
-  const rest = (isNarrow ? 580 : 460) + STRIP;  // words and bar; in a narrow window they take more lines
-  const dashboard = el.closest(".headrace-dashboard");  // some engines have more controls above the plots than others
+  const rest = (isNarrow ? 580 : 460) + STRIP;  // text and toolbar, which take more lines in a narrow window
+  const dashboard = el.closest(".headrace-dashboard");  // the height of the controls above the plots depends on the engine
   const above = dashboard ? el.getBoundingClientRect().top - dashboard.getBoundingClientRect().top : 0;
   const fills = Math.min(460, Math.max(180, (window.innerHeight - Math.max(rest, above + WORDS[+isNarrow])) / 2));
   const asked = growsTo(look, el, dashboard);
@@ -136,8 +136,8 @@ function resize(document_, look, el) {
   }
 }
 
-// Of a wide page: four, or three where that leaves fewer places of the last row empty. Of places and not of what is shown
-// in them: a panel that comes, with the first change or burst, moves no other under the mouse.
+// Columns of a wide page: four, or three where that leaves fewer places in the last row empty. All places are counted, also
+// those not shown yet, so that a panel that appears with the first change or burst moves no other under the mouse.
 function columnsFor(places) {
   const empty = (columns) => (columns - (places % columns)) % columns;
   return places < 3 ? places : empty(3) < empty(4) ? 3 : 4;
@@ -230,7 +230,7 @@ async function render({ model, el }) {
     label();
   };
   let drawn = null;
-  // What is not drawn now has no name in a legend: the rate that is due, where none is known.
+  // A legend does not name a line that is not drawn, such as the rate that is due where it is not known.
   const nameLines = () => panels.forEach((panel, i) => panel.legend.forEach(({ source, column }, k) => {
     if (column) sections[i].entries[k].hidden = !find(source)?.data[column].some(Number.isFinite);
   }));
@@ -252,7 +252,7 @@ async function render({ model, el }) {
       if (sections[i].text.textContent !== text) sections[i].text.textContent = text;
     });
   };
-  // A page that cannot keep up draws less often: after a drawing it rests for as long as that took.
+  // A page that cannot keep up draws less often: after a drawing it pauses for as long as the drawing took.
   let rest = 0;
   const timed = () => {
     const start = performance.now();
@@ -266,7 +266,7 @@ async function render({ model, el }) {
     setTimeout(() => requestAnimationFrame(timed), Math.max(0, settled + rest - performance.now()));
   };
   size(); arrange(); draw(); mark(); say();
-  const follow = new ResizeObserver(() => setTimeout(() => { size(); label(); }, 200));  // Bokeh lays its plots out anew first
+  const follow = new ResizeObserver(() => setTimeout(() => { size(); label(); }, 200));  // after Bokeh's own new layout
   follow.observe(cells);
   window.addEventListener("resize", size);
   model.on("change:shown", arrange);
@@ -276,7 +276,7 @@ async function render({ model, el }) {
   model.on("change:labels", mark);
   model.on("change:texts", say);
 
-  // What the user selects, of the source that may be selected.
+  // The user's selection, in the one source that can be selected from.
   const selectable = find("selectable");
   const choose = () => {
     model.set("selected", [...selectable.selected.indices].sort((a, b) => a - b));
