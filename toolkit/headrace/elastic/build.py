@@ -13,13 +13,13 @@ from headrace.gates import reader_kernel
 from headrace.gates.variants import GATES, WRITTEN_FOR
 
 READS_ALL = """
-# Of each source an instance reads one row after the other.
+# The rows that an instance reads of a source are consecutive.
 ROWS_FOLLOW = True
 
 """
 
 READS_SOME = """
-# Of each source an instance reads some rows.
+# The rows that an instance reads of a source have gaps between them.
 ROWS_FOLLOW = False
 
 """

@@ -113,7 +113,7 @@ def clear_{number}(s, owner, k):
 
 @kernel
 def forget_{number}(s, bucket, ts):
-    # Looked for when the bucket has twice as many keys as were left the last time: some work for each new key.
+    # Runs when the bucket has twice as many keys as the last run left, which makes a constant amount of work for each new key.
     heads, owner = bucket * {head}, bucket * {classes}
     if s.key_heads[heads + MAP_COUNT] < s.key_limits[bucket]:
         return
@@ -154,7 +154,7 @@ def run_stage_{number}(me, c, s, l, first, last):
     owner = s.owners[{number}] * {classes}
     k = {state}
     for position in range(first, last):
-        if stopped(c):  # S1 of `work_kernel`: of a batch of slow calls the rest is left out
+        if stopped(c):  # S1 of `work_kernel`: the rest of a batch of slow calls is left out
             return np.int64(0)
         l[POSITION] = position
         r = record_of(c, {number}, position)

@@ -71,7 +71,7 @@ def may_process(s, n, key):
 
 @kernel
 def take_roles(c, s, n):
-    # The bytes that a join of everything would move are returned.
+    # Returns the bytes that a join of everything would move.
     total = np.int64(0)
     for m in range(c.tree[n, BELOW], n):
         s.roles[m] = ASIDE

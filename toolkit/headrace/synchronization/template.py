@@ -107,7 +107,7 @@ def run_{number}(me, c, o, x, s, l, n, i, pieces):
 _IN_LOCALS = """
 @kernel
 def run_in_locals_{number}(me, c, o, x, s, l, n, i, pieces):
-    # Numbers of the state are in registers, and nothing is written until all rows are through: if one fails nothing happened.
+    # The state's numbers are kept in registers and written after the last row, so a row that fails leaves nothing behind.
     place, k, owner = s.places[n], 0, n * {classes}
     a, a_f, a_h = {arrays}
 {load}
@@ -120,7 +120,7 @@ _QUICKLY = """    is_done = True
     try:
         run_in_locals_{number}(me, c, o, x, s, l, n, i, pieces)
     except Exception:
-        is_done = False  # done again, row by row in the state, to fail where it failed and leave what it left
+        is_done = False  # run again, row by row on the state, to fail at the same row and leave the same state
     if is_done:
         return np.int64(0)
 """
@@ -135,7 +135,7 @@ def fork_states(me, c, s, l, n, left, right):
     begin_state(s, k_right)
     together = state_bytes_of(s, k)
     user_fork(me, c, s, l, k, owner, k_left, owner_left, k_right, owner_right, left, right)
-    copied = state_bytes_of(s, k)  # what was handed over as a whole is not there any more
+    copied = state_bytes_of(s, k)  # without what was handed over as a whole
     c.work[n, COPIED] += copied
     c.work[n, SPARED] += together - copied
     end_state(s, owner, k)

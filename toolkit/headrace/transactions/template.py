@@ -200,7 +200,7 @@ def run_operations(me, c, x, s, l, first, last, executed):
         word = c.link[o]
         i = word >> EVENT_SHIFT
         if i != event:
-            # Where an event's columns lie is looked up once for all its operations that follow one another.
+            # The place of an event's columns is looked up once for all its operations in a row.
             if i >= executed:
                 break
             event = i
@@ -252,7 +252,7 @@ def are_worked_out(me, c, x, s, l, i, o):
 
 @kernel
 def work_out(me, c, x, s, l, i, o):
-    # What it adds, of an operation that adds: else, and if that fails or is large, the chain does it.
+    # Computes the addend of an operation that adds; if that fails or the addend is large, the chain computes it.
     if are_worked_out(me, c, x, s, l, i, o):
         c.sets[o] |= 1
 
@@ -261,7 +261,7 @@ def work_out(me, c, x, s, l, i, o):
 _ADD = """
 @kernel
 def refuse_{site}(me, c, s, l, i, o, at):
-    # The first of those that `o` stands for after which the row leaves int64, if there is one, has ended the run.
+    # Of the operations that `o` stands for, the first after which the row leaves int64, if any, ends the run.
     wrong = -1
     k = o
     while k >= 0:

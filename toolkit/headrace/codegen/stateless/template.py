@@ -137,7 +137,7 @@ class Template:
             f"        count = loop_words[{COUNT}]\n"
             f"        step_0({', '.join(['row', *arrays])})\n"
             f"        if loop_words[{FULL}] != 0:\n"
-            f"            # No room for all of this row's results: they are made again with more.\n"
+            f"            # Not all results of this row fit: they are made again in larger arrays.\n"
             f"            loop_words[{FULL}] = 0\n"
             f"            loop_words[{COUNT}] = count\n"
             f"            return row\n"

@@ -81,7 +81,7 @@ from headrace.egress.rings import reserve_slot
 
 @kernel
 def emit_row(me, o, s, l, key, boundary, cause{parameters}):
-    # Once halted nothing is written: the ring is full and the run has stopped.
+    # After a halt nothing is written: the ring is full and the run has stopped.
     if l[HALTED] != 0:
         return
     slot = reserve_slot(o, me, l[HEAD])
@@ -102,7 +102,7 @@ def emit_row(me, o, s, l, key, boundary, cause{parameters}):
 _STORE = """
 @kernel
 def store_tuple(me, s, p{parameters}):
-    # f_U: keep the tuple in window instance p. False if there is no room.
+    # f_U: keeps the tuple in window instance p. False if there is no room.
     node = append_node(me, s, p)
     if node == 0:
         return False

@@ -59,7 +59,7 @@ def probe_{other}(me, c, o, x, s, l, buffer, source, probes, ts, refs, ats, firs
             thousand_first = at & ~BUCKET_MASK
             thousand_stop = min(until, thousand_first + BUCKETS)
             if l[RUNS] == 1 and runs[RUN_FIRST] == 0 and runs[RUN_STOP] == BUCKETS:
-                thousand_stop = until  # everything is owned: no cuts
+                thousand_stop = until  # this instance owns every row: no cuts
             for run in range(l[RUNS]):
                 a = max(at, thousand_first + runs[RUN_WORDS * run + RUN_FIRST])
                 z = min(thousand_stop, thousand_first + runs[RUN_WORDS * run + RUN_STOP])

@@ -159,7 +159,7 @@ def append_{side}(me, c, s, buffer, k, slot, ref, ts):
     last = word & LAST_MASK
     count, crowded = 0, 0
     if first != 0:
-        count = view_i64(pool + last * {constant}_BYTES, HEADER_WORDS)[LINK]  # the last one has no next
+        count = view_i64(pool + last * {constant}_BYTES, HEADER_WORDS)[LINK]  # the last chunk has no next
     if first == 0 or count == BLOCK_ROWS:
         block = take_block(me, s, {constant})
         if block == 0:

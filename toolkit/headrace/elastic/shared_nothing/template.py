@@ -41,7 +41,7 @@ from headrace.gates.variants import GATES, instead_of
 _AT_ONCE = """
 from headrace.elastic.shared_nothing.routed_kernel import tuples_before
 
-# Nothing depends on the position of a single tuple.
+# Nothing depends on a single tuple's position.
 process_batch = process
 
 """

@@ -54,8 +54,8 @@ def transfer(me, c, s, config, next_config, epoch):
 '''
 
 _WINDOWS = """
-# When a window opened is known to members that saw a tuple of it. The latest is right or
-# close to it for every member that did not: its own entry belongs to a window long closed.
+# Only members that saw a tuple of a window know when it opened. For the others the latest of these times is right
+# or close to it: their own entry belongs to a window closed long ago.
 for place in range(PLACES_OF_KEY):
     latest = 0
     for r in range(c.member.shape[1]):
@@ -129,7 +129,7 @@ from headrace.elastic.failures import AT_A_BARRIER, STORED_FULL
 from headrace.memory.stored import TOP, give_chain, take_node
 
 POOL_WORDS = 3 * (TOP + CELL)
-NODES = 1 << 33  # views need a size; the arrays are as long as the limit says
+NODES = 1 << 33  # a view needs a size; the arrays are as long as the limit allows
 """
 
 _LISTS_VIEWS = """
