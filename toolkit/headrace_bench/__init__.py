@@ -1,8 +1,8 @@
 """Benchmarks of the parts, and the papers' experiments: `headrace bench NAME`.
 
-Each checks that its results are correct before it times anything, compares
-with the simplest program that does the same, in the same run, and reports medians
-of several repetitions. Figures hold for the machine on which they were taken.
+Each benchmark checks its results before it times anything, compares with the
+simplest program that does the same work, in the same run, and reports medians of
+several repetitions. Figures hold for the machine on which they were taken.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ NAMES = (*PARTS, *experiments.NAMES)
 
 
 def subjects(names: Iterable[str] = NAMES) -> dict[str, str]:
-    """Say what each benchmark measures: the first line of its module, which is not imported for that."""
+    """Say what each benchmark measures: the first line of its module's docstring, read without an import."""
     found = {}
     for name in names:
         spec = find_spec(f"headrace_bench.{'experiments.' if name in experiments.NAMES else ''}{name}")
@@ -63,7 +63,7 @@ def main(name: str, full: bool = False, json_path: str | None = None, folder: st
     """Run one benchmark, or all; print the table; write JSON. Returns the exit status.
 
     An experiment also writes ``NAME.json`` and ``NAME.html`` into `folder`, and ``NAME.md`` where it has a table to be
-    pasted elsewhere. When all are run, one that fails is named and the others go on; the status is then 1.
+    pasted elsewhere. When all are run and one fails, it is named, the others still run, and the status is 1.
     """
     names = NAMES if name == "all" else (name,)
     if name not in ("all", PEERS, *NAMES):

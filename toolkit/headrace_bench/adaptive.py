@@ -1,8 +1,8 @@
 """What `scheme="adaptive"` settles on, beside every scheme that it may choose: `headrace bench adaptive`.
 
-Whole runs on two threads over events that do not end. Each scheme runs for some time at the usual punctuation, and then its
-events per second are measured. The adaptive run tries the schemes, and its rate once it has settled is compared
-with that of the best of the others, which runs before and after it.
+Whole runs on two threads over an endless stream of events. Each scheme runs for some time with the default punctuation before
+its rate is measured. The adaptive run tries the schemes. Its rate after it has settled is compared with the rate of
+the best fixed scheme, which runs once before it and once after it.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ CASES: dict[str, Callable[[], tuple[Callable, pa.Table]]] = {
 
 
 def without_end(table: pa.Table) -> pa.RecordBatchReader:
-    """The same events again and again, each time later."""
+    """Repeat the events for ever, each time with later event times."""
     ts = table["ts"].combine_chunks()
     times = ts.to_numpy().view(np.int64)
     span = int(times[-1] - times[0]) + 1

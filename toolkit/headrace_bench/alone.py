@@ -1,4 +1,4 @@
-"""Runs the workers of one operator without a run around it: provides what its section asks of a run."""
+"""Runs the workers of one operator without a run around it: provides what the operator's section expects of a run."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from headrace.workers.pool import WorkerPool
 
 
 class Alone:
-    """Stands for the run of one operator, and has the threads that are its workers.
+    """Stands in for the run of one operator, and owns its worker threads.
 
     Attributes
     ----------
     stop_word : int64[...]
-        0 until `end`: failures of a user's function are explained.
+        0 until `end`: while it is 0, failures of a user's function are explained.
     """
 
     def __init__(self) -> None:
@@ -29,11 +29,11 @@ class Alone:
         self._pool.wait(2.0)
 
     def fail(self, error: BaseException) -> None:
-        """Keep what went wrong."""
+        """Keep the error."""
         self._errors.append(error)
 
     def section_finished(self, section: Any) -> None:
-        """Nothing to do: the thread that waits for the workers knows."""
+        """Nothing to do: the thread that waits for the workers finds out by itself."""
 
 
 __all__ = ["Alone"]

@@ -1,14 +1,14 @@
 """Whole queries as a user runs them: a table in, `hr.discard()` out, and nothing prepared.
 
-Sum and count of `value` by `key` in windows of 10 s, for 10,000 integer keys and for as many texts, from an Arrow
+Sum and count of `value` by `key` in windows of 10 s, for 10,000 integer keys and for 10,000 text keys, from an Arrow
 table, a pandas frame, a Parquet file and a Spark DataFrame, at 1, 2 and 4 threads. The clock runs from before
-`hr.stream` to the end of the run, so reading, checking and encoding the input are in it, and so is starting the run.
-DuckDB answers the same query on the same object, with as many threads, in turns with ours; a DataFrame is also compared
-with Spark's own `groupBy`, on the cores of its session. Processor time is that of the whole process (and of Spark's
-virtual machine), for each row.
+`hr.stream` to the end of the run, so it includes starting the run and reading, checking and encoding the input.
+DuckDB answers the same query on the same object with the same number of threads, in turns with ours; a DataFrame is also
+compared with Spark's own `groupBy`, on the cores of its session. Processor time per row is that of the whole process (and of
+Spark's virtual machine).
 
-Then the gain of a second thread: for the aggregate, whose update is trivial, and for a custom operator whose
-update is a chain of `STEPS` dependent steps, some 100 ns.
+Then the gain from a second thread is measured: for the aggregate, whose update is trivial, and for a custom operator whose
+update is a chain of `STEPS` dependent steps and takes some 100 ns.
 
 Before anything is timed, our results and DuckDB's are compared with those of Arrow's own `group_by`.
 """
@@ -60,7 +60,7 @@ def costly_query(stream: Any) -> Any:
 
 
 def costly_rows(table: pa.Table) -> list[tuple[int, int, int]]:
-    """The rows of `costly_query`, in plain Python."""
+    """The rows that `costly_query` gives, computed in plain Python."""
     state: dict[tuple[int, int], Any] = {}
 
     class State:
@@ -83,7 +83,7 @@ def with_texts(table: pa.Table) -> pa.Table:
 
 
 def call(query: Callable[[Any], Any], source: Any, *others: int, **options: Any) -> tuple[Taken, int]:
-    """Run the query as a user does. Returns what it took, and the rows of the result."""
+    """Run the query as a user does. Returns the time taken, and the number of result rows."""
     watch = Watch(*others)
     with query(hr.stream(source, event_time="ts")).start(sink=hr.discard(), **options) as run:
         run.wait()
@@ -91,7 +91,7 @@ def call(query: Callable[[Any], Any], source: Any, *others: int, **options: Any)
 
 
 def wanted(table: pa.Table) -> pa.Table:
-    """The result by Arrow's own `group_by`, in the order of ours."""
+    """The expected result by Arrow's own `group_by`, in the order of our results."""
     ends = pc.multiply(pc.add(pc.divide(table["ts"], SPAN), 1), SPAN)
     grouped = table.set_column(0, "ts", ends).group_by(["ts", "key"]).aggregate([("value", "sum"), ("value", "count")])
     return grouped.rename_columns(["ts", "key", "sum", "count"]).sort_by([("ts", "ascending"), ("key", "ascending")])
@@ -134,7 +134,7 @@ def _by_spark(frame: Any) -> Taken:
 
 
 def forms_of(table: pa.Table, folder: Path, name: str, spark: Any) -> dict[str, tuple[Any, int]]:
-    """The same rows in each form, and how many of them."""
+    """The rows in each form of input, and how many of them each form has."""
     path = folder / f"{name}.parquet"
     pq.write_table(table, path)
     part = table.slice(0, table.num_rows // SPARK_PART)
@@ -152,7 +152,7 @@ def forms_of(table: pa.Table, folder: Path, name: str, spark: Any) -> dict[str, 
 
 
 def measure(full: bool, tiny: bool = False) -> list[Row]:
-    """M rows/s and processor time a row of each form, kind of keys and number of threads; the gain of a second thread."""
+    """M rows/s and processor time per row of each form, kind of key and number of threads; the gain from a second thread."""
     from headrace_bench.ingress import has_session
 
     n, costly, repetitions = (32_000_000, 16_000_000, 5) if full else (6_000_000, 2_000_000, 3)

@@ -1,9 +1,9 @@
 """Tuples of several sources, unmerged and merged: what sorting costs where nothing depends on the order.
 
-Sources with interleaved event times, 100,000 keys, windows of two advances. Measured are the operator by itself, over data
-that is already encoded (`resident`), and a whole run. Before anything is timed, the results of both orders are compared; those
-of whole runs byte by byte. The last case has windows so short that 40 tuples put a source one advance ahead, where it has to
-wait: nothing is to be gained there.
+The sources have interleaved event times and 100,000 keys; windows are two advances long. The operator is measured by itself,
+over data that is already encoded (`resident`), and in a whole run. Before anything is timed, the results of both orders are
+compared, those of whole runs byte by byte. In the last case windows are so short that 40 tuples put a source one advance ahead,
+where it has to wait: skipping the merge gains nothing there.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def make_sources(count: int, rows: int, seed: int = 3) -> list[pa.Table]:
 
 
 def query(inputs: Any, aggregates: dict[str, Any], advance: int) -> Any:
-    """Aggregates by key, over windows of two advances."""
+    """Aggregate by key, over windows of two advances."""
     return hr.stream(inputs, event_time="ts").key_by("k").window(2 * advance, advance).aggregate(**aggregates)
 
 
@@ -80,7 +80,7 @@ def _whole(tables: list[pa.Table], aggregates: dict[str, Any], repetitions: int)
 
 
 def measure(full: bool, tiny: bool = False) -> list[Row]:
-    """Tuples a second as they come, beside merged."""
+    """Tuples per second in arrival order, compared with merged order."""
     rows, repetitions = (8_000_000, 9) if full else (2_000_000, 5)
     if tiny:
         rows, repetitions = 8_000, 1

@@ -1,8 +1,8 @@
 """The four transactional applications with operations of a given cost, and their events.
 
 They are as in `headrace.apps`, except that each operation takes ``rounds`` dependent steps before its value is stored or used.
-The number is a column of the events, so one compiled module serves all costs. The steps leave the value as it is: results and
-tables are those of the applications, whatever an operation costs.
+The number of steps is a column of the events, so one compiled module serves all costs. The steps leave the value unchanged:
+whatever an operation costs, results and tables are those of the applications.
 """
 
 from __future__ import annotations
@@ -205,11 +205,11 @@ class Workload:
     make : callable
         ``make(n=..., **events)`` gives the dataset.
     events : dict
-        Of the dataset: what ENGINES section 4 and the paper's section VI-A say.
+        Arguments of `make`, as ENGINES section 4 and the paper's section VI-A give them.
     operations : callable
-        Operations of a table of events.
+        ``operations(table)`` gives the number of operations in a table of events.
     morphstream : float or None
-        Events a second that MorphStream does on a machine like this.
+        Events per second that MorphStream processes on a similar machine.
     """
 
     name: str
@@ -225,7 +225,7 @@ class Workload:
 
 
 def with_rounds(table: pa.Table, rounds: int) -> pa.Table:
-    """Events whose operations take a given number of steps each."""
+    """The events with a column that has each operation take `rounds` steps."""
     return table.append_column("rounds", pa.array(np.full(table.num_rows, rounds)))
 
 

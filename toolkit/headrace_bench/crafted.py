@@ -1,10 +1,10 @@
 """Values crafted to be bad (hash collisions), beside random ones.
 
-Keys: their stable hashes, which anybody can compute, all end alike. A table that took
-the place of a key from that hash would probe past all of them for each. The stable hash
+Keys: their stable hashes, which anyone can compute, all end in the same bits. A hash table
+that placed keys by that hash would probe past all other keys for each key. The stable hash
 is a chain of invertible steps, so such keys can be computed without a search.
 
-Joins: all values are in cells of one bucket of the index, which anybody can compute as
+Joins: all values are in cells of one bucket of the index, which anyone can compute as
 well. An index with a fixed number of cells for each bucket would compare each tuple with
 its share of the whole window.
 """
@@ -36,7 +36,7 @@ _ASCII = np.uint64(0x8080808080808080)
 
 
 def words_of(hashes: np.ndarray) -> np.ndarray:
-    """Return the uint64[n] whose stable hashes, as keys of eight bytes, these are: `hashing.mix` backwards.
+    """Return the uint64[n] that, as keys of eight bytes, have these stable hashes: the inverse of `hashing.mix`.
 
     Examples
     --------
@@ -58,7 +58,7 @@ def _hashes(first: int, count: int) -> np.ndarray:
 
 
 def integers(count: int) -> np.ndarray:
-    """Return int64[count], all different, whose hashes end alike.
+    """Return int64[count], all different, whose hashes end in the same bits.
 
     Examples
     --------
@@ -81,7 +81,7 @@ def of_bucket_0(count: int) -> np.ndarray:
 
 
 def texts(count: int) -> pa.StringArray:
-    """Return strings of eight ASCII characters whose hashes end alike, all different.
+    """Return different strings of eight ASCII characters whose hashes end in the same bits.
 
     Examples
     --------
@@ -121,9 +121,9 @@ def same_hash(count: int) -> pa.BinaryArray:
 
 
 def of_one_cell_bucket(count: int) -> np.ndarray:
-    """Return int64[count], all different, from 0 to 2**31: cells of a join's index that are all of its bucket 0.
+    """Return int64[count], all different, from 0 to 2**31: cells of a join's index that all lie in its bucket 0.
 
-    As values that must be equal they are of that bucket, too.
+    As values of an equality condition they lie in that bucket, too.
 
     Examples
     --------
@@ -146,7 +146,7 @@ _WIDTH = 10
 
 
 def compare_keys(counts: Sequence[int], repetitions: int) -> list[Row]:
-    """M keys/s of keys that are all new, crafted against the stable hash and random; in turns."""
+    """M keys/s of inserting new keys, crafted against the stable hash and random; in turns."""
     rows = []
     rng = np.random.default_rng(7)
     for count in counts:
@@ -170,7 +170,7 @@ def compare_keys(counts: Sequence[int], repetitions: int) -> list[Row]:
 
 
 def join_sides(values: np.ndarray) -> list[pa.Table]:
-    """Two sides that have the same values, in other orders: no tuple of a side is near another one of it."""
+    """Two sides with the same values in different orders: no two tuples of one side are near each other."""
     order = np.random.default_rng(11).permutation(values.size)
     times = np.arange(values.size, dtype=np.int64)
     return [
@@ -180,7 +180,7 @@ def join_sides(values: np.ndarray) -> list[pa.Table]:
 
 
 def compare_joins(counts: Sequence[int], repetitions: int) -> list[Row]:
-    """M tuples/s of a join whose window holds all, for values of one bucket of its index and for random ones; in turns."""
+    """M tuples/s of a join whose window holds all tuples, for values of one bucket of its index and for random ones; in turns."""
     rows = []
     rng = np.random.default_rng(7)
     conditions: dict[str, tuple[Predicate, int]] = {
@@ -216,7 +216,7 @@ def _row(case: str, count: int, unit: str, seconds: dict[bool, list[float]]) -> 
 
 
 def measure(full: bool, tiny: bool = False) -> list[Row]:
-    """Rates of crafted values beside those of random ones: at least half of them."""
+    """Rates of crafted values compared with those of random ones; the goal is at least half."""
     repetitions = 5 if full else 3
     counts = (1_000,) if tiny else (160_000, 1_000_000)
     return compare_keys(counts, repetitions) + compare_joins(counts, repetitions)

@@ -1,13 +1,13 @@
 """Synchronization plans beside one loop: a part of `headrace bench dgs` (`experiments.dgs`).
 
-The event window of the DGS paper (section 4.1): values of two streams, summed between barriers. Serial loops in the same
-process do the same over events that are already in one order, and over the inputs, which they have to merge. The program
+The event window of the DGS paper (section 4.1): values of two streams, summed between barriers. Two serial loops in the same
+process do the same work: one over events that are already in order, one over the inputs, which it has to merge. The program
 runs on one leaf, and on two with two threads, with mailboxes and collector, from encoded columns in stores (`planned`).
-A value is only added, or takes 30 ns before that: those rounds are a column. Where it is only added, neither the program nor
-the loop has anything else in it. There are down to 1 value between barriers, which measures the cost of a barrier; the state
-then mostly stays joined. The cost of a join and a fork, with the wait for the other leaf, is the extra time of frequent
-barriers over rare ones on two leaves, less that on one leaf. For more leaves than there are cores, throughput is predicted by
-the optimizers' model with the costs measured here; that of two leaves is also predicted, beside its measurement.
+A value is only added, or first takes 30 ns of work, whose rounds are a column. Where it is only added, neither the program nor
+the loop contains anything else. The fewest values between two barriers is one per stream, which measures the cost of a barrier;
+the state then mostly stays joined. The cost of a join and a fork, including the wait for the other leaf, is the extra time of
+frequent barriers over rare ones on two leaves, less that on one leaf. For more leaves than there are cores, throughput is
+predicted by the optimizers' model with the costs measured here. For two leaves the prediction stands beside the measurement.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ JOIN = f"{OFTEN:,} values a barrier: time of a join and a fork"
 
 
 class Case:
-    """Events: value i of a stream at time ``i * STREAMS + stream``, a barrier behind each `between` values of all streams."""
+    """Events: value i of a stream at time ``i * STREAMS + stream``, a barrier after every `between` values of all streams."""
 
     def __init__(self, between: int, barriers: int, rounds: int):
         count = between * barriers // STREAMS
@@ -61,14 +61,14 @@ class Case:
         self.events = every.size
 
     def presorted(self) -> tuple[float, np.ndarray]:
-        """Seconds, and the sums."""
+        """Run the loop over events in order: seconds, and the sums."""
         sums = np.zeros(self.barriers.size, np.int64)
         begin = time.perf_counter()
         presorted(self.is_barrier, self.x, self.rounds or None, sums)
         return time.perf_counter() - begin, sums
 
     def merging(self) -> tuple[float, np.ndarray]:
-        """Seconds, and the sums."""
+        """Run the loop that merges: seconds, and the sums."""
         sums = np.zeros(self.barriers.size, np.int64)
         first = np.cumsum([0, *map(len, self.times)])
         ts, x = np.concatenate(self.times), np.concatenate(self.values)
@@ -77,7 +77,7 @@ class Case:
         return time.perf_counter() - begin, sums
 
     def planned(self, leaves: int) -> tuple[Planned, np.ndarray]:
-        """A run, and the sums."""
+        """Run the program on a plan: the run, and the sums."""
         run = Planned(self.program, self.inputs, threads=leaves, leaves=leaves, max_threads=leaves).run()
         return run, np.array([row["sum"] for row in run.rows])
 
@@ -115,8 +115,8 @@ def joins(runs: Mapping[int, Sequence[Runs]]) -> list[Row]:
     Parameters
     ----------
     runs : mapping
-        Values between two barriers -> its turns, all with as many values; others are compared with the one with the fewest
-        barriers.
+        Values between two barriers -> turns of that case; all cases have the same number of values. The case `OFTEN` is
+        compared with the one that has the fewest barriers.
     """
     frequent, rare = runs[OFTEN], runs[max(runs)]
     each = [
@@ -177,7 +177,7 @@ class Model(NamedTuple):
     ----------
     program : Program
     often, rare : str
-        The tag that leaves have, and the one that all its events depend on.
+        The tag of the leaves' events, and the tag that all of these depend on.
     between : int
         Events of `often` for one of `rare`.
     """
@@ -189,7 +189,7 @@ class Model(NamedTuple):
 
 
 def predicted(model: Model, name: str, one_leaf: float, two_leaves: float, joined_ns: float) -> list[Row]:
-    """M events/s by the model: of an update the cost on one leaf, of a join and a fork together so much."""
+    """M events/s by the model, from the measured cost of an update on one leaf and of a join and a fork together."""
     costs = {"update": 1e3 / one_leaf, "fork": joined_ns / 2, "join": joined_ns / 2}
     rates = {model.often: float(model.between), model.rare: 1.0}
     rows = []
@@ -219,7 +219,7 @@ def beyond(measured: list[Row]) -> list[Row]:
 
 
 def joined_ns(measured: list[Row]) -> float:
-    """The cost of a join and a fork, from the rows of `measure`; for runs too short for that, that of a barrier."""
+    """The cost of a join and a fork, from the rows of `measure`; the cost of a barrier if runs were too short to tell."""
     found = {row.case: row.value for row in measured}
     return max(0.0, found.get(JOIN, found[BARRIER]))
 

@@ -1,9 +1,9 @@
 """Page views and frauds on plans, beside one loop over events in their order: a part of `headrace bench dgs` (Figures 4 and 8).
 
 The programs are those of the applications, except that an event takes ``rounds`` rounds of steps (`event_window.worked`), and
-that numbers are emitted. Views are of two hot pages, dealt out to streams; transactions come in streams; an update or
-a rule follows 10,000 of them. The results must be those of the loop, which at a small size are those of `headrace.reference`.
-`dgs_rates` has the same at given rates (Figure 6).
+that numbers are emitted. Views of two hot pages, and transactions, are dealt out to streams; an update or a rule follows every
+10,000 of them. Results must be those of the loop, which at a small size is compared with `headrace.reference`.
+`dgs_rates` measures the same at given rates (Figure 6).
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ PROGRAMS: dict[str, tuple[Any, tuple[str, str]]] = {
 
 
 class Case:
-    """Two tables of a side each: events of `STREAMS` inputs at times of their own, then the rare ones, which depend on them."""
+    """One table for each side: frequent events, dealt out to `STREAMS` inputs, each at its own time, and the rare events."""
 
     def __init__(self, name: str, count: int, rounds: int):
         count = count // BETWEEN * BETWEEN or count // STREAMS * STREAMS
@@ -145,7 +145,7 @@ class Case:
         return every
 
     def serial(self) -> tuple[float, list[np.ndarray]]:
-        """Seconds of the loop, and what came out, by column."""
+        """Seconds of the loop, and its results by column."""
         out = np.zeros((3, self.events), np.int64)
         begin = perf_counter()
         count = self.loop(self.is_rare, *self.merged, self.rounds, out)
@@ -153,22 +153,22 @@ class Case:
         return seconds, list(out[:, :count])
 
     def by_hand(self, threads: int) -> tuple[float, list[np.ndarray]]:
-        """Seconds of threads that synchronize by hand, and what came out, by column, in any order."""
+        """Seconds of threads that synchronize by hand, and their results by column, in any order."""
         parts = [{name: column[me::threads].copy() for name, column in self.left.items()} for me in range(threads)]
         return dgs_by_hand.run(self.name, parts, self.right, self.rounds)
 
     def planned(self, leaves: int, order: str = "events") -> Planned:
-        """A run."""
+        """Run the program on a plan."""
         return Planned(self.program, self.inputs, threads=leaves, leaves=leaves, max_threads=leaves, order=order).run()
 
 
 def same(run: Planned, expected: list[np.ndarray], in_order: bool = True) -> bool:
-    """Whether a run gave what the loop did; or the same rows in another order."""
+    """Whether a run gave the loop's rows: in the same order, or in any."""
     return same_columns([run.table[name].to_numpy() for name in run.table.column_names[1:]], expected, in_order)
 
 
 def same_columns(found: list[np.ndarray], expected: list[np.ndarray], in_order: bool) -> bool:
-    """The same of columns."""
+    """As `same`, for columns."""
     wanted = expected[: len(found)]
     if not in_order and len(found[0]) == len(wanted[0]):
         found, wanted = ([column[np.lexsort(each)] for column in each] for each in (found, wanted))
@@ -195,7 +195,7 @@ def _rows(columns: dict[str, np.ndarray]) -> list[list[tuple[int, dict[str, int]
 
 
 def measure(full: bool, tiny: bool = False) -> list[Row]:
-    """M events/s of each program, on one leaf and on two, beside the loop."""
+    """M events/s of each program, on one leaf and on two, compared with the loop."""
     check_reference()
     repetitions = 1 if tiny else 7 if full else 3
     rows = []

@@ -8,7 +8,7 @@ from headrace_bench.dgs_kernel import steps
 
 @kernel
 def joined(is_rare, page, what, rounds, out):
-    """Views with the info of their page; `what` is the user of a view, the info of an update. Returns how many results."""
+    """Join views with the info of their page; `what` is a view's user or an update's info. Returns the number of results."""
     info = np.zeros(1024, np.int64)
     for i in range(page.size):
         out[0, i] = page[i] if is_rare[i] else steps(page[i], rounds)
@@ -21,7 +21,7 @@ def joined(is_rare, page, what, rounds, out):
 
 @kernel
 def frauds(is_rare, value, rounds, out):
-    """Transactions that the last rule's model flags as fraud, and rules with the sum before them. Returns how many results."""
+    """Emit transactions that the last rule's model flags, and rules with the sum before them. Returns the number of results."""
     total, model, count = np.int64(0), np.int64(0), 0
     for i in range(value.size):
         if is_rare[i]:

@@ -1,12 +1,13 @@
 """Page views and frauds with threads that synchronize by hand: a part of `headrace bench dgs` (Figure 6).
 
-The paper writes the synchronization of a plan's instances by hand, in Flink, and gives up the separation of a program from its
-plan: each thread knows how many threads there are, which events are its own, and before which of them it has to meet the
-others. Here that is one compiled loop for each thread, with presorted events, without mailboxes, input, or order of results.
+The paper synchronizes a plan's instances by hand, in Flink, and gives up the separation of a program from its plan: each thread
+knows how many threads there are, which events are its own, and before which of them it has to synchronize with the others. Here
+each thread is one compiled loop over presorted events, without mailboxes or ingress, and results have no order.
 
-Page views by hand meet for each update, whatever its page: a thread has views of all pages, as its stream has them. The plans
-of `dgs_apps` need not: an update depends only on views of its own page, so two leaves have a page each, with its views from
-all streams, and never meet. By hand, each 10,000 views cost a meeting; planned, rows have to be dealt out by page.
+By hand, the threads of page views synchronize for each update, whatever its page, because each thread's stream has views of all
+pages. The plans of `dgs_apps` avoid this: an update depends only on views of its own page, so each of two leaves has one page,
+with its views from all streams, and they never synchronize. The version by hand pays a synchronization for every 10,000 views;
+the planned one pays for dealing rows out by page.
 """
 
 from __future__ import annotations
@@ -26,14 +27,14 @@ Columns = dict[str, np.ndarray]
 
 
 def run(name: str, parts: list[Columns], rare: Columns, rounds: int) -> tuple[float, list[np.ndarray]]:
-    """Run threads, each over its own events, that meet for the rare ones.
+    """Run threads, each over its own events, that synchronize at the rare ones.
 
     Returns
     -------
     float
         Seconds.
     list of ndarray
-        What came out, by column, one thread after another.
+        Results by column, one thread after another.
     """
     loop, first, second, what = LOOPS[name]
     threads = len(parts)

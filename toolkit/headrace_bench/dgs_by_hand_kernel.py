@@ -1,12 +1,12 @@
 """Page views and frauds on threads that synchronize by hand, as in section 4.3 of the DGS paper, which uses Flink.
 
-State       ARRIVED counts children that arrived at a rare event, over all rare events so far; TURN counts processed rare events
-Ordering    A1 a child writes its part of the state; A2 fetch_add ARRIVED; the last arriver of a turn reads all parts;
-            A3 it writes the state of all; A4 store_release TURN; A5 load_acquire TURN; A6 a waiter reads that state
-                    A1, A2 -> A3: the last arriver sees every part; A3, A4 -> A5, A6: a waiter that goes on sees the new state.
-                    No child arrives for a turn before the previous turn is processed
-Progress    A waiter spins, then naps: there may be more threads than cores
-Differs     one process, and words in place of semaphores behind Java RMI: it does not reproduce Flink's own figures
+State       ARRIVED counts arrivals of threads at rare events, over all rare events so far; TURN counts processed rare events
+Ordering    A1 a thread writes its part of the state; A2 fetch_add ARRIVED; the last to arrive in a turn reads all parts;
+            A3 it writes the shared state; A4 store_release TURN; A5 load_acquire TURN; A6 a waiting thread reads that state
+                    A1, A2 -> A3: the last to arrive sees every part; A3, A4 -> A5, A6: a thread that has waited sees the new
+                    state. No thread arrives for a turn before the previous turn is processed
+Progress    A waiting thread spins, then naps: there may be more threads than cores
+Differs     one process, and atomic words instead of semaphores behind Java RMI: it does not reproduce Flink's own figures
 """
 
 from headrace.kernel import kernel
@@ -48,7 +48,7 @@ def wait_for(words, turn):
 
 @kernel
 def frauds_by_hand(me, threads, words, ends, value, unused, rare, rare_unused, info, rounds, out):
-    """Process one thread's transactions; rule ``rare[turn]`` comes before number ``ends[turn]``. Returns how many results.
+    """Process one thread's transactions; rule ``rare[turn]`` comes before its row ``ends[turn]``. Returns the number of results.
 
     `unused`, `rare_unused` and `info` are arguments that only `joined_by_hand` needs.
     """
@@ -81,8 +81,8 @@ def frauds_by_hand(me, threads, words, ends, value, unused, rare, rare_unused, i
 
 @kernel
 def joined_by_hand(me, threads, words, ends, page, user, rare, rare_info, info, rounds, out):
-    """Process one thread's views, of all pages; page ``rare[turn]`` changes before number ``ends[turn]``, and all threads meet
-    for that, whatever page it is. Returns how many results."""
+    """Process one thread's views, of all pages; page ``rare[turn]`` changes before its row ``ends[turn]``, and all threads
+    synchronize for that, whatever page it is. Returns the number of results."""
     count, at = 0, 0
     for turn in range(ends.size + 1):
         end = ends[turn] if turn < ends.size else page.size

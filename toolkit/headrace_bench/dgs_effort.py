@@ -1,10 +1,11 @@
 """What a plan costs the author of a program: a part of `headrace bench dgs` (Table 1, and appendix A's lines of code).
 
 The paper's platform independence principles are tested for each application. PIP1: the program does not know how
-many workers there are; on one to four leaves it gives the same results. PIP2: nor which worker has which rows; dealt out as one
-to five streams they give the same results. PIP3: it keeps to the assumptions of the interface; `check` finds no state on which a
-law of fork, join and update is broken. A row says how many of the trials passed. Beside it stands what the paper's Table 1 says
-of its own programs for Flink, Timely and Flumina, which is quoted and was not tried here; the case studies are not in that table.
+many workers there are; on one to four leaves it gives the same results. PIP2: nor does it know which worker has which rows;
+dealt out to one to five streams, they give the same results. PIP3: it meets the assumptions of the interface; `check` finds no
+state on which a law of fork, join and update is broken. A row says how many of the trials passed. Its note quotes what the
+paper's Table 1 says of its programs for Flink, Timely and Flumina; these were not tried here, and the case studies are not in
+that table.
 
 Lines are counted in the sources of `headrace.apps`, without blank ones, comments and docstrings. Sequential code is the
 updates, all functions they call, and the declarations of tags, states and outputs. Code for plans alone is
@@ -53,7 +54,7 @@ def name_of(app: ModuleType) -> str:
 
 
 def measure(full: bool, tiny: bool = False) -> list[Row]:
-    """How many of each principle's trials agree, and lines of code."""
+    """How many trials of each principle pass, and lines of code."""
     return [row for app in APPS for row in [*_principles(app, tiny), *_effort(app)]]
 
 
@@ -114,7 +115,7 @@ def _effort(app: ModuleType) -> list[Row]:
 
 
 def tables_of(app: ModuleType, rows: int) -> list[pa.Table]:
-    """Its input, or both."""
+    """The application's input, or both of its inputs."""
     data: Any = headrace_datasets
     match name_of(app):
         case "eventwindow" | "pageview" | "modelfraud" as name:
@@ -132,7 +133,7 @@ def tables_of(app: ModuleType, rows: int) -> list[pa.Table]:
 
 
 def results(app: ModuleType, tables: list[pa.Table], streams: int, leaves: int) -> pa.Table:
-    """What the application gives, with its first input dealt out."""
+    """The application's results, with its first input dealt out to `streams` streams."""
     options = {option.name: option.default for option in app.APP.options}
     query = app.APP.build(Deal(streams), *(hr.stream(table, event_time="ts") for table in tables), **options)
     return query.to_arrow(leaves=leaves, threads=min(2, leaves), max_threads=2)

@@ -1,4 +1,4 @@
-"""The event window of `headrace bench dgs` as a loop: over events in one order, and over several inputs that it merges."""
+"""The event window of `headrace bench dgs` as two loops: over events that are in order, and over several inputs to be merged."""
 
 import numpy as np
 
@@ -11,9 +11,9 @@ steps = kernel(worked)
 
 @kernel
 def presorted(is_barrier, x, rounds, sums):
-    """Sum values between barriers, over events that are already in order. Returns how many sums.
+    """Sum values between barriers, over events that are already in order. Returns the number of sums.
 
-    With `rounds` of None a value costs nothing, and there is nothing else in the loop: Numba leaves the branch out.
+    With `rounds` of None a value is only added: Numba leaves the branch out of the compiled loop.
     """
     total = np.int64(0)
     count = 0
@@ -31,7 +31,7 @@ def presorted(is_barrier, x, rounds, sums):
 
 @kernel
 def merging(ts, x, first, barriers, rounds, sums):
-    """As `presorted`, over inputs ``ts[first[s] : first[s + 1]]`` and barriers, which it merges. Returns how many sums."""
+    """As `presorted`, but merges inputs ``ts[first[s] : first[s + 1]]`` and barriers. Returns the number of sums."""
     streams = first.size - 1
     at = first[:-1].copy()
     total = np.int64(0)

@@ -1,10 +1,11 @@
 """Latency of plans, plan against plan, and changes of the plan: a part of `headrace bench dgs` (Appendix D, Figure 10).
 
-The event window at given rates: over the heartbeats of the barriers' input; over the leaves, by how rare barriers are and by the
-depth of the plan (a chain is as deep as it has leaves, a flat tree is not); and the optimizer for latency beside the one for
-throughput, at a slow and a fast rate, each with the delay that its model predicts. Then the same events at full speed, on
-plans of all shapes, each beside the model's prediction; and runs whose plan changes back and forth at half of their highest
-rate. The model is given costs that were measured here, on one thread. All results must be those of the plain sums.
+The event window at given rates. Latency is measured over the number of heartbeats of the barriers' input; over the number of
+leaves, by how rare barriers are and by the depth of the plan (a chain is as deep as it has leaves, a flat tree is not); and for
+the optimizer for latency against the one for throughput, at a slow and a fast rate, each with the delay that its model predicts.
+Then the same events run at full speed on plans of all shapes, each compared with the model's prediction. Last are runs whose
+plan changes back and forth at half of their highest rate. The model uses costs measured here on one thread. All results must
+equal the plain sums.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ ROUND_TRIP = {"update": 30.0, "fork": 100.0, "join": 100.0}
 
 
 class Events:
-    """Values of so many streams at one rate, a barrier behind each `between` of all, over so many seconds."""
+    """`seconds` of values in `streams` streams, `per_second` in all, with a barrier after every `between` values."""
 
     def __init__(self, streams: int, per_second: float, between: int, seconds: float):
         count = max(between, int(per_second * seconds) // between * between)
@@ -65,17 +66,17 @@ class Events:
         return {"value": self.per_second, "barrier": self.per_second / self.between}
 
     def plan(self, leaves: int, by: str, threads: int, costs: dict[str, float] | None = None) -> Any:
-        """A plan of `Program.plan`; one that weighs costs is given them."""
+        """A plan by `Program.plan`, with `costs` for an optimizer that weighs them."""
         streams = {"value": self.streams, "barrier": 1}
         return WINDOW.plan(streams, leaves=leaves, by=by, rates=self.rates, costs=costs or ROUND_TRIP, threads=threads)
 
     def check(self, run: Planned, what: str) -> None:
-        """Compare with the plain sums."""
+        """Compare a run's results with the plain sums."""
         assert run.table["sum"].to_pylist() == self.sums, f"{what}: other sums"
 
 
 def measure(full: bool, tiny: bool = False) -> list[Row]:
-    """Milliseconds of latency, M events/s by plan, and milliseconds of a change."""
+    """Milliseconds of latency, M events/s by plan, and milliseconds of a change of the plan."""
     repetitions, seconds = (1, 0.05) if tiny else (5, 2.0) if full else (3, 0.5)
     costs = measured_costs(repetitions, tiny)
     return [
@@ -92,7 +93,7 @@ def measure(full: bool, tiny: bool = False) -> list[Row]:
 def measured_costs(repetitions: int, tiny: bool) -> dict[str, float]:
     """Nanoseconds of an update, where barriers are rare, and of a fork and a join, where they are frequent.
 
-    Fork and join share the extra time of a plan of eight leaves over one leaf. One thread does all, so that none waits.
+    Fork and join each get half of the extra time of eight leaves over one. One thread does all the work, so none waits.
     """
     found: dict[tuple[int, int], list[Planned]] = {}
     cases = [(between, leaves) for between in (RATIOS[0], RATIOS[-1]) for leaves in (1, 8)]

@@ -1,10 +1,10 @@
 """Page views and frauds at given rates, on one leaf and on two: latency as the rate rises, a part of `headrace bench dgs`.
 
-Figure 6 of the DGS paper compares what a system makes of these two by itself with a synchronization plan. Without a plan,
-frauds run on one leaf, and so do page views where all are of one page. Rates are fractions of the full speed of one leaf. An
-event takes a microsecond, as far as two cores leave room for the threads that bring events, order results and measure.
-Latency is from an event's way into its mailbox to its result at the collector (`paced`): above the capacity of the leaves,
-it is that of full mailboxes, and the inputs fall behind. All results must be those of the loop.
+Figure 6 of the DGS paper compares what a system does with these two programs by itself with a synchronization plan. Without a
+plan, frauds run on one leaf, and so do page views where all are of one page. Rates are fractions of the full speed of one leaf.
+An event takes a microsecond, as far as two cores leave room for the threads that feed events, order results and measure.
+Latency runs from an event's entry into its mailbox to its result at the collector (`paced`): above the capacity of the leaves,
+mailboxes are full, which sets the latency, and the inputs fall behind. All results must be those of the loop.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ BEATS = 1_000
 
 
 def measure(full: bool, tiny: bool = False) -> list[Row]:
-    """M events/s that came through at each rate, and milliseconds of latency."""
+    """M events/s processed at each offered rate, and milliseconds of latency."""
     repetitions, seconds = (1, 0.02) if tiny else (5, 1.0) if full else (3, 0.3)
     return [row for name in PROGRAMS for row in _rows_of(name, repetitions, seconds, SHARES[:1] if tiny else SHARES)]
 

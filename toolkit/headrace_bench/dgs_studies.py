@@ -1,9 +1,9 @@
-"""The two case studies of the DGS paper's appendix A, as their applications are: a part of `headrace bench dgs`.
+"""The two case studies of the DGS paper's appendix A, with the applications unchanged: a part of `headrace bench dgs`.
 
-A.1, outliers among connections of a network: throughput on one leaf and on two. A.2, loads of smart plugs: how much faster
-than real time readings are replayed; the latency of a result at half of that speed; and how many bytes of states forks
-and joins move, beside the bytes of the readings. Runs are from tables to tables, with ingress. At a small size results must be
-those of `headrace.reference`; at the size that is timed, those of one leaf.
+A.1, outliers among network connections: throughput on one leaf and on two. A.2, loads of smart plugs: how much faster than real
+time readings are replayed; the latency of a result at half of that speed; and how many bytes of state forks and joins move,
+compared with the bytes of the readings. Runs are from tables to tables, with ingress. At a small size results must be those of
+`headrace.reference`; at the size that is timed, those of one leaf.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ HOUSES = 20
 
 
 class Done(NamedTuple):
-    """A run that is over."""
+    """A finished run."""
 
     seconds: float
     table: pa.Table
@@ -44,7 +44,7 @@ class Done(NamedTuple):
 
 
 def connections(rows: int) -> tuple[Any, dict[str, Any], pa.Table]:
-    """The program of `outlier`, its inputs, and all rows."""
+    """The program of `outlier`, its inputs, and a table of all rows."""
     table = headrace_datasets.connections(n=rows).to_arrow()
     table = table.select(["ts", *outlier.TEXTS, *outlier.NUMBERS]).append_column("row", pa.array(np.arange(rows)))
     streams = [table.take(pa.array(np.arange(first, rows, 2))) for first in range(2)]
@@ -52,13 +52,13 @@ def connections(rows: int) -> tuple[Any, dict[str, Any], pa.Table]:
 
 
 def readings(rows: int) -> tuple[Any, dict[str, Any], pa.Table]:
-    """The program of `smarthome`, its input, and all rows."""
+    """The program of `smarthome`, its input, and a table of all rows."""
     table = headrace_datasets.plugs(n=rows, rate=RATE, houses=HOUSES).to_arrow()
     return smarthome.program(SLICE, UNIT), {"load": table}, table
 
 
 def run_on(program: Any, inputs: dict[str, Any], leaves: int, **options: Any) -> Done:
-    """Run a program; seconds are from the first row that is read to the last result."""
+    """Run a program from start to end; `Done.seconds` is the time from its start to its last result."""
     with program.start(inputs, plan="auto", leaves=leaves, threads=leaves, max_threads=leaves, **options) as run:
         begin = time.perf_counter()
         assert run.wait(HANG_S), f"{program.name} did not come to its end within {HANG_S} s"
@@ -68,13 +68,13 @@ def run_on(program: Any, inputs: dict[str, Any], leaves: int, **options: Any) ->
 
 
 def as_source(table: pa.Table) -> list[list[tuple[int, dict[str, Any]]]]:
-    """One input as the reference has it."""
+    """One input in the reference's form."""
     times = table["ts"].cast(pa.timestamp(UNIT)).cast(pa.int64()).to_pylist()
     return [list(zip(times, table.drop_columns("ts").to_pylist(), strict=True))]
 
 
 def check_reference() -> None:
-    """The programs give what the plain definitions do."""
+    """Check that the programs give what the plain definitions do."""
     for make, plain, options in (
         (connections, reference.outlier, {"slice": "10min"}), (readings, reference.smarthome, {"slice": SLICE}),
     ):  # fmt: skip
@@ -86,7 +86,7 @@ def check_reference() -> None:
 
 
 def measure(full: bool, tiny: bool = False) -> list[Row]:
-    """M events/s, times of the houses' own time, milliseconds, and megabytes."""
+    """M events/s, replay speed as a multiple of the houses' own time, milliseconds, and megabytes."""
     check_reference()
     repetitions = 1 if tiny else 5 if full else 3
     return [*_outlier(CHECKED if tiny else 400_000, repetitions), *_smarthome(CHECKED if tiny else 1_000_000, repetitions, tiny)]

@@ -1,10 +1,9 @@
 """The content of a result as one number, whatever the order of its rows.
 
-Each row is mixed into 64 bits, and these are added up. The compiled loops, the
-Java jobs and this file compute the same. The results of streams, ours and Flink's, are digested as
-they come, and none are kept; those of peers that hand over all of
-their rows are digested here, after the clock has stopped. A text counts as a number:
-its bytes are the coefficients of a polynomial in 31, modulo 2**64.
+Each row is mixed into 64 bits, and these numbers are added up. The compiled loops, the Java jobs and this
+file compute the same digest. Results of streams, ours and Flink's, are digested as they arrive and are not
+kept; those of peers that hand over all rows at once are digested here, after the clock has stopped. A text
+counts as a number: its bytes are the coefficients of a polynomial in 31, modulo 2**64.
 """
 
 from __future__ import annotations
@@ -54,7 +53,7 @@ def fold(columns, weights, position, position_weight):
 
 @kernel
 def fold_texts(offsets, data, out):
-    """Give each text its number; `data` holds their bytes, from ``offsets[i]`` to ``offsets[i + 1]``."""
+    """Compute each text's number; its bytes are those of `data` from ``offsets[i]`` to ``offsets[i + 1]``."""
     for i in range(out.size):
         number = np.int64(0)
         for p in range(offsets[i], offsets[i + 1]):
@@ -63,7 +62,7 @@ def fold_texts(offsets, data, out):
 
 
 def numbers_of(column: pa.Array) -> np.ndarray:
-    """A column as int64: whole numbers, -1 where there is none, or texts by their numbers."""
+    """A column as int64: integers as they are, texts by their numbers; nulls count as -1."""
     if column.null_count:
         return numbers_of(column.fill_null(-1))
     if pa.types.is_dictionary(column.type):
@@ -79,14 +78,14 @@ def numbers_of(column: pa.Array) -> np.ndarray:
 
 
 class Folded:
-    """Where a stream's results end: each batch is digested as it comes, and let go.
+    """A sink that digests each batch as it arrives, and does not keep it.
 
     Parameters
     ----------
     columns : sequence of str
         Integers or texts, at most five; four if the result is a sequence.
     is_ordered : bool
-        A row's position is mixed in, before its columns.
+        Whether a row's position is mixed in, before its columns.
     """
 
     def __init__(self, columns: Sequence[str], is_ordered: bool = False):
@@ -103,26 +102,26 @@ class Folded:
         return unsigned(self._total)
 
     def write(self, batch: pa.RecordBatch) -> None:
-        """Take the next rows."""
+        """Digest the next rows."""
         columns = [numbers_of(batch.column(name)) for name in self._columns]
         columns += columns[:1] * (len(WEIGHTS) - len(columns))
         self._total += int(fold(tuple(columns), self._weights, self.rows, self._position_weight))
         self.rows += batch.num_rows
 
     def progress(self, watermark: int) -> None:
-        """Time passes without results."""
+        """Nothing to do: a watermark has no rows."""
 
     def close(self) -> None:
-        """The stream is over."""
+        """Nothing to do: all rows are digested."""
 
 
 def unsigned(total: int) -> int:
-    """Give a sum of `mix` the form of `digest`."""
+    """Return a sum of `mix` as `digest` gives it: an unsigned number of 64 bits."""
     return int(total) & _MASK
 
 
 def digest(table: pa.Table, columns: Sequence[str], is_ordered: bool = False) -> int:
-    """Digest all rows of a result; its columns are texts, integers, or numbers that are whole.
+    """Digest all rows of a result; columns are texts, integers, or floats with integer values.
 
     Examples
     --------

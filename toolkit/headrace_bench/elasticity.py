@@ -1,7 +1,7 @@
 """The picture at the top of README, from a real run: overload, the lag grows, a thread is added, the lag drains.
 
-``python -m headrace_bench.elasticity FILE.svg``, a part of ``make pictures``. The rates are set by what one and two
-threads can take on this machine. An SVG of its own that follows light and dark.
+``python -m headrace_bench.elasticity FILE.svg``, a part of ``make pictures``. The rates follow from what one and two
+threads sustain on this machine. The SVG stands alone and follows the viewer's light or dark colour scheme.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ WORTH_IT = 1.4
 
 @dataclass(frozen=True)
 class Recorded:
-    """What was measured of the run, one entry for each interval, and when the thread was added."""
+    """Measurements of the run, one entry for each interval, and when the thread was added."""
 
     seconds: list[float]
     offered: list[float]
@@ -86,7 +86,7 @@ text { font: 14px system-ui, sans-serif; fill: var(--text); }
 
 
 def draw(recorded: Recorded, note: str) -> str:
-    """Draw it as SVG: posts per second above, how far the stream is behind below."""
+    """Draw the run as SVG: posts per second at the top, the lag below."""
     end = recorded.seconds[-1]
     top_rate = _round_up(max(*recorded.offered, *recorded.processed) * 1.05)
     top_lag = _round_up(max(recorded.behind_s) * 1.05)
@@ -167,7 +167,7 @@ def _round_up(value: float) -> float:
 
 
 def main(path: str) -> int:
-    """Record and draw; gives 1, and draws nothing, where no second core was free for the second thread."""
+    """Record and draw. Returns 1, and draws nothing, if no second core was free for the second thread."""
     recorded = record()
     one, two = recorded.capacities
     if two < WORTH_IT * one:

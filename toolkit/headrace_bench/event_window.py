@@ -13,11 +13,11 @@ STEPS = 6
 
 
 def worked(value, rounds):
-    """Six dependent steps a round, as `costly.worked` makes them one by one; `value` comes out as it was.
+    """Make six dependent steps a round, as `costly.worked` makes them one by one; `value` is returned unchanged.
 
-    In each turn of a loop whose length is unknown, a user's function checks whether the run is to stop. Where a turn
+    In a loop of unknown length, a user's function checks at each iteration whether the run is to stop. Where an iteration
     is a step of three instructions, that check is a quarter of it, and the processor no longer overlaps two events: the
-    check would be measured, and not plans.
+    benchmark would measure the check, not the plans.
     """
     x = (value & 0xFFFFFFFF) | 1
     for _ in range(rounds):

@@ -1,8 +1,8 @@
 """A program over events that come at a given rate, by their event time: the latency of its results.
 
-A thread for each input puts events that are due into mailboxes, every few dozen microseconds. An input with rare events sends
-heartbeats between them, which say how far it is, a fixed number between two events. Latency is from an event's way into its
-mailbox to its result at the collector.
+A thread for each input puts events that are due into mailboxes, every few dozen microseconds. An input with rare events sends a
+fixed number of heartbeats between two events, which say how far its event time has come. Latency runs from an event's entry
+into its mailbox to its result at the collector.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ class Paced(Planned):
     Parameters
     ----------
     program, inputs, **options
-        As of `Planned`.
+        As for `Planned`.
     per_second : float
         Units of event time in a second.
     beats : int
-        Heartbeats of the last input between two of its events, if these come evenly; 0: none.
+        Heartbeats of the last input between two of its events, if these are evenly spaced; 0: none.
     """
 
     def __init__(self, program: Any, inputs: Any, per_second: float, beats: int, **options: Any):
@@ -45,7 +45,7 @@ class Paced(Planned):
 
     @property
     def latency_ms(self) -> dict[str, float]:
-        """p50, p99 and max."""
+        """Latency in milliseconds: p50, p99 and max."""
         return self.operator.collector.latency.summary()
 
     def _feed(self, number: int) -> None:

@@ -1,7 +1,8 @@
 """A program over events that lie in the stores of its inputs: mailboxes and workers without ingress.
 
-All events are encoded and stored before the clock starts. Then a thread for each input puts them into mailboxes, as inlets
-do, the workers process them, and the collector takes the results. The clock stops when it has handed on the last one.
+All events are encoded and stored before the clock starts. Then a thread for each input puts its events into mailboxes, as
+inlets do, the workers process them, and the collector takes the results. The clock stops when the collector has handed on the
+last result.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ _LOOK_S = 0.1
 
 
 class Results:
-    """Keeps what the collector gives."""
+    """A consumer that keeps the collector's batches."""
 
     def __init__(self) -> None:
         self.batches: list[pa.RecordBatch] = []
@@ -35,10 +36,10 @@ class Results:
         self.batches.append(batch)
 
     def progress(self, watermark: int) -> None:
-        """Nobody waits for it."""
+        """Nothing to do: no thread waits for the watermark."""
 
     def close(self) -> None:
-        """The last batch is there."""
+        """Nothing to do: the last batch has been kept."""
 
 
 class Planned(Alone):
@@ -48,16 +49,16 @@ class Planned(Alone):
     ----------
     program : Program
     inputs : dict
-        As of `Program.over`, of tables: one stream each.
+        As for `Program.over`, with tables: one stream each.
     **options
-        Of `start`.
+        As for `start`.
 
     Attributes
     ----------
     seconds : float
         From the first event in a mailbox to the last result at the collector's consumer.
     table : Table
-        What came out; `rows` has it as a list of dicts.
+        The results; `rows` gives them as a list of dicts.
     joins : int
     """
 
@@ -78,7 +79,7 @@ class Planned(Alone):
     # -- as the run of its operator
 
     def section_finished(self, section: Any) -> None:
-        """The collector is through."""
+        """Note that the collector has finished."""
         self._finished.set()
 
     def _store(self, inlet: Any, table: pa.Table) -> tuple[np.ndarray, np.ndarray]:
@@ -120,7 +121,7 @@ class Planned(Alone):
 
     @property
     def rows(self) -> list[dict[str, Any]]:
-        """What came out."""
+        """The results, as a list of dicts."""
         return self.table.to_pylist()
 
     def _feed(self, number: int) -> None:
