@@ -1,8 +1,8 @@
-"""A transactional operator over events that lie in its gate: the executors without ingress and without a collector.
+"""A transactional operator over events that are already in its gate: executors without ingress and without a collector.
 
-All events are encoded, stored and given to the gate before the clock starts, and the rings have room for all results.
-So nothing but the executors runs, from the punctuation that releases them to the one that finds the end of the
-input. The rows and tables that they made are hashed afterwards.
+All events are encoded, stored and added to the gate before the clock starts, and the rings have room for all results.
+So only the executors run, from the punctuation that releases them to the one that finds the end of the input. The rows and
+tables that they produced are hashed afterwards.
 """
 
 from __future__ import annotations
@@ -36,20 +36,20 @@ _NOBODY_S_TICKET = -1
 
 
 class Executed(Alone):
-    """One run of a transactional operator, whose events are in the gate when it starts.
+    """One run of a transactional operator whose events are in the gate when it starts.
 
     Parameters
     ----------
     stream : Stream
-        Ends in the operator; one source.
+        Has one source, and ends in the operator.
     table : pa.Table
         Its events, at most `MOST_EVENTS`.
     like : Executed, optional
         A run of the same stream and table: its stores are used, and nothing is encoded again.
     built : callable
-        Makes the loop.
+        Makes the executors' loop.
     **options
-        Of `start`.
+        As for `start`.
 
     Attributes
     ----------
@@ -58,7 +58,7 @@ class Executed(Alone):
     content : str
         Hash of rows and tables.
     breakdown : dict of str to float
-        Of each part of `measures.BREAKDOWN`, the share in the time of all executors.
+        The share of each part of `measures.BREAKDOWN` in the time of all executors.
     rejected : int
     """
 
@@ -127,7 +127,7 @@ class Executed(Alone):
     # -- a run
 
     def run(self) -> Executed:
-        """Execute all events, check that none is missing, hash the results; ends all threads."""
+        """Execute all events, check that none is missing, hash the results, and end all threads."""
         c = self.operator.arrays
         self.operator.set_spins(worker_kernel.spins_for(self.operator.active))
         try:

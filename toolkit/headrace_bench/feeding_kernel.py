@@ -41,10 +41,10 @@ def feed(g, source, ts, first_row, batch, spins, stop, close):
 
 @kernel
 def due_tuples(begin, done, total, per_second):
-    """How many of `total` tuples are due at a steady rate; sleeps until one more than `done` is.
+    """Sleep until more than `done` tuples are due at a steady rate, and return how many of `total` are due.
 
-    A sleep takes some 100 us, so tuples come in batches of those then due. It
-    never spins: there may be more threads than cores.
+    A sleep takes some 100 us, so tuples become due in batches. The wait never
+    spins: there may be more threads than cores.
     """
     while True:
         due = min(total, (now_ns() - begin) * per_second // 1_000_000_000 + 1)
@@ -55,7 +55,7 @@ def due_tuples(begin, done, total, per_second):
 
 @kernel
 def feed_paced(g, source, ts, first_row, per_second, begin_at, stop, close):
-    """Add at a steady rate, drift-free, in batches as small as the clock allows.
+    """Add all of `ts` at a steady rate without drift, in batches as small as the clock allows.
 
     Merged sources begin at the same time of the monotonic clock,
     ``begin_at[0]``: otherwise the tuples of one source would always wait for those of another.
@@ -94,9 +94,9 @@ def feed_when_due(g, source, ts, first_row, begin_at, stop, close):
 
 @kernel
 def feed_cycles(g, source, ts, period, per_second, begin_at, batch, enough, stop):
-    """Add the same rows again and again, each time `period` later, ``enough[0]`` times.
+    """Add the same rows in cycles, ``enough[0]`` times, each cycle `period` later in event time.
 
-    ``enough[0]`` may be lowered meanwhile; a cycle that has begun is finished.
+    ``enough[0]`` may be lowered during the run; a cycle that has begun is finished.
     `per_second` = 0: as fast as the gate takes it. Returns the number of cycles.
     """
     shifted = np.empty(batch, np.int64)
@@ -142,7 +142,7 @@ def feed_ticks(g, source, ticks, period_ns, begin, stop):
 def read_all(g, reader, spins, waits, out, stop):
     """Read to the end of the input. Fold the tuples into ``out[reader, 0]``, count them in ``out[reader, 1]``.
 
-    `waits` takes the nanoseconds from each tuple's `add` to its arrival here, as far as it reaches.
+    `waits` is filled with the nanoseconds from each tuple's `add` to its arrival here, as far as it has room.
     """
     row = lane(g, reader)
     position = load_acquire(g.cursor, reader * CELL)

@@ -1,7 +1,7 @@
 """The gate alone, the tuple buffer of STRETCH: tuples a second to each reader, and the time from `add` to `get`.
 
-Every reader folds what it reads into a hash that depends on the order; it must
-be that of the merged input, sorted by (ts, source, position). Sources add
+Every reader folds the tuples it reads into a hash that depends on their order; it
+must equal the hash of the merged input, sorted by (ts, source, position). Sources add
 batches of 128. The baseline is one thread that copies the same columns through
 a buffer of the gate's capacity and folds them, without merging or sharing.
 """
@@ -35,7 +35,7 @@ TICK_NS = 200_000
 
 @kernel
 def fold(ts, refs):
-    """The hash that a reader makes of the records in this order."""
+    """The hash that a reader computes from the records in this order."""
     folded = np.int64(0)
     for i in range(ts.size):
         folded = wrapped_sum(wrapped_product(folded, FACTOR), ts[i] ^ refs[i])
@@ -61,13 +61,13 @@ def copy_loop(ts, first_ref, batch, out_ts, out_ref, out_at):
 
 
 def make_times(sources: int, total: int, seed: int = 1) -> list[np.ndarray]:
-    """Sorted times of each source, the sources interleaved."""
+    """Sorted times of each source; the times of different sources interleave."""
     rng = np.random.default_rng(seed)
     return [np.cumsum(rng.integers(1, 2 * sources, total // sources)) for _ in range(sources)]
 
 
 def expected_fold(times: list[np.ndarray]) -> int:
-    """The hash of the merged order, by sorting."""
+    """The hash of the merged order, computed by sorting."""
     ts = np.concatenate(times)
     source = np.concatenate([np.full(len(t), s) for s, t in enumerate(times)])
     rows = np.concatenate([np.arange(len(t)) for t in times])
@@ -115,7 +115,7 @@ class _Trial:
 
 
 def throughput(gate: str, loops: ModuleType, times: list[np.ndarray], readers: int, expected: int) -> float:
-    """Tuples a second to each reader of one run; the order is checked."""
+    """Tuples per second to each reader in one run; the order is checked."""
     trial = _Trial(gate, loops, len(times), readers)
     seconds = trial.run(loops.feed, [(ts, 0, BATCH, trial.spins) for ts in times])
     total = sum(len(ts) for ts in times)
@@ -124,7 +124,7 @@ def throughput(gate: str, loops: ModuleType, times: list[np.ndarray], readers: i
 
 
 def latencies(gate: str, loops: ModuleType, sources: int, readers: int, ticks: int) -> np.ndarray:
-    """Microseconds from `add` to each reader, one tuple of each source every 200 us."""
+    """Microseconds from `add` to each reader, with one tuple from each source every 200 us."""
     trial = _Trial(gate, loops, sources, readers)
     trial.spins = 0
     trial.waits = [np.zeros(sources * ticks, np.int64) for _ in range(readers)]
@@ -137,7 +137,7 @@ def latencies(gate: str, loops: ModuleType, sources: int, readers: int, ticks: i
 
 
 def gates() -> list[tuple[str, ModuleType]]:
-    """The gates there are, with their loops."""
+    """The available gates, each with the feeding loops compiled for it."""
     found = []
     for gate in GOALS:
         try:

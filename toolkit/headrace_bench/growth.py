@@ -1,9 +1,9 @@
 """The cost of a tuple as a stream, its keys and the overlap of its windows grow.
 
 The cost of a tuple should not depend on how many came before. It does depend on the number of
-keys, once their state no longer fits the caches: the plain loop beside it has the same
-state and the same misses. And it grows with WS/WA, since a tuple updates every window that
-contains it; the windows of a key are adjacent in memory, so it grows slowly.
+keys once their state no longer fits the caches; the plain loop, which is the baseline, has the same
+state and the same cache misses. The cost also grows with WS/WA, since a tuple updates every window that
+contains it; it grows slowly, because the windows of a key are adjacent in memory.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ def make_rows(n: int, keys: int, per_slide: int = PER_SLIDE, seed: int = 7) -> p
 
 
 def query(table: pa.Table, overlap: int = 1) -> Any:
-    """Sum, least and greatest value by key."""
+    """Sum, minimum and maximum of the value by key."""
     stream = hr.stream(table, event_time="ts").key_by("key").window(overlap * SLIDE, SLIDE)
     return stream.aggregate(total=hr.sum("value"), low=hr.min("value"), high=hr.max("value"))
 
 
 def expected(table: pa.Table, overlap: int = 1) -> tuple[int, int]:
-    """Rows of the result, and updates of windows, by NumPy."""
+    """The number of result rows and of window updates, computed with NumPy."""
     slides = table["ts"].to_numpy() // SLIDE
     keys = table["key"].to_numpy()
     span = int(keys.max()) + 1
@@ -53,7 +53,7 @@ def expected(table: pa.Table, overlap: int = 1) -> tuple[int, int]:
 
 @kernel
 def plain_loop(ts, keys, values, total, low, high):
-    """The same in a loop, one window after another, without results: the cost of the state alone."""
+    """The same aggregates in a loop without windows or results: the cost of the state alone."""
     for i in range(ts.size):
         key = keys[i]
         total[key] += values[i]
@@ -79,7 +79,7 @@ def _seconds(table: pa.Table, overlap: int, threads: int, like: Resident | None 
 
 
 def measure(full: bool, tiny: bool = False) -> list[Row]:
-    """Nanoseconds a tuple on one thread; and the gain of a second thread."""
+    """Nanoseconds per tuple on one thread, and the gain from a second thread."""
     n, repetitions = (4_000_000, 5) if full else (2_000_000, 2)
     if tiny:
         n, repetitions = 40_000, 1

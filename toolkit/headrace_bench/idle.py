@@ -20,7 +20,7 @@ def _blocking(first: pa.RecordBatch, release: threading.Event) -> Iterator[pa.Re
 
 
 def cores_used(threads: int, seconds: float) -> float:
-    """Processor time per second of an idle run with `threads` of 8 pooled instances active."""
+    """Processor time per second of an idle run with `threads` of the 8 pooled instances active."""
     batch = pa.record_batch({"ts": list(range(100)), "k": [i % 10 for i in range(100)]})
     release = threading.Event()
     stream = hr.stream(_blocking(batch, release), event_time="ts").key_by("k").window(10).aggregate(n=hr.count())
@@ -37,7 +37,7 @@ def cores_used(threads: int, seconds: float) -> float:
 
 
 def measure(full: bool, tiny: bool = False) -> list[Row]:
-    """Cores, all 8 instances active and all but one parked."""
+    """Cores used with all 8 instances active, and with all but one parked."""
     seconds = 10.0 if full else 3.0
     if tiny:
         seconds = 0.2

@@ -3,9 +3,9 @@
 Hand-over is the work of a run's reading thread. It reads the columns that the
 operator needs, validates them, checks the event times and encodes keys, batch by
 batch; here the batches are dropped. The baseline of each row is reading alone.
-Then whole runs of word count, from text to counted windows, beside the hand-over
-of the same batches; and the same run with the texts split elsewhere: by Arrow,
-by Spark, or upstream, with the words kept as a column, as texts or encoded.
+Then whole runs of word count, from text to counted windows, are compared with the
+hand-over of the same batches; and with runs whose texts are split elsewhere: by Arrow,
+by Spark, or upstream, with the words in a column, as texts or encoded.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ QUERIES: dict[str, Callable] = {
 
 
 def make_table(n: int) -> pa.Table:
-    """Tweets, with the user's number and the length of the text."""
+    """Make tweets, with the user's number and the length of the text."""
     from headrace_datasets import tweets
 
     table = tweets(n=n, seed=7, rate=1000.0).to_arrow()
@@ -40,7 +40,7 @@ def make_table(n: int) -> pa.Table:
 
 
 def hand_over(source: Any, query: Callable) -> tuple[float, float, int]:
-    """Read, and read and encode, what `query` needs of `source`. Returns both in seconds, and the rows."""
+    """Read the columns that `query` needs of `source`; then read and encode them. Returns the seconds of each, and the rows."""
     planned = query(hr.stream(source, event_time="ts")).plan()
     node = planned.output
     section = node.spec.section(node, planned.branches[node.name], node.spec.options())
@@ -61,7 +61,7 @@ def hand_over(source: Any, query: Callable) -> tuple[float, float, int]:
 
 
 def end_to_end(source: Any, query: Callable) -> tuple[float, int]:
-    """Run a query with its results dropped. Returns seconds from start to end, and the result rows."""
+    """Run a query and drop its results. Returns seconds from start to end, and the number of result rows."""
     stream = query(hr.stream(source, event_time="ts"))
     begin = time.perf_counter()
     with stream.start(threads=1, sink=hr.discard()) as run:
@@ -70,7 +70,7 @@ def end_to_end(source: Any, query: Callable) -> tuple[float, int]:
 
 
 def word_sources(table: pa.Table, frame: Any = None) -> dict[str, Callable[[], Any]]:
-    """The tweets with a column of words split elsewhere; called for each run."""
+    """Tweets whose texts are already split, as a column of words: name -> function that makes a run's source."""
     schema = pa.schema([table.schema.field("ts"), pa.field("words", pa.list_(pa.string()))])
 
     def split(batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -101,7 +101,7 @@ def word_sources(table: pa.Table, frame: Any = None) -> dict[str, Callable[[], A
 
 
 def sources(table: pa.Table, folder: str, with_spark: bool) -> dict[str, Any]:
-    """The same rows in each form."""
+    """The rows in each form of input."""
     import pyarrow.parquet as pq
 
     path = Path(folder) / "tweets.parquet"
@@ -116,14 +116,14 @@ def sources(table: pa.Table, folder: str, with_spark: bool) -> dict[str, Any]:
 
 
 def count_words(table: pa.Table) -> int:
-    """Rows that word count must give, in plain Python."""
+    """The number of rows that word count must give, computed in plain Python."""
     hours = pc.cast(table["ts"], pa.int64()).to_numpy() // 3_600_000_000
     texts = table["text"].to_pylist()
     return len({(hour, word) for hour, text in zip(hours, texts, strict=True) for word in text.split()})
 
 
 def measure(full: bool, tiny: bool = False) -> list[Row]:
-    """M rows/s of each hand-over; the ratio of word count end to end."""
+    """M rows/s of each hand-over, and seconds of word count end to end."""
     n, repetitions = (4_000_000, 5) if full else (200_000, 3)
     with_spark = True
     if tiny:

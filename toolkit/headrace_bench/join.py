@@ -2,11 +2,11 @@
 
 |x - a| <= 10 and |y - b| <= 10 on int32 and float32 columns, uniform in
 [1, 10000]. A window of W tuples means that each arriving tuple is compared with
-the W tuples of the other side that are less than WS older. They are stored
-before the run begins, so the whole run is in steady state, and comparisons a second
-are arriving tuples x W / wall time. The baseline is a compiled loop on one thread
-over the same columns (`join_kernel`): it gives the same matches, and compares
-with the same vectors and as many tuples in a pass as the engine.
+the W tuples of the other side that are less than WS older. The first windows are
+stored before the run begins, so the whole run is in steady state, and comparisons
+per second are arriving tuples x W / wall time. The baseline is a compiled loop on one
+thread over the same columns (`join_kernel`): it gives the same matches, uses the same
+vectors and compares as many tuples in a pass as the engine.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def near(left, right):
 
 
 def make_sides(window: int, arriving: int, seed: int = 7) -> tuple[pa.Table, pa.Table, int]:
-    """Two sides of window + arriving tuples, alternating, and the WS that holds `window` of each."""
+    """Make two sides of window + arriving tuples, alternating in time. Returns them and the WS that holds `window` of each."""
     rng = np.random.default_rng(seed)
     n = window + arriving
     tables = []
@@ -52,7 +52,7 @@ def make_sides(window: int, arriving: int, seed: int = 7) -> tuple[pa.Table, pa.
 
 
 def columns_of(left: pa.Table, right: pa.Table) -> list[np.ndarray]:
-    """What `join_loop` takes of both sides."""
+    """The columns of both sides that `join_loop` takes."""
     names = ((left, "ts"), (left, "x"), (left, "y"), (right, "ts"), (right, "a"), (right, "b"))
     return [table[name].combine_chunks().to_numpy() for table, name in names]
 
@@ -65,7 +65,7 @@ def plain_pairs(columns: Sequence[np.ndarray], size: int, first: int) -> tuple[i
 
 
 def plain_rate(columns: Sequence[np.ndarray], size: int, window: int, repetitions: int) -> float:
-    """Comparisons/s of the plain loop on one thread, windows full: 1T. Median."""
+    """Median comparisons/s of the plain loop on one thread with full windows: 1T."""
     found = np.zeros(3, np.int64)
     join_loop(*(column[: window + 1] for column in columns), size, window, found)  # compiles
     compared = 2 * (columns[0].size - window) * window
@@ -80,7 +80,7 @@ def plain_rate(columns: Sequence[np.ndarray], size: int, window: int, repetition
 def plain_waits(
     columns: Sequence[np.ndarray], size: int, first: int, per_second: int
 ) -> tuple[np.ndarray, tuple[int, int]]:
-    """Tuples of each side come to the plain loop at a steady rate: how long pairs took, from when the later tuple was taken.
+    """Feed the plain loop at a steady rate and measure the latency of pairs, from when the later tuple was taken.
 
     Returns
     -------
@@ -99,7 +99,7 @@ def plain_waits(
 
 
 def band_join(left: pa.Table, right: pa.Table, size: int, index: bool = False) -> Any:
-    """The stream of matches; all pairs are compared unless an index is used."""
+    """The stream of matches; without an index all pairs are compared."""
     where = hr.band("x", "a", WIDTH) & hr.band("y", "b", WIDTH)
     return hr.stream(left, event_time="ts").join(hr.stream(right, event_time="ts"), size, where=where, index=index)
 

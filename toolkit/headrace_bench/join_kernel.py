@@ -1,13 +1,13 @@
 """The band join in one compiled loop on one thread: 1T of STRETCH, section 8.3, and the plain loop of the peers.
 
-It compares as the engine's kernel does, so that a ratio of the two shows what the engine adds: narrow columns,
+It compares as the engine's kernel does, so that the ratio of the two shows what the engine adds: narrow columns,
 blocks of `BLOCK` rows in the first-level cache, vectors as wide as is worthwhile, and `PROBES` tuples compared in one pass
-over a block. A pass may accept too much; where it accepts anything it is repeated for `FINE` rows at a time, and
-there each pair is evaluated exactly.
+over a block. A pass may give false positives. A block with any hit is scanned again, `FINE` rows at a time, and in pieces
+with a hit each pair is evaluated exactly.
 
 Up to `PROBES` tuples of each side are taken in time order, and then compared. Rows in the windows of all of them are
-compared with all at once; the few rows that are in the windows of only some, pair by pair. So one pass over stored rows
-serves four tuples. With one tuple a pass, the loop would be bound by memory, not by comparisons.
+compared with all at once; the few rows that are in the windows of only some are compared pair by pair. So one pass over the
+stored rows serves four tuples. With one tuple a pass, the loop would be bound by memory, not by comparisons.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def join_loop(ts, x, y, other_ts, a, b, size, first, out):
     size : int
         WS.
     first : int
-        Tuples of each side that are stored beforehand: others are compared with them, but they are not with each other.
+        Tuples of each side that are stored beforehand: later tuples are compared with them, but they are not with each other.
     out : int64[3]
         Added to: see `COUNT`.
     """
@@ -83,9 +83,9 @@ def join_loop(ts, x, y, other_ts, a, b, size, first, out):
 
 @kernel(pipeline=EntryCompiler)
 def compare(xs, ys, probe_x, probe_y, probe_ts, first, count, starts, stops, is_right, share, me, out):
-    """Compare `count` tuples, from number `first` on, each with the rows of the other side in its window.
+    """Compare `count` tuples, from number `first` on, each with the other side's rows in its window.
 
-    Row r is number ``r * share + me`` of its side: every row with a `share` of 1, else every `share`-th.
+    Row r is tuple ``r * share + me`` of its side: all tuples are here with a `share` of 1, else every `share`-th.
     """
     common = starts[count - 1]  # windows only move forward
     until = max(common, stops[0])
@@ -110,7 +110,7 @@ def compare(xs, ys, probe_x, probe_y, probe_ts, first, count, starts, stops, is_
 
 @kernel(pipeline=EntryCompiler)
 def any_near(xs, ys, low0, low1, low2, low3, y0, y1, y2, y3):
-    """Whether any row may match any of four probes, each given by the lower end of its band of x and by its y."""
+    """Whether any row may match any of four probes, each given by the lower end of its band in x and by its y."""
     width = np.float32(WIDTH + 0.01)
     span = np.uint32(2 * WIDTH)
     found = False
@@ -127,7 +127,7 @@ def any_near(xs, ys, low0, low1, low2, low3, y0, y1, y2, y3):
 
 @kernel(pipeline=EntryCompiler)
 def confirm(xs, ys, start, stop, x, y, ts, number, is_right, share, me, out):
-    """Evaluate the condition exactly for some rows, and fold the pairs."""
+    """Evaluate the condition exactly for rows `start` to `stop`, and fold the pairs that meet it."""
     for row in range(start, stop):
         if x - WIDTH <= xs[row] <= x + WIDTH and abs(np.float64(ys[row]) - np.float64(y)) <= WIDTH:
             out[COUNT] += 1

@@ -1,4 +1,4 @@
-"""1T with tuples that come at a steady rate: one thread that only joins, and the latency of pairs.
+"""1T with tuples that arrive at a steady rate: one thread that only joins, and the latency of pairs.
 
 Source      STRETCH, section 8.3: the latency of 1T in Figure 8.
 """
@@ -19,14 +19,14 @@ SLEEP_NS = 50_000
 
 @kernel(pipeline=EntryCompiler)
 def join_paced(ts, x, y, other_ts, a, b, size, first, per_second, out, waits):
-    """Do what `join_kernel.join_loop` does, with tuples that come at a steady rate: each pass takes those that have come.
+    """Join as `join_kernel.join_loop`, with tuples that arrive at a steady rate: each pass takes those that have arrived.
 
     Parameters
     ----------
     ts, x, y, other_ts, a, b, size, first
         As for `join_loop`.
     per_second : int
-        Tuples a second of each side; number k of either comes (k - first) / per_second after the beginning.
+        Tuples per second of each side; tuple k of either arrives (k - first) / per_second seconds after the beginning.
     out : int64[4]
         Added to, as by `scalejoin_kernel.join_share`.
     waits : int64[n, 3]

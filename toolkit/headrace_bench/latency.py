@@ -1,10 +1,10 @@
 """Output latency at half of the sustainable rate.
 
-Latency is from the arrival of the tuple that made a result ready (the gate stamps it in
+Latency runs from the arrival of the tuple that made a result ready (the gate stamps it in
 `add`) to the moment when the collector has sorted and built the result's batch. The
-input lies encoded in the store and compiled sources pace it; gate, instances
-and collector are those of every run. The maximum rate is measured
-first, with the same collector.
+input is already encoded in the store, and compiled sources pace it; gate, instances
+and collector are those of every run. The highest rate is measured first, with the
+same collector.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ THREADS = (1, 2)
 
 
 def keyed(n: int, keys: int, per_window: int, seed: int = 7) -> pa.Table:
-    """ts, key and value; a window of 1,000 ms holds `per_window` tuples."""
+    """Make ts, key and value; a window of 1,000 ms holds `per_window` tuples."""
     rng = np.random.default_rng(seed)
     return pa.table({
         "ts": np.arange(n, dtype=np.int64) * 1000 // per_window,

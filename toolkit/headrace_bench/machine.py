@@ -1,11 +1,11 @@
 """What this machine can do: two cores beside one, and the transfer of a cache line between them: `headrace bench machine`.
 
-Where threads share data, reading a cache line that another core has just written takes as long as it does here, in one
-direction; and two threads do at most what two threads that share nothing do here. The engines' figures cannot be
-understood without both. Both differ between machines and, on a virtual one, from one second to the next: its processors may
-be two threads of one core (a line then takes 16 ns, and two threads do 1.1 to 1.3 times what one does), two cores near each
-other (35 ns) or far from each other (200 ns and more), and other machines use these, too. So both are measured many times, and
-percentiles are reported.
+Two figures are measured: the one-way time of a cache line that another core has just written, which threads that share data
+pay; and the speedup of two threads that share nothing, which no two threads of an engine can exceed. The engines' figures
+cannot be understood without both. Both differ between machines and, on a virtual one, from one second to the next. Its
+processors may be two threads of one core (a line then takes 16 ns, and two threads do 1.1 to 1.3 times what one does), two
+cores near each other (35 ns) or far from each other (200 ns and more), and other virtual machines use these cores, too. So both
+are measured many times, and percentiles are reported.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ PERCENTILES = (10, 50, 90)
 
 
 class Machine(NamedTuple):
-    """What was seen: the percentiles `PERCENTILES`.
+    """The measurements, as their percentiles `PERCENTILES`.
 
     Parameters
     ----------
     two_threads : tuple of float
         How many times as much arithmetic two threads do as one.
     line_ns : tuple of float
-        Nanoseconds of a cache line from one core to another: the mean of many in a row, between threads that do not sleep. NaN
-        where there is only one core, or no series was completed in its time.
+        Nanoseconds of a cache line from one core to another: the mean over a series of transfers between threads that do not
+        sleep. NaN if there is only one core, or no series was completed in its time.
     """
 
     two_threads: tuple[float, ...]
@@ -49,7 +49,7 @@ class Machine(NamedTuple):
 
 
 def measure(full: bool, tiny: bool = False) -> list[Row]:
-    """How many times as much two threads do as one, and nanoseconds of a cache line's way."""
+    """How many times as much two threads do as one, and nanoseconds of a cache line's transfer."""
     seen = look(1, 1_000, 0.0) if tiny else look(LOOKS * 4 if full else LOOKS)
     rows = []
     for percentile, times in zip(PERCENTILES, seen.two_threads, strict=True):
@@ -61,7 +61,7 @@ def measure(full: bool, tiny: bool = False) -> list[Row]:
 
 
 def look(looks: int = LOOKS, steps: int = STEPS, every_s: float = EVERY_S) -> Machine:
-    """Look at both, so many times in turns."""
+    """Measure both in turns, `looks` times."""
     arithmetic(1, np.uint64(1))  # compiles
     pass_word(padded_cells(3), 0, 0, 0, 0)
     times, lines = [], []

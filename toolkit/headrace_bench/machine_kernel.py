@@ -12,7 +12,7 @@ LOOK_EVERY = 1_000
 
 @kernel
 def arithmetic(steps, x):
-    """Four independent chains, in registers alone: as much as a core can do."""
+    """Run four independent chains of operations in registers alone, which keeps a core fully busy."""
     a = b = c = d = np.uint64(x)
     for n in range(steps):
         a = a * np.uint64(3) + np.uint64(n)
@@ -28,10 +28,10 @@ def arithmetic(steps, x):
 
 @kernel
 def pass_word(words, first, last, me, until):
-    """Take the word when it is the turn of `me`, 0 or 1, and give it to the other thread, for turns `first` to before `last`.
+    """Wait until it is the turn of `me`, 0 or 1, and pass the word to the other thread, for turns `first` to before `last`.
 
-    Returns how many turns there were until time `until`, after which neither thread waits any more. The waiting thread pauses
-    between two looks, as the engines' kernels do, which is part of a turn's time.
+    Returns the number of turns made by time `until`, after which neither thread waits any more. The waiting thread pauses
+    between two loads, as the engines' kernels do; the pause is part of a turn's time.
     """
     for n in range(first, last):
         spins = 0

@@ -1,6 +1,6 @@
 """Measures a whole run between the 20th and the 80th percentile of its rows, as in the paper on ordered pipelines.
 
-A run counts its rows, and the latency of its results in histograms; the difference of two looks is what came between.
+A run counts its rows, and the latencies of its results in histograms; two samples' difference covers the time between them.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ _LOOK_S = 5e-3
 
 @dataclass(frozen=True)
 class Markers:
-    """What was measured of a run.
+    """The measurements of a run.
 
     Parameters
     ----------
     per_second : float
         Rows.
     mean_ms, p50_ms, p99_ms : float
-        Latency; processing latency is that from the first stage to the collector. NaN where no result came.
+        Latency; processing latency runs from the first stage to the collector. NaN if there were no results.
     results : float
         Of the whole run.
     """
@@ -42,16 +42,16 @@ class Markers:
 
 
 def marked(stream: Any, rows: int, waits: str = "processing", **options: Any) -> Markers:
-    """Run an operator over its `rows` rows. A run that is over before it was looked at twice counts as a whole.
+    """Run an operator over its `rows` rows. A run that ends before it is sampled twice is measured as a whole.
 
     Parameters
     ----------
     stream : Stream
     rows : int
     waits : str
-        The histogram that is looked at, by the name of its measure: of any engine's, "latency".
+        Name of the measure whose histogram is used; every engine has "latency".
     **options
-        Of `start`.
+        As for `start`.
     """
     looks: list[tuple[float, int, np.ndarray]] = []
 
@@ -78,7 +78,7 @@ def marked(stream: Any, rows: int, waits: str = "processing", **options: Any) ->
 
 
 def middle(runs: Sequence[Markers]) -> Markers:
-    """The median of each figure."""
+    """The median over runs of each figure."""
     return Markers(*(median([getattr(run, each.name) for run in runs]) for each in fields(Markers)))
 
 

@@ -1,8 +1,8 @@
 """Whether memory grows with the length of a stream.
 
 Batches are made as they are read, and results are dropped; resident memory of the
-process is sampled while a long stream runs. Growth is counted from a fifth of
-the stream on, when every buffer has been full.
+process is sampled while a long stream runs. Growth is counted after the first fifth
+of the stream, when every buffer has been full.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ KEYS = 1000
 
 
 def resident_mib() -> float:
-    """Resident memory of this process."""
+    """Resident memory of this process, in MiB."""
     pages = int(Path("/proc/self/statm").read_text().split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
 
@@ -67,7 +67,7 @@ def _run(total: int, make_keys: Callable[[np.ndarray], np.ndarray], window: int)
 
 
 def measure(full: bool, tiny: bool = False) -> list[Row]:
-    """MiB that resident memory grows by; the same keys all the time, and keys that come and go."""
+    """Growth of resident memory in MiB: with the same keys throughout, and with keys that come and go."""
     total = 1_000_000_000 if full else 100_000_000
     if tiny:
         total = 1_000_000

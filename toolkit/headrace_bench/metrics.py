@@ -1,10 +1,11 @@
 """What monitoring costs: throughput with ten samples a second against none, in turns.
 
-It is measured twice: inside the engine, where compiled threads need no Python and a sample only reads what they write; and from
-an Arrow table, where the sampling thread takes the GIL from the one that encodes. Also the cost of one sample.
+The cost is measured twice: inside the engine, where compiled threads need no Python and a sample only reads what they write;
+and from an Arrow table, where the sampling thread takes the GIL from the encoding thread. The cost of one sample is also
+measured.
 
-And the cost of a figure that is read only in samples but counted all the time: the time breakdown of transactions, beside
-executors that do not look at the clock (`unmetered`).
+The time breakdown of transactions is read only in samples but counted all the time. Its cost is measured against executors that
+do not read the clock (`unmetered`).
 """
 
 from __future__ import annotations
@@ -150,7 +151,7 @@ def _breakdown(scheme: str, threads: int, run_ns: float, pairs: int) -> Row:
 
 
 def measure(full: bool, tiny: bool = False) -> list[Row]:
-    """Throughput with samples over that without, the median of pairs of runs; microseconds of one sample."""
+    """Throughput with samples over throughput without, as the median over pairs of runs; microseconds of one sample."""
     pairs, cycles, n = (31, 40, 60_000_000) if full else (5, 20, 30_000_000)
     if tiny:
         pairs, cycles, n = 1, 1, BATCH

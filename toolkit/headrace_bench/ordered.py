@@ -1,8 +1,9 @@
 """What order costs, and what a second worker brings: the first part of `headrace bench ordered`.
 
-A pipeline of four stages (`staged`) at three costs of a tuple, by schedule, beside a loop written by hand and beside the
-engine on one thread; then the effects of reorder buffer, micro-batches and queues; and the cost of one choice of a
-stage. All figures are of the workers alone (`pipelined`). All that is timed has been compared with the loop.
+A pipeline of four stages (`staged`) runs at three costs of a tuple, under each schedule, and is compared with a loop written
+by hand and with the engine on one thread. Then come the effects of the reorder buffer, of micro-batches and of queues, and the
+cost of choosing a stage once. All figures are of the workers alone (`pipelined`). The results of every timed run are
+compared with the loop's.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ class Sizes:
     Parameters
     ----------
     run_ns : float
-        The work of a run, by the steps of its tuples.
+        The work of a run, counted as the steps of its tuples.
     most_rows, repetitions, decisions : int
     costs : tuple of int
         Keys of `COSTS`.
@@ -62,13 +63,13 @@ class Sizes:
 
     @classmethod
     def of(cls, full: bool, tiny: bool) -> Sizes:
-        """Small sizes, full ones, or such that only show that it runs."""
+        """Small sizes, full ones, or tiny ones that only show that it runs."""
         if tiny:
             return cls(0.0, 3_000, 1, 1_000, (0,))
         return cls(RUN_NS, MOST_ROWS, 15 if full else 5, 1_000_000, tuple(COSTS))
 
     def case(self, cost_ns: int, sigma: float = 0.0) -> Case:
-        """As many rows as make a run so long."""
+        """A case with as many rows as take `run_ns`, at most `most_rows`."""
         rows = self.run_ns / cost_ns if cost_ns else self.most_rows
         return Case(round(min(rows, self.most_rows)), cost_ns, sigma)
 
@@ -86,12 +87,12 @@ def measure(full: bool, tiny: bool = False) -> list[Row]:
 
 
 def cost_name(cost_ns: int) -> str:
-    """The name of a cost in cases."""
+    """The name of a cost in the names of cases."""
     return f"{cost_ns} ns a tuple" if cost_ns else "trivial tuples"
 
 
 def rates_of(case: Case, variants: Mapping[str, Mapping[str, Any]], repetitions: int) -> tuple[dict[str, float], float]:
-    """M tuples/s of each variant, in turns, and of the loop written by hand."""
+    """M tuples/s of each variant and of the loop written by hand, run in turns."""
     measured: dict[str, list[float]] = {name: [] for name in variants}
     by_hand = []
     for repetition in range(repetitions + 1):
@@ -150,7 +151,7 @@ def _queues(sizes: Sizes) -> list[Row]:
 
 
 def decision_ns(schedule: str, times: int, is_timed: bool) -> tuple[float, int]:
-    """Nanoseconds of a decision where every stage has something to do, and the stage that was chosen."""
+    """Nanoseconds of a decision when every stage has work, and the stage that was chosen."""
     case = Case(1, 0)
     c = Pipelined(pipeline_of(case.table), case.table, schedule=schedule).section.arrays
     stages = len(c.form)

@@ -1,9 +1,9 @@
 """The six ordered applications on one and two workers, by schedule: a part of `bench ordered`.
 
 Throughput is that of the workers alone (`pipelined`). Only one worker at a time runs a stateful stage, so two workers cannot do
-twice as much: where it takes a fraction f of one worker's time at the stages, Amdahl's law allows 2 / (1 + f). Latency is of
-whole runs, at half of their highest rate: from the first stage to the collector, when it has made a row of the result. Both are
-measured from the 20th to the 80th percentile of the rows, as in the paper.
+twice as much: if that stage takes a fraction f of one worker's time in the stages, Amdahl's law allows 2 / (1 + f). Latency is
+measured in whole runs at half of their highest rate, from the first stage to the moment when the collector has built the result
+row. Both are measured from the 20th to the 80th percentile of the rows, as in the paper.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _GUESSED = 2e6
 
 @dataclass(frozen=True)
 class Input:
-    """What an application is measured with: a dataset, and how many rows a second of event time has."""
+    """The input of an application: a dataset, and the number of rows per second of event time."""
 
     make: Callable[..., headrace_datasets.Dataset]
     rate: float | None = None
@@ -57,7 +57,7 @@ class Input:
     """Longest event time that the rows span: with more rows, each second has more."""
 
     def table(self, n: int) -> pa.Table:
-        """So many rows."""
+        """Make `n` rows."""
         given = {} if self.rate is None else {"rate": max(self.rate, n / self.longest_s)}
         return self.make(n=n, **given).to_arrow()
 
@@ -82,12 +82,12 @@ class Sizes:
     ----------
     names : tuple of str
     rows, checked : int
-        Of a trial run of the workers alone; of them, those that the reference is asked for.
+        Rows of a trial run of the workers alone, and how many of them are compared with the reference.
     run_s, most_rows : float, int
-        What a run of the workers alone takes at least, and its rows at most.
+        Shortest duration of a run of the workers alone, and the most rows it may have.
     repetitions : int
     seconds, most : float, int
-        What a run at a rate takes, and its rows at most.
+        Duration of a run at a given rate, and the most rows it may have.
     """
 
     names: tuple[str, ...]
@@ -101,7 +101,7 @@ class Sizes:
 
     @classmethod
     def of(cls, full: bool, tiny: bool) -> Sizes:
-        """Small sizes, full ones, or such that only show that it runs."""
+        """Small sizes, full ones, or tiny ones that only show that it runs."""
         if tiny:
             return cls(("abandoned",), 20_000, 20_000, 0.001, 40_000, 1, 0.01, 20_000)
         if full:
@@ -122,11 +122,11 @@ class Case:
         self.content = ""
 
     def rows_of(self, n: int) -> pa.Table:
-        """So many rows, as the application reads them."""
+        """Make `n` rows with the columns that the application reads."""
         return INPUTS[self.name].table(n).select(self._app.columns(0)).combine_chunks()
 
     def stream_of(self, table: pa.Table, **given: Any) -> hr.Stream:
-        """The application over rows; `given` are options of it."""
+        """The application over a table; `given` are its options."""
         return self._app.build(hr.stream(table, event_time="ts"), *self._right, **self._app.parameters(given))
 
     def check(self, table: pa.Table) -> None:
@@ -136,7 +136,7 @@ class Case:
         check_against(expected, stream.schema, Pipelined(stream, table, threads=2).run().columns, self.name)
 
     def lengthen(self, seconds: float, most: int) -> None:
-        """Take as many rows, at most `most`, as keep two workers busy for so long, and have room for their results."""
+        """Take enough rows, at most `most`, to keep two workers busy for `seconds`, and make room for their results."""
         found = [self.run(THREADS[-1]) for _ in range(2)]  # the first one warms up
         rows = min(most, rows_for(seconds, max(run.per_second for run in found), self.table.num_rows))
         results = len(found[-1].columns[0]) / self.table.num_rows
@@ -146,7 +146,7 @@ class Case:
         self.content = ""
 
     def run(self, threads: int, schedule: str = DEFAULT_SCHEDULE, buckets: int | None = None, **options: Any) -> Pipelined:
-        """Run all rows through; what comes of them is what came of them the first time."""
+        """Run all rows through, and check that the results are those of the first run."""
         stream = self._stream if buckets is None else self.stream_of(self.table, buckets=buckets)
         run = Pipelined(stream, self.table, self._results, threads=threads, schedule=schedule, **options).run()
         self.content = self.content or run.content
@@ -155,7 +155,7 @@ class Case:
 
 
 def rows_for(seconds: float, per_second: float, least: int) -> int:
-    """How many rows a run has that shall take so long, where a trial had done so many a second; `least` at least.
+    """Rows of a run that should take `seconds`, given the rate of a trial run; at least `least`.
 
     Examples
     --------
@@ -166,7 +166,7 @@ def rows_for(seconds: float, per_second: float, least: int) -> int:
 
 
 def allowed(serial_share: float, threads: int = 2) -> float:
-    """How many times as fast `threads` workers can be, by Amdahl's law.
+    """The highest speedup of `threads` workers by Amdahl's law.
 
     Examples
     --------
@@ -177,25 +177,25 @@ def allowed(serial_share: float, threads: int = 2) -> float:
 
 
 def goal_of(serial_share: float) -> float:
-    """What ENGINES section 4 asks of two threads beside one."""
+    """The goal that ENGINES section 4 sets for two threads, as a multiple of one thread's rate."""
     return max(OF_AMDAHL * allowed(serial_share), LEAST_RATIO if serial_share < SMALL else 0.0)
 
 
 @dataclass
 class Measured:
-    """What was measured of an application.
+    """The measurements of an application.
 
     Parameters
     ----------
     case : Case
     serial_share : float
-        The share of one worker's time at the stages that is spent at those which only one worker at a time may run.
+        The share of one worker's stage time that is spent in stages which only one worker at a time may run.
     rates : dict of (str, int) to float
         Schedule, threads -> rows/s of the workers alone.
     waits : dict of (str, int) to Markers
-        Of whole runs, at half of what whole runs reach.
+        Latency of whole runs, at half of the rate that whole runs reach.
     rows : list of Row
-        All of it, for the table.
+        All measurements, for the table.
     """
 
     case: Case
@@ -269,7 +269,7 @@ def _latency(case: Case, sizes: Sizes, rows: list[Row]) -> dict[tuple[str, int],
 
 
 def threads_name(threads: int) -> str:
-    """The name of a number of threads in cases."""
+    """The name of a number of threads in the names of cases."""
     return counted(threads, "thread")
 
 

@@ -1,4 +1,4 @@
-"""The pipeline of `staged` written by hand: one loop, one thread, plain arrays, no engine. And decisions alone."""
+"""The pipeline of `staged` written by hand (one loop, one thread, plain arrays, no engine), and scheduling decisions alone."""
 
 from headrace.kernel import kernel
 from headrace.memory.atomics import now_ns
@@ -11,12 +11,12 @@ TOTALS_EVERY = 64
 
 @kernel
 def four_stages(ts, keys, values, rounds, of_key, out_ts, out_seen, out_total):
-    """Run all rows; the results are written one after another. Returns how many.
+    """Run all rows, and write the results one after another. Returns the number of results.
 
     Parameters
     ----------
     ts, keys, values : int64[n]
-        Of the rows; `values` fit 32 bits.
+        Columns of the rows; `values` fit 32 bits.
     rounds : int
         Steps of each unit of work: two units in the first stage, four in the second, one in the third and the last.
     of_key : int64[keys]
@@ -43,7 +43,7 @@ def four_stages(ts, keys, values, rounds, of_key, out_ts, out_seen, out_total):
 
 @kernel
 def decide(c, times, is_timed, chosen):
-    """Choose a stage so many times, and count each in `chosen`; its last entry is for "none". `is_timed`: by the clock."""
+    """Choose a stage `times` times, count each choice in `chosen`, and "none" in its last entry. `is_timed`: read the clock."""
     for i in range(times):
         chosen[choose(0, c, 0, now_ns() if is_timed else i)] += 1
 
