@@ -1,9 +1,9 @@
 """The parametric operators of the paper's section 7: matrix work of a given cost, selectivity, size of a tuple, of a state.
 
-A tuple is a vector of whole numbers, a column each. An operator multiplies it by a matrix a number of times, modulo 2**16, and
-emits it a number of times; both numbers are columns of the rows, so one compiled module serves all costs and selectivities.
-A partitioned one adds the vector to the state of its key and the whole state to the vector. The sizes of tuple and
-state are part of a function's text, which is therefore written here.
+A tuple is a vector of integers, each in its own column. An operator multiplies it repeatedly by a matrix, modulo 2**16, and
+emits it a number of times; both counts are columns of the rows, so one compiled module serves all costs and selectivities.
+A partitioned operator also adds the vector to the state of its key and the whole state to the vector. The sizes of tuple and
+state are part of a function's source text, so that text is generated here.
 """
 
 from __future__ import annotations
@@ -68,13 +68,13 @@ def _work(size: int) -> str:
 
 @functools.cache
 def function_of(kind: str, size: int = TUPLE, state: int = STATE) -> Callable:
-    """The function of a stage.
+    """Generate the function of a stage.
 
     Parameters
     ----------
     kind : {"flat_map", "partitioned"}
     size, state : int
-        Numbers of a tuple and of a key's state; 2 or more, and 1 or more.
+        Number of elements of a tuple (at least 2) and of a key's state (at least 1).
     """
     names = [f"x{i}" for i in range(size)]
     text = (_PARTITIONED if kind == "partitioned" else _STATELESS).format(
@@ -96,11 +96,11 @@ def make_rows(
     ----------
     n, rounds : int
     selectivity : float
-        Outputs of a tuple of the first stage on average; each row has one of the two whole numbers about it.
+        Mean number of outputs per tuple of the first stage; each row has one of the two nearest integers.
     size : int
-        Numbers of a tuple.
+        Number of elements of a tuple.
     sigma, middle : float
-        Of the keys, in parts of their range: around `middle` of it; with a sigma of 0 all keys alike.
+        Spread and centre of the keys, as fractions of their range; with a sigma of 0 keys are uniform.
     seed : int
     """
     rng = np.random.default_rng(seed)
@@ -112,10 +112,10 @@ def make_rows(
 
 @functools.cache
 def product_ns(shape: Shape) -> float:
-    """The time of one product at the first stage: the least of some runs, since other work can only add to it.
+    """The time of one product in the first stage: the minimum over some runs, since other work can only add to it.
 
     It is measured in a stage, not in a separate loop: the engine's arithmetic checks for overflow, which costs more than the
-    product.
+    product itself.
     """
     table = make_rows(CHECKED, _PRODUCTS, size=shape.size, selectivity=0.0)
     found = [next(iter(Pipelined(shape.over(table), table, threads=1).run().stage_ns.values())) for _ in range(5)]
@@ -123,7 +123,7 @@ def product_ns(shape: Shape) -> float:
 
 
 def rounds_of(cost_ns: float, shape: Shape) -> int:
-    """How many products take the given time at a stage."""
+    """The number of products that take the given time in a stage."""
     return max(1, round(cost_ns / product_ns(shape))) if cost_ns else 0
 
 
@@ -134,9 +134,9 @@ class Shape:
     Parameters
     ----------
     kinds : tuple of str
-        Of its stages: "flat_map" or "partitioned".
+        Kinds of its stages: "flat_map" or "partitioned".
     size, state : int
-        Numbers of a tuple and of a key's state.
+        Number of elements of a tuple and of a key's state.
     """
 
     kinds: tuple[str, ...]
@@ -144,7 +144,7 @@ class Shape:
     state: int = STATE
 
     def stages(self) -> list[tuple[str, Callable, dict[str, Any]]]:
-        """Operator, function, its other arguments."""
+        """For each stage: operator, function, and the operator's other arguments."""
         emits = dict.fromkeys(["key", "rounds", "outputs", *(f"x{i}" for i in range(self.size))], "int64")
         keeps = {"by": "key", "state": {"cells": hr.array("int64", self.state)}}
         return [
@@ -160,7 +160,7 @@ class Shape:
         return stream
 
     def expected(self, rows: pa.Table) -> list[dict[str, Any]]:
-        """Results by the reference."""
+        """The reference's results."""
         stages = [OPERATORS[kind](function, **arguments) for kind, function, arguments in self.stages()]
         return reference.ordered([[(row.pop("ts"), row) for row in rows.to_pylist()]], stages)
 
@@ -172,7 +172,7 @@ class Shape:
 
 
 class Case:
-    """Rows, and runs over them, all of which must make the same.
+    """Rows, and runs over them, all of which must give the same results.
 
     Parameters
     ----------
@@ -180,7 +180,7 @@ class Case:
     table : pa.Table
         As `make_rows` draws them.
     **given
-        Of the partitioned stages; it may differ between runs.
+        Arguments of the partitioned stages; these may differ between runs.
     """
 
     def __init__(self, shape: Shape, table: pa.Table, **given: Any):
@@ -188,7 +188,7 @@ class Case:
         self._streams: dict[tuple, Any] = {}
 
     def run(self, given: dict[str, Any] | None = None, **options: Any) -> Pipelined:
-        """Run all rows through. `given`: other arguments of the partitioned stages."""
+        """Run all rows through; `given` replaces the arguments of the partitioned stages."""
         arguments = self._given if given is None else given
         place = tuple(sorted((name, str(value)) for name, value in arguments.items()))
         if place not in self._streams:

@@ -1,9 +1,9 @@
 """Results from one aggregate to the next: through a collector, or from each instance directly into the next gate.
 
-Whole queries of two and three aggregates, from a table to a table, both ways in turns (`start(passing=...)`). Before
-anything is timed, their results are compared byte by byte. What leaves a query goes through a collector either way, so
-the last operator of each gives few rows, unless the case says otherwise. For operators with a key, the two kinds of
-gate are also compared, in turns: a channel for each instance, into which results are routed, and one that all instances read
+Whole queries of two and three aggregates, from a table to a table, run both ways in turns (`start(passing=...)`). Before
+anything is timed, their results are compared byte by byte. The output of a query goes through a collector either way, so
+the last operator of each gives few rows, unless the case says otherwise. For operators with a key, two kinds of gate are
+also compared, in turns: a channel for each instance, into which results are routed, and one gate that all instances read
 (`start(channel=...)`).
 """
 
@@ -29,14 +29,14 @@ WORDS = 2_000
 
 
 def numbers(rows: int, keys: int, seed: int = 1) -> pa.Table:
-    """Rows of a key and a number, in order of time over one span."""
+    """Rows of a key and a number, ordered by event time over one span."""
     rng = np.random.default_rng(seed)
     ts, keys_of_rows = np.sort(rng.integers(0, SPAN, rows)), rng.integers(0, keys, rows)
     return pa.table({"ts": ts, "k": keys_of_rows, "v": rng.integers(0, 100, rows)})
 
 
 def texts(rows: int, seed: int = 1) -> pa.Table:
-    """Texts of eight words, of which few are frequent (Zipf, exponent 1.3), one at each time."""
+    """Texts of eight words with Zipf frequencies (exponent 1.3), one text per time unit."""
     rng = np.random.default_rng(seed)
     words = np.array([f"w{number}" for number in range(WORDS)])
     chosen = words[np.minimum(rng.zipf(1.3, (rows, 8)) - 1, WORDS - 1)]
@@ -49,17 +49,17 @@ def _wide(table: pa.Table) -> Any:
 
 
 def wide_same_key(table: pa.Table) -> Any:
-    """Large windows that slide, and windows of their results by the same key."""
+    """Large sliding windows, whose results are aggregated in windows by the same key."""
     return _wide(table).key_by("k").window(SPAN // 5, SPAN // 10).aggregate("second", n=hr.sum("n"), most=hr.max("s"))
 
 
 def wide_totals(table: pa.Table) -> Any:
-    """The same, and totals of all keys."""
+    """The same large windows, whose results are totalled over all keys."""
     return _wide(table).window(SPAN // 10).aggregate("second", n=hr.sum("n"), most=hr.max("s"))
 
 
 def three(table: pa.Table) -> Any:
-    """Three aggregates, the last of all keys."""
+    """Three aggregates, the last over all keys."""
     first = hr.stream(table, event_time="ts").key_by("k").window(SPAN // 100, SPAN // 200)
     second = first.aggregate("first", n=hr.count(), s=hr.sum("v")).key_by("k").window(SPAN // 20, SPAN // 40)
     third = second.aggregate("second", n=hr.sum("n"), most=hr.max("s")).window(SPAN // 20)
@@ -72,25 +72,25 @@ def _pairs(table: pa.Table) -> Any:
 
 
 def pair_count(table: pa.Table) -> Any:
-    """Pairs of near words, counted in short windows and added up, by pair, in longer ones."""
+    """Pairs of near words, counted in short windows and summed by pair in longer ones."""
     pairs = _pairs(table)
     return pairs.key_by(*pairs.schema.names[1:3]).window(20_000, 10_000).aggregate("sums", n=hr.sum("n"), most=hr.max("n"))
 
 
 def pair_totals(table: pa.Table) -> Any:
-    """The same pairs, and how many there are."""
+    """The same pair counts, totalled over all pairs."""
     return _pairs(table).window(1_000).aggregate("totals", n=hr.sum("n"), most=hr.max("n"), pairs=hr.count())
 
 
 def pair_words(table: pa.Table) -> Any:
-    """The same pairs, added up by the first of their words: a key of some of the key's columns."""
+    """The same pair counts, summed by the first word: the second key has only some of the first key's columns."""
     pairs = _pairs(table)
     word = pairs.schema.names[1]
     return pairs.key_by(word).window(20_000, 10_000).aggregate("words", n=hr.sum("n"), most=hr.max("n"), pairs=hr.count())
 
 
 def frequent_pairs(table: pa.Table) -> Any:
-    """The same pairs, of which those that occurred more than once are added up: there is a filter between the two."""
+    """The same pair counts, summed over pairs that occurred more than once: there is a filter between the operators."""
     pairs = _pairs(table)
     again = pairs.filter(hr.col("n") > 1).key_by(*pairs.schema.names[1:3])
     return again.window(20_000, 10_000).aggregate("sums", n=hr.sum("n"), most=hr.max("n"))
@@ -112,7 +112,7 @@ def _row(name: str, query: Any, threads: int, repetitions: int, ways: dict[str, 
 
 
 def measure(full: bool, tiny: bool = False) -> list[Row]:
-    """Seconds of queries of several operators, by both ways between them."""
+    """Seconds of queries of several operators, for both ways of passing results between them."""
     rows, tweets, keys, repetitions = (6_000_000, 200_000, 100_000, 9) if full else (2_000_000, 60_000, 100_000, 5)
     if tiny:
         rows, tweets, keys, repetitions = 4_000, 2_000, 200, 1

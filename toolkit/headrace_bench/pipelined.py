@@ -1,8 +1,8 @@
-"""An ordered pipeline over rows that lie in its gate: the workers without ingress and without a collector.
+"""An ordered pipeline over rows that are already in its gate: workers without ingress and without a collector.
 
-All rows are encoded, stored and given to the gate before the clock starts, and the result ring has room for all results.
-So nothing but the workers runs. They are parked until the clock starts, and the first one that finds everything done notes
-the time. The results are hashed afterwards.
+All rows are encoded, stored and added to the gate before the clock starts, and the result ring has room for all results.
+So only the workers run. They are parked until the clock starts, and the clock stops when the first worker finds everything
+done. The results are hashed afterwards.
 """
 
 from __future__ import annotations
@@ -39,42 +39,42 @@ _LOOK_S = 1e-3
 
 
 class Pipelined(Alone):
-    """One run of an ordered pipeline, whose rows are in the gate when it starts.
+    """One run of an ordered pipeline whose rows are in the gate when it starts.
 
     Parameters
     ----------
     stream : Stream
-        Ends in the pipeline; one source.
+        Has one source, and ends in the pipeline.
     table : pa.Table
         Its rows, which give at most `results` results.
     results : int
-        How many results there is room for.
+        Number of results there is room for.
     **options
-        Of `start`.
+        As for `start`.
 
     Raises
     ------
     ParameterError
-        By `run`: there are more results.
+        Raised by `run` if there are more results.
 
     Attributes
     ----------
     seconds : float
         From the moment at which the workers are released to the last result.
     samples : list of (int, int)
-        Monotonic nanoseconds, and rows that the first stage had passed on by then.
+        Monotonic time in ns, and rows that the first stage had passed on by then.
     content : str
         Hash of the results.
     columns : list of np.ndarray
-        Of the results: event times, then what the last stage emits, as words.
+        Columns of the results: event times, then the values emitted by the last stage, as 64-bit words.
     decisions, fallbacks : int
-        How often a worker chose a stage, and how often its choice had nothing to do.
+        How often a worker chose a stage, and how often the chosen stage had nothing to do.
     busy_ns : int
         The working time of all workers.
     stage_ns : dict of str to int
-        The part of it at each stage.
+        Working time in each stage.
     serial_share : float
-        The share of the time at all stages that is spent at those which only one worker at a time may run.
+        The share of the time in all stages that is spent in stages which only one worker at a time may run.
     """
 
     def __init__(self, stream: Any, table: pa.Table, results: int = OUTPUT_CAPACITY, **options: Any):
@@ -119,7 +119,7 @@ class Pipelined(Alone):
     # -- a run
 
     def run(self) -> Pipelined:
-        """Run all rows through, check that none is missing, hash the results; ends all threads."""
+        """Run all rows through, check that none is missing, hash the results, and end all threads."""
         section = self.section
         c, workers = section.arrays, range(section.active)
         section.set_spins(worker_kernel.spins_for(section.active))
@@ -188,9 +188,9 @@ class Pipelined(Alone):
 
     @property
     def steady_per_second(self) -> float:
-        """Rows a second from the 20th to the 80th percentile of the rows; of the whole run, where that is too short to measure.
+        """Rows per second from the 20th to the 80th percentile of the rows; of the whole run if that part is too short.
 
-        Rows are counted when the first stage passes them on: `capacity` bounds how many wait behind it.
+        Rows are counted when the first stage passes them on; `capacity` bounds how many wait after it.
         """
         inside = markers(self.samples, self.rows)
         if len(inside) < _FEWEST:
@@ -200,7 +200,7 @@ class Pipelined(Alone):
 
 
 def markers(samples: Sequence[tuple[int, int]], rows: int) -> list[tuple[int, int]]:
-    """Of (when, rows passed) those between the 20th and the 80th percentile of the rows.
+    """Select the samples (when, rows passed) between the 20th and the 80th percentile of the rows.
 
     Examples
     --------
@@ -212,7 +212,7 @@ def markers(samples: Sequence[tuple[int, int]], rows: int) -> list[tuple[int, in
 
 
 def check_against(expected: Sequence[dict[str, Any]], schema: pa.Schema, columns: Sequence[np.ndarray], what: str) -> None:
-    """Raise `AssertionError` if a column of a run is not, bit by bit, what the reference has."""
+    """Raise `AssertionError` if a column of a run differs in any bit from the reference's."""
     for field, column in zip(schema, columns, strict=True):
         kind = np.float64 if pa.types.is_floating(field.type) else np.int64
         wanted = np.array([row[field.name] for row in expected], kind).view(np.int64)

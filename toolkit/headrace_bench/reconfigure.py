@@ -1,10 +1,10 @@
 """How long a reconfiguration takes: from the call to the last thread that runs in the new epoch.
 
-While a stream runs, the number of threads goes back and forth between two
-values. Saturated: the source adds as fast as the gate takes it, so a request
-waits behind as much work as the gate may hold. Half load: half the rate that the
+While a stream runs, the number of threads alternates between two values.
+Saturated: the source adds as fast as the gate accepts tuples, so a request waits
+behind as much work as the gate may hold. Half load: half the rate that the
 saturated run reached. Every run's results must be those of one thread.
-Transactions and ordered pipelines: `reconfigure_engines`.
+For transactions and ordered pipelines see `reconfigure_engines`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ PERIOD = 600_000
 
 @dataclass
 class Case:
-    """A query, and what its results are."""
+    """A query, and its expected results."""
 
     name: str
     stream: Any
@@ -55,7 +55,7 @@ class Case:
 
 
 def word_count(n: int) -> Case:
-    """Tweets again and again: every cycle adds the same windows, ten minutes later. WA 10, WS 20 minutes."""
+    """Word count of tweets in cycles, each of which adds the same windows ten minutes later. WA 10, WS 20 minutes."""
     table = make_tweets(n)
     keyed = hr.stream(table, event_time="ts").key_by(word=hr.each("words"))
     stream = keyed.window(2 * PERIOD, PERIOD).aggregate(n=hr.count())
@@ -73,21 +73,21 @@ def word_count(n: int) -> Case:
 
 
 def band_join(n: int, window: int = 20_000) -> Case:
-    """The band join, compared with the plain loop."""
+    """The band join; its expected results are those of the plain loop."""
     left, right, size = join.make_sides(window, n)
     results = join.plain_pairs(join.columns_of(left, right), size, window)
     return Case("join", join.band_join(left, right, size), [left, right], stored=window, results=results)
 
 
 def alternate(case: Case, low: int, high: int, count: int, per_second: int) -> tuple[list, list, float]:
-    """Go back and forth until there are `count` changes each way.
+    """Alternate between `low` and `high` threads until there are `count` changes each way.
 
     Returns
     -------
     up, down : list of float
         Milliseconds from call to completion.
     rate : float
-        Tuples a second of each source that were taken.
+        Tuples per second of each source that were accepted.
     """
     times: tuple[list[float], list[float]] = ([], [])
     fed = seconds = 0.0

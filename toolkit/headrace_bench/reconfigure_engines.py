@@ -1,9 +1,9 @@
 """How long a reconfiguration of transactions and ordered pipelines takes: from the call to the last thread that follows it.
 
-Measured through the public interface, at half of the rate that one thread sustains: threads go from one to two and back, and the
-other control of the engine (`scheme`, `schedule`) goes between two values. A change of transactions takes effect at the next
-punctuation, which comes when a batch is full or has waited for `max_delay`; the time of a batch at this rate is reported, too.
-The results of every run must be those of one thread.
+Changes are measured through the public interface, at half of the rate that one thread sustains: threads go from one to two and
+back, and the engine's other control (`scheme`, `schedule`) alternates between two values. For transactions a change takes effect
+at the next punctuation, which comes when a batch is full or has waited for `max_delay`; the duration of a batch at this rate is
+reported, too. The results of every run must be those of one thread.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ MAX_RUNS = 60
 
 
 class Engine(NamedTuple):
-    """A query of an engine, its rows, and what is changed while it runs."""
+    """A query of an engine, its rows, and the changes made while it runs."""
 
     name: str
     stream: hr.Stream
@@ -37,7 +37,7 @@ class Engine(NamedTuple):
     """Events between two points where a change may take effect; 0: anywhere."""
 
     def start(self, **options: Any) -> Any:
-        """Start it from its first row."""
+        """Start the query from its first row."""
         return self.stream.start(max_threads=2, **options)
 
 
@@ -58,7 +58,7 @@ def engines(rows: int) -> list[Engine]:
 def alternate(
     engine: Engine, wishes: tuple[dict[str, Any], dict[str, Any]], count: int, rate: float, expected: pa.Table
 ) -> list[float]:
-    """Go back and forth until there are `count` changes; returns milliseconds from call to completion."""
+    """Alternate between two configurations until there are `count` changes. Returns milliseconds from call to completion."""
     times: list[float] = []
     for _ in range(MAX_RUNS):
         with engine.start(threads=1, rate=rate) as run:

@@ -1,9 +1,9 @@
-"""An operator over data that lies encoded in its store: the engine without ingress.
+"""An operator over data that is already encoded in its store: the engine without ingress.
 
 Only the work of the threads is timed: one thread per source adds references to
-the gate, instances read, update, expire and write results. A drain drops the
-results, after it has folded their content, or the engine's own collector orders
-and builds them (`collect=True`).
+the gate; instances read, update, expire and write results. A drain folds the
+results' content and drops them, or the engine's own collector orders and builds
+them (`collect=True`).
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ _A, _B, _C = 0x1E3779B97F4A7C15, 0x3F58476D1CE4E5B9, 0x14D049BB133111EB
 
 @kernel
 def digest_one(a, b, value):
-    """A number that depends on all of one result; results are summed, so their order does not matter."""
+    """Hash one whole result; the hashes are summed, so the order of results does not matter."""
     mixed = wrapped_sum(wrapped_sum(wrapped_product(a, _A), wrapped_product(b, _B)), wrapped_product(value, _C))
     return wrapped_product(mixed ^ (mixed >> 29), _B)
 
 
 @kernel
 def digest(a, b, value):
-    """Sum of `digest_one` over results."""
+    """The sum of `digest_one` over results."""
     total = np.int64(0)
     for i in range(a.size):
         total = wrapped_sum(total, digest_one(a[i], b[i], value[i]))
@@ -77,19 +77,19 @@ class Resident(Alone):
     stream : Stream
         Ends in one operator.
     tables : list of pa.Table
-        One per source, as the stream's sources have them.
+        One per source, with the rows of the stream's sources.
     threads, max_threads : int
     like : Resident, optional
-        One with the same stream and tables: its stores are used, and nothing is encoded again.
+        A run of the same stream and tables: its stores are used, and nothing is encoded again.
     stored : int
-        Rows of each source that a join holds already when it starts: they are
-        compared with, but not fed.
+        Rows of each source that a join already holds when it starts: later rows
+        are compared with them, but they are not fed.
     warm : int
         Rows of each source that are fed and processed before the clock starts.
     collect : bool or Consumer
-        Run the engine's collector instead of dropping results: its batches are counted, or given to this.
+        Run the engine's collector instead of dropping results: its rows are counted, or its batches given to this consumer.
     **options
-        Of `start`.
+        As for `start`.
     """
 
     def __init__(
@@ -149,7 +149,7 @@ class Resident(Alone):
         self._pool.start(name, body)
 
     def workers_changed(self) -> None:
-        """Let workers spin where there are cores for all."""
+        """Let workers spin only if there are cores for all of them."""
         self.operator.set_spins(worker_kernel.spins_for(self.operator.active))
 
     # -- what it is fed
@@ -205,19 +205,19 @@ class Resident(Alone):
         self.drained.set()
 
     def start(self, batch: int = 4096, per_second: int = 0, period: int = 0, cycles: int = 0) -> None:
-        """Begin to feed.
+        """Begin to feed the rows.
 
         Parameters
         ----------
         batch : int
             Tuples per call of `add`.
         per_second : int
-            Tuples a second and source; 0 = as fast as the gate takes them.
+            Tuples per second of each source; 0 = as fast as the gate takes them.
         period : int
-            Feed the rows again and again, each time so much later; 0 = once.
+            Feed the rows in cycles, each this much later in event time; 0 = once.
             Not for joins: a stored row has one time.
         cycles : int
-            How often; 0 = until `wait` is called.
+            Number of cycles; 0 = until `wait` is called.
         """
         if self.warm:
             self._warm_up(batch)

@@ -2,8 +2,8 @@
 
 All peers get the same Arrow table of raw keys or texts, or its rows in files
 where they do not read Arrow; ours is what a user calls, `hr.stream(table)`. All must give
-the same result, compared by its hash at every run, and they take turns. If a peer lacks something
-it needs, or fails, its row says so.
+the same result, which is compared by its hash in every run, and they take turns. If a peer
+lacks something it needs, or fails, its row says so.
 
 =================  ==============================================================
 ``workloads``      input files, the plain loop, and the result of each workload

@@ -1,7 +1,7 @@
 """The band join of ScaleJoin and STRETCH, section 8.3: |x - a| <= 10 and |y - b| <= 10, less than WS apart.
 
-A rate is given in comparisons that a join without an index makes for the
-result: every pair less than WS apart. A contestant that skips some makes fewer.
+Rates count the comparisons that a join without an index makes for the result,
+one for every pair less than WS apart. A contestant that skips some makes fewer.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from headrace_bench.peers.workloads import Work
 
 
 def sides(window: int, arriving: int) -> tuple[pa.Table, pa.Table, int]:
-    """Two sides of window + arriving tuples, each with its number, and the WS that holds `window` of each."""
+    """Make two sides of window + arriving tuples, each with its number. Returns them and the WS that holds `window` of each."""
     left, right, size = make_sides(window, arriving)
     numbers = pa.array(np.arange(left.num_rows, dtype=np.int64))
     return left.append_column("left", numbers), right.append_column("right", numbers), size
 
 
 def comparisons(ts: np.ndarray, other_ts: np.ndarray, size: int) -> int:
-    """Pairs less than `size` apart."""
+    """The number of pairs less than `size` apart."""
     low = np.searchsorted(other_ts, ts - size, side="right")
     return int((np.searchsorted(other_ts, ts + size) - low).sum())
 

@@ -3,7 +3,7 @@
 All contestants of a workload are loaded first, run once untimed (as a
 warm-up), and then take turns, so that a change of the machine's speed affects
 all of them. A figure is taken over at least `LEAST_S`; a contestant so slow that the
-whole input would take minutes gets the first part of it. A result is compared by its digest each time. A failure of one
+whole input would take minutes gets only the first part of it. The digest of every result is compared. A failure of one
 contestant is reported in its row and does not affect the others.
 """
 
@@ -44,9 +44,9 @@ class Answer:
         From the first tuple to the last result, without start-up and ingestion.
     digest : int
     rows : int
-        Of the result.
+        Rows of the result.
     cpu_s : float
-        Processor time of all threads meanwhile; NaN where it cannot be told.
+        Processor time of all threads over that time; NaN if it cannot be determined.
     """
 
     seconds: float
@@ -69,7 +69,7 @@ class Contestant:
     Parameters
     ----------
     name : str
-        With its version.
+        The peer's name, with its version.
     threads : int
     kind : {"ours", "engine", "loop", "streaming", "batch"}
         "engine" is ours without ingress: on rows that were encoded beforehand, which no user has.
@@ -89,22 +89,22 @@ class Contestant:
         """Check that everything needed is there; raises `NotRun` if it is not, or the workload is not for this peer."""
 
     def start(self) -> None:
-        """Start what the peer runs in: the start-up time of the table."""
+        """Start the peer's process or session; its duration is the table's start-up time."""
 
     def load(self, work: Work) -> None:
-        """Take in the files: the ingestion time of the table."""
+        """Load the workload's input; its duration is the table's ingestion time."""
         raise NotImplementedError
 
     def run(self) -> Answer:
-        """Run what was loaded."""
+        """Run the loaded workload."""
         raise NotImplementedError
 
     def latency(self, per_second: int) -> tuple[Answer, Latency]:
-        """Run what was loaded at so many rows a second."""
+        """Run the loaded workload at a given number of rows per second."""
         raise NotRun("not measured")
 
     def end(self) -> None:
-        """Let go of the input, and end what was started."""
+        """Release the input, and end whatever was started."""
 
     @property
     def label(self) -> str:
@@ -113,7 +113,7 @@ class Contestant:
 
 @dataclass
 class Result:
-    """How a contestant did; `failure` says why it has no figure."""
+    """A contestant's measurements; `failure` says why there are none."""
 
     contestant: Contestant
     work: Work
@@ -133,19 +133,19 @@ class Result:
 
     @property
     def rate(self) -> float:
-        """Units of the workload a second, NaN after a failure."""
+        """Units of the workload per second, NaN after a failure."""
         return self.work.amount / self.value
 
     @property
     def cpu_ns(self) -> float:
-        """Processor time of each row of the input, median; NaN after a failure."""
+        """Median processor time per row of the input, in ns; NaN after a failure."""
         return math.nan if self.failure or not self.cpu_s else median(self.cpu_s) / self.work.tuples * 1e9
 
 
 def compete(
     work: Work, contestants: Sequence[Contestant], repetitions: int, part: Work | None = None, least_s: float = LEAST_S
 ) -> list[Result]:
-    """Run all of them on a workload, in turns; slow ones on the first `part` of it, if there is one."""
+    """Run all contestants on a workload, in turns; slow ones only on the first `part` of it, if there is one."""
     results = [Result(each, part if part is not None and each.is_slow else work) for each in contestants]
     try:
         for result in results:
@@ -210,7 +210,7 @@ def _attempt(result: Result, action: Callable[[], object]) -> None:
 
 
 def failure_of(action: Callable[[], object]) -> str:
-    """Call a function; return what went wrong, or nothing."""
+    """Call a function; return a description of its failure, or an empty string."""
     try:
         action()
     except NotRun as error:

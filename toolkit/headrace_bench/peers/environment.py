@@ -18,19 +18,19 @@ INSTALL_S = 900.0
 
 
 def cache_folder(make: bool = False) -> Path:
-    """Where the environments are kept: ``$XDG_CACHE_HOME/headrace/peers``, or below ``~/.cache``.
+    """The folder of the environments: ``$XDG_CACHE_HOME/headrace/peers``, or below ``~/.cache``.
 
-    Their programs are executed, so it must be a folder that only the user can change; see `headrace.caches`.
+    Programs in it are executed, so only the user may be able to change it; see `headrace.caches`.
 
     Parameters
     ----------
     make : bool
-        Whether it is made if it is not there.
+        Whether to create the folder if it does not exist.
 
     Raises
     ------
     NotRun
-        If others can change what lies there.
+        If other users can change its contents.
     """
     folder = cache_root() / "peers"
     try:
@@ -43,20 +43,20 @@ def cache_folder(make: bool = False) -> Path:
 
 
 def environment(name: str, requirements: Sequence[str], may_install: bool) -> Path:
-    """Give the Python of an environment that has these packages; it is made if it is not there.
+    """Return the Python of an environment that has these packages; create the environment if needed.
 
     Parameters
     ----------
     name : str
     requirements : sequence of str
-        Exact versions; they are part of the folder's name, so another version is another environment.
-        What they require in turn is not installed.
+        Exact versions; they are part of the folder's name, so another version gets another environment.
+        Their dependencies are not installed.
     may_install : bool
 
     Raises
     ------
     NotRun
-        If it is not there and may not, or cannot, be made.
+        If the environment does not exist and must not, or cannot, be created.
     """
     told = "-".join(re.sub(r"[^\w.]+", "-", each) for each in requirements)
     folder = cache_folder() / f"{name}-{told}"
@@ -91,7 +91,7 @@ def find_javac() -> Path:
     Raises
     ------
     NotRun
-        If there is none of Java 17 or later.
+        If there is no compiler of Java 17 or later.
     """
     home = os.environ.get("JAVA_HOME")
     candidates = [str(Path(home) / "bin" / "javac")] if home else []

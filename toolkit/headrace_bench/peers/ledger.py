@@ -1,9 +1,9 @@
 """The Streaming Ledger (TStream, section VI-A) beside its peers: transfers and deposits over two tables, in one order.
 
-Half of the events of `ledger` are transfers, which reach two accounts and two assets and happen if there is enough: whether one
-does depends on all events before it. `deposits` has no transfers: each event adds to one account and to one asset, so that a
-split by keys is correct. Each event gives a row of the result: its time, and what its target has afterwards, -1 in both
-where it was rejected. The result is a sequence.
+Half of the events of `ledger` are transfers, which access two accounts and two assets and are rejected unless both sources hold
+enough; the verdict on a transfer depends on all events before it. `deposits` has no transfers: each event adds to one account
+and to one asset, so that a split by keys is correct. Each event gives a row of the result: its time, and the balance and
+quantity of its target afterwards, -1 in both if it was rejected. The result is a sequence.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ BATCH = 50_000
 
 
 def orders_of(n: int, transfers: float) -> pa.Table:
-    """ts (ms), kind, accounts, assets, amount and quantity of so many events; 1 % of transfers' events are overdrafts."""
+    """Make `n` events: ts (ms), kind, accounts, assets, amount, quantity. With transfers, 1 % of events are overdrafts."""
     made = headrace_datasets.sl(n=n, transfers=transfers, rejected=0.01 if transfers else 0.0).to_arrow().combine_chunks()
     ts = pc.cast(pc.cast(made["ts"], pa.timestamp("ms"), safe=False), pa.int64())
     columns = {"ts": ts, "kind": made["kind"], **{name: made[name].fill_null(0) for name in NUMBERS}}
@@ -41,7 +41,7 @@ def orders_of(n: int, transfers: float) -> pa.Table:
 
 @kernel
 def ledger_loop(columns, accounts, assets, out):
-    """`columns`: ts, is it a transfer, and those of `NUMBERS`; results are folded into `out` (digest, rows)."""
+    """Apply `columns` (ts, whether a transfer, those of `NUMBERS`) in order; fold results into `out` (digest, rows)."""
     ts, is_transfer, source, target, source_asset, target_asset, amount, quantity = columns
     for i in range(ts.size):
         is_fine = amount[i] >= 0 and quantity[i] >= 0
@@ -60,7 +60,7 @@ def ledger_loop(columns, accounts, assets, out):
 
 
 def query(stream: hr.Stream) -> hr.Stream:
-    """Ours: the application of the command line."""
+    """Our query: the application of the command line."""
     return build(stream, RECORDS)
 
 
@@ -125,10 +125,10 @@ _KEEP = [
 
 
 def in_batches(connection, table: pa.Table, batch: int) -> pa.Table:
-    """The result by SQL alone, batch by batch.
+    """Compute the result in SQL alone, batch by batch.
 
-    Each batch begins with every event accepted, and is judged again with what the last verdicts leave, until none changes. An
-    event's verdict depends only on those before it, so verdicts that no longer change are those of the serial order.
+    At first every event of a batch counts as accepted. The batch is then judged again, with the balances that the last verdicts
+    imply, until no verdict changes. A verdict depends only on earlier events, so stable verdicts are those of the serial order.
     """
     connection.execute(_START)
     found = []

@@ -41,7 +41,7 @@ QUERIES = {
 
 
 class DuckDB(Contestant):
-    """Batch: the whole input is there before it begins."""
+    """DuckDB as a batch system: the whole input is present before it begins."""
 
     def __init__(self, threads: int):
         self._connection: Any = None
@@ -83,7 +83,7 @@ class DuckDB(Contestant):
 
 
 class Batches(DuckDB):
-    """Transactions in SQL, so many events at a time; see `headrace_bench.peers.ledger.in_batches`."""
+    """Transactions in SQL, `BATCH` events at a time; see `headrace_bench.peers.ledger.in_batches`."""
 
     is_slow = True
 

@@ -1,15 +1,15 @@
 """Flink: our Java jobs (`flink/*.java`) in a mini cluster, one virtual machine for each configuration.
 
 The jobs are compiled against the jars of the PyPI wheel `apache-flink-libraries`,
-in an environment of Flink's own. ``stock`` has Flink's windows with incremental
+in an environment of Flink's own. ``stock`` uses Flink's windows with incremental
 aggregation and its heap state. ``expert`` is what an expert would write instead: an
 operator with primitive arrays, which gives up checkpoints and rescaling, and is
 chained to the source where there is one subtask. Both reuse objects, emit watermarks
 only where a pane ends, and have a buffer timeout of 100 ms at full speed and 1 ms paced.
-Words become numbers by one dictionary of the whole virtual machine, for both.
-Flink does not merge in order: forwarding waits for watermarks, in one subtask. So do sessions behind their keyed
-process function, whose single source keeps the rows of a visitor in order. Transfers of the ledger reach keys that no
-partition has together, so one subtask has all of them.
+Both encode words by one dictionary for the whole virtual machine.
+Flink does not merge in order: forwarding waits for watermarks, in one subtask. So does the output of sessions after their keyed
+process function, whose single source keeps the rows of a visitor in order. A transfer of the ledger accesses keys that no
+partitioning keeps together, so one subtask has all keys.
 """
 
 from __future__ import annotations
@@ -96,34 +96,34 @@ class Flink(InProcess):
 
 
 def installed(may_install: bool) -> list[str]:
-    """See that all is there and compiled. Returns the command that starts the jobs' process.
+    """Ensure that everything is installed and compiled. Returns the command that starts the jobs' process.
 
     Raises
     ------
     NotRun
-        If something is not there.
+        If something needed is missing.
     """
     javac = find_javac()  # first: without it the download would be useless
     return command(javac, environment("flink", [f"apache-flink-libraries=={VERSION}"], may_install))
 
 
 def start_process(may_install: bool, *arguments: str) -> PeerProcess:
-    """Start a mini cluster; `adaptive` or `tuned` as argument is another scheduler."""
+    """Start a mini cluster; the arguments `adaptive` and `tuned` select another scheduler."""
     return PeerProcess([*installed(may_install), *arguments])
 
 
 def version_of(javac: Path) -> str:
-    """Say which compiler it is."""
+    """The compiler's version, as it prints it."""
     return subprocess.run([javac, "-version"], capture_output=True, text=True, check=True).stdout
 
 
 def command(javac: Path, python: Path) -> list[str]:
-    """Compile the jobs, unless they are, and say how to start them.
+    """Compile the jobs unless that was done before. Returns the command that starts them.
 
     Raises
     ------
     NotRun
-        If they do not compile here.
+        If the jobs do not compile here.
     """
     (libraries,) = python.parent.parent.glob("lib/python*/site-packages/pyflink/lib")
     sources = sorted(SOURCES.glob("*.java"))

@@ -15,7 +15,7 @@ WORKLOADS = ("aggregate", "word count", "pair count", "forward", "band join")
 
 
 class Polars(InProcess):
-    """Batch: the whole input is there before it begins. A process for each number of threads."""
+    """Polars as a batch system: the whole input is present before it begins. Each number of threads has its own process."""
 
     def __init__(self, threads: int, may_install: bool = True):
         super().__init__(f"Polars {VERSION} (batch)", threads, "batch", "a frame in memory, of the same rows")

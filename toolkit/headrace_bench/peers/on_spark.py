@@ -15,7 +15,7 @@ WORKLOADS = ("aggregate", "word count", "pair count", "band join")
 
 
 def require_java() -> None:
-    """Raise `NotRun` where Spark cannot start."""
+    """Raise `NotRun` if Spark cannot start for lack of Java."""
     try:
         find_java()
     except NotSupportedError as error:
@@ -23,13 +23,13 @@ def require_java() -> None:
 
 
 def start_process(threads: int, partitions: int) -> PeerProcess:
-    """Start a session with so many cores and partitions of state."""
+    """Start a session with `threads` cores and `partitions` partitions of state."""
     module = "headrace_bench.peers.spark_script"
     return PeerProcess([sys.executable, "-m", module, str(threads), str(partitions)])
 
 
 class SparkBatch(InProcess):
-    """One SQL query over all rows, for what a streaming query cannot do: put rows in order."""
+    """One SQL query over all rows, for a result that needs an order: a streaming query cannot sort its rows."""
 
     is_slow = True
 
@@ -51,7 +51,7 @@ class SparkBatch(InProcess):
 
 
 class Spark(InProcess):
-    """Micro-batches of a quarter of the input each; state on the heap, as many partitions as cores."""
+    """Streaming in micro-batches of a quarter of the input each; state on the heap, as many partitions as cores."""
 
     is_slow = True
 

@@ -13,7 +13,7 @@ from headrace_bench.taken import Watch
 
 
 class Loop(Contestant):
-    """The minimum that computes the result: one compiled loop over arrays, on one thread, without any streaming."""
+    """The least code that computes the result: one compiled loop over arrays, on one thread, without any streaming."""
 
     def __init__(self):
         super().__init__(f"plain loop (numba {importlib.metadata.version('numba')})", 1, "loop", "arrays, encoded")
@@ -28,17 +28,17 @@ class Loop(Contestant):
 
 
 class Ours(Contestant):
-    """What a user calls: `hr.stream` of the Arrow table, started with a sink that folds results as they come.
+    """What a user calls: `hr.stream` of the Arrow table, started with a sink that folds results as they arrive.
 
-    The clock runs from the call to the end of the run: reading, checking and encoding the table are in it, and so is
-    starting the run.
+    The clock runs from the call to the end of the run, so it includes starting the run and reading, checking and encoding the
+    table.
 
     Parameters
     ----------
     threads : int
     mode : {"vsn", "sn"}
     index : bool
-        False: a join compares all pairs.
+        Whether a join may use an index; without one it compares all pairs.
     """
 
     def __init__(self, threads: int, mode: str = "vsn", index: bool = True):
@@ -69,7 +69,7 @@ class Ours(Contestant):
 
 
 class Planned(Contestant):
-    """Ours for programs: as many leaves, streams and threads as asked for; the clock runs as for `Ours`."""
+    """Ours for programs, with as many leaves and streams as threads; the clock runs as for `Ours`."""
 
     def __init__(self, threads: int):
         super().__init__(f"headrace {hr.__version__} plan", threads, "ours", "the Arrow table")
@@ -89,7 +89,7 @@ class Planned(Contestant):
 
 
 class Ordered(Ours):
-    """The same of an ordered pipeline, whose workers share all stages."""
+    """As `Ours`, for an ordered pipeline, whose workers share all stages."""
 
     def __init__(self, threads: int):
         super().__init__(threads)
@@ -97,7 +97,7 @@ class Ordered(Ours):
 
 
 class Transacted(Ours):
-    """The same of transactions, by one scheme."""
+    """As `Ours`, for transactions under one scheme."""
 
     def __init__(self, threads: int, scheme: str):
         super().__init__(threads)
@@ -105,9 +105,9 @@ class Transacted(Ours):
 
 
 class Engine(Contestant):
-    """The engine alone, on rows that were encoded and stored beforehand: gate, instances, and the collector.
+    """The engine alone (gate, instances and collector), on rows that were encoded and stored beforehand.
 
-    No user has such rows. The difference to `Ours` is the cost of ingress.
+    No user has such rows. The difference from `Ours` is the cost of ingress.
     """
 
     def __init__(self, threads: int, mode: str = "vsn"):

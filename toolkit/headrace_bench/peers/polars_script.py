@@ -1,7 +1,7 @@
-"""Runs in Polars' own environment, which has Polars and nothing else; asked by `on_polars`.
+"""Runs Polars in its own environment, which has nothing but Polars; takes requests from `on_polars`.
 
-Requests: ``load FOLDER...``, ``run WORKLOAD RESULT_FILE [SIZE]``. The answer to a run is
-the seconds the query took and its processor time; its result is written to the file afterwards.
+Requests: ``load FOLDER...``, ``run WORKLOAD RESULT_FILE [SIZE]``. The answer to a run is the query's
+duration and its processor time, both in seconds; its result is written to the file after the clock stops.
 """
 
 import sys

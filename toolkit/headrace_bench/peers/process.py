@@ -1,4 +1,4 @@
-"""A peer in a process of its own, asked by lines of text.
+"""A peer in its own process, which takes requests as lines of text.
 
 Each request is one line of words; the answer is the next line that begins with
 `@`: ``@ok SECONDS DIGEST ROWS`` (or other figures), or ``@error WHAT``. All
@@ -34,12 +34,13 @@ class PeerProcess:
     ----------
     command : sequence of str
     environment : mapping
-        Added to this process's own.
+        Variables added to this process's environment.
 
     Attributes
     ----------
     start_s : float
-        From its start to its first answer: interpreter, virtual machine, session or cluster.
+        From the process's start to its first answer, which includes the start of an interpreter, virtual machine, session
+        or cluster.
     """
 
     def __init__(self, command: Sequence[str], environment: Mapping[str, str] | None = None):
@@ -76,12 +77,12 @@ class PeerProcess:
         self._answers.put(None)
 
     def ask(self, *words: object, timeout_s: float = ANSWER_S) -> list[str]:
-        """Send a request and wait for its answer's words.
+        """Send a request, wait for the answer, and return its words.
 
         Raises
         ------
         RuntimeError
-            If the peer says so, has ended, or does not answer in time (it is ended then).
+            If the peer reports an error, has ended, or does not answer in time (it is then killed).
         """
         try:
             self._process.stdin.write(" ".join(map(str, words)) + "\n")

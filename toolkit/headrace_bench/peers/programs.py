@@ -1,9 +1,9 @@
 """Two workloads of dependency-guided synchronization: the event window, and the page-view join (Kallas et al., section 4).
 
-Rows are ts, key, value, as those of `forward`, so that the same files serve. Event window: values have key 0, barriers key 1; a
-barrier gives the sum of the values since the one before. Page-view join: the key is the page; the value of a view is its user,
-from 0 on, that of an update the page's new info, below 0; both are reported with the info that held before, 0 at first.
-At equal times the left input comes before the right.
+Rows are ts, key, value, as in `forward`, so that the same files serve. Event window: values have key 0, barriers key 1; a
+barrier gives the sum of the values since the previous barrier. Page-view join: the key is the page; a view's value is its user,
+from 0 on; an update's value, below 0, is the page's new info, negated. Both are emitted with the info that held before, 0 at
+first. At equal times the left input comes before the right.
 """
 
 from __future__ import annotations
@@ -30,25 +30,25 @@ PAGES, HOT, HOT_SHARE = 100, 2, 0.9
 
 
 def value_rows(n: int, seed: int = 7) -> pa.Table:
-    """Values."""
+    """Make the values of the event window."""
     rng = np.random.default_rng(seed)
     return _rows(np.arange(n) // PER_MS, np.zeros(n, np.int64), rng.integers(0, 1_000, n))
 
 
 def barrier_rows(n: int, between: int = BETWEEN) -> pa.Table:
-    """A barrier behind each `between` of `n` values, at the time of the last of them."""
+    """Make a barrier after every `between` of `n` values, at the time of the last of them."""
     ends = _ends(n, between)
     return _rows(ends, np.ones(ends.size, np.int64), np.zeros(ends.size, np.int64))
 
 
 def view_rows(n: int, seed: int = 7) -> pa.Table:
-    """Views of pages, most of them of two."""
+    """Make views of pages, most of them of two hot pages."""
     rng = np.random.default_rng(seed)
     return _rows(np.arange(n) // PER_MS, _pages(rng, n), rng.integers(0, 10_000, n))
 
 
 def update_rows(n: int, between: int = BETWEEN, seed: int = 8) -> pa.Table:
-    """An update for each `between` of `n` views."""
+    """Make an update after every `between` of `n` views."""
     rng, ends = np.random.default_rng(seed), _ends(n, between)
     return _rows(ends, _pages(rng, ends.size), -rng.integers(1, 100_000, ends.size))
 
@@ -135,7 +135,7 @@ PAGE_VIEWS = hr.program(
 
 @kernel
 def join_loop(ts, pages, users, other_ts, other_pages, values, out):
-    """Views and updates with what held before; results are folded into `out` (digest, rows)."""
+    """Join views and updates with the info that held before; results are folded into `out` (digest, rows)."""
     info = np.zeros(PAGES, np.int64)
     i = j = 0
     while i < ts.size or j < other_ts.size:
@@ -150,7 +150,7 @@ def join_loop(ts, pages, users, other_ts, other_pages, values, out):
 
 
 def page_view_join(left: pa.Table, right: pa.Table, folder: Path) -> Work:
-    """Views and updates of pages, each with what was known of its page."""
+    """Views and updates of pages, each with the info of its page that held before."""
     columns = [table[name].to_numpy() for table in (left, right) for name in ("ts", "key", "value")]
 
     def loop() -> tuple[float, int, int]:

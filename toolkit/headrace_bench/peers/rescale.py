@@ -1,10 +1,10 @@
 """How long each streaming peer takes to change the parallelism of a running job from 1 to 2.
 
-The job is the keyed aggregate at 200,000 rows a second, far below what any of
-them sustains. A window ends every 50 ms, so that the first result at the new
-parallelism appears soon; the time is from the command to that result. Results are not
-compared here: Flink's and Spark's sinks may see rows twice
-around a restart, and our results under changes are compared by our own tests.
+The job is the keyed aggregate at 200,000 rows a second, far below what any peer
+sustains. A window ends every 50 ms, so that the first result at the new
+parallelism appears soon; the time runs from the command to that result. Results are
+not compared here: Flink's and Spark's sinks may see rows twice around a restart, and
+our own tests compare our results under changes.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def ours(mode: str, repetitions: int) -> tuple[list[float], list[float]]:
 
 
 def flink(how: str, setting: str, repetitions: int, may_install: bool) -> list[float]:
-    """Milliseconds of a stop with savepoint and a start from it, or of a change by the adaptive scheduler."""
+    """Milliseconds of a stop with a savepoint and a restart from it, or of a change by the adaptive scheduler."""
     process = on_flink.start_process(may_install, *([setting] if setting else []))
     try:
         if setting != "adaptive":
@@ -92,7 +92,7 @@ def flink(how: str, setting: str, repetitions: int, may_install: bool) -> list[f
 
 
 def spark(repetitions: int) -> list[float]:
-    """Milliseconds of an end and a start with another number of cores, from the same checkpoint."""
+    """Milliseconds of a stop, and of a restart from the checkpoint with another number of cores."""
     on_spark.require_java()
     times = []
     for _ in range(repetitions):
@@ -126,7 +126,7 @@ def _spark_restart(folder: Path) -> float:
 
 
 def measure(repetitions: int, tiny: bool, may_install: bool = True) -> list[Row]:
-    """Rows for the table, ours against the quickest peer."""
+    """Rows for the table, comparing ours with the fastest peer."""
     paced = f"{PER_SECOND:,} rows/s"
     in_cluster = f"{paced}; in a mini cluster that is warm, so neither a client nor a cluster starts"
     peers: list[tuple[str, str, Callable[[], list[float]]]] = [

@@ -1,7 +1,7 @@
 """Sessions that put something into the cart and buy nothing (TPCx-BB query 4): an ordered pipeline, beside its peers.
 
-As `headrace.apps.abandoned`, except that a row has the sum of clicks instead of their mean, since the digest is of whole
-numbers. Rows have their number as a column, by which SQL orders rows of equal time; ours does not read it.
+As `headrace.apps.abandoned`, except that a row has the sum of clicks instead of their mean, since the digest is of integers.
+Rows have their position as a column, by which SQL orders rows of equal time; ours does not read it.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ SQL = f"""
 
 
 def clicks_of(n: int) -> pa.Table:
-    """ts (ms), visitor, kind and position of so many clicks."""
+    """Make clicks: ts (ms), visitor, kind and position."""
     made = headrace_datasets.clicks(n=n).to_arrow().select(["ts", "user", "kind"]).combine_chunks()
     made = made.filter(pc.and_(pc.is_valid(made["user"]), pc.is_valid(made["kind"]))).combine_chunks()
     ts = pc.cast(pc.cast(made["ts"], pa.timestamp("ms"), safe=False), pa.int64())
@@ -58,7 +58,7 @@ def clicks_of(n: int) -> pa.Table:
 
 @kernel
 def sessions_loop(ts, visitors, kinds, last, clicks, seen, out):
-    """Close sessions; results are folded into `out` (digest, rows). `kinds` are 0 view, 1 cart, 2 buy; `seen` bits of them."""
+    """Close sessions; results are folded into `out` (digest, rows). `kinds`: 0 view, 1 cart, 2 buy; `seen` has a bit for each."""
     pages = 0
     for i in range(ts.size):
         v = visitors[i]
@@ -81,7 +81,7 @@ def add_up(state, t, emit):
 
 
 def query(stream: Any) -> Any:
-    """Ours."""
+    """Our query."""
     return (
         stream.ordered()
         .partitioned(close_after(TIMEOUT), by="visitor", state=SESSION, emits=CLOSED)
@@ -93,7 +93,7 @@ def query(stream: Any) -> Any:
 
 
 def sessions(table: pa.Table, folder: Path) -> Work:
-    """Sessions abandoned so far and their clicks, at the click that shows that one is over; the result is a sequence."""
+    """Abandoned sessions so far and their clicks, emitted at the click that shows that a session is over; a sequence."""
     ts = table["ts"].to_numpy()
     visitors = pc.dictionary_encode(table["visitor"].combine_chunks()).indices.to_numpy().astype(np.int64)
     kinds = pc.fill_null(pc.index_in(table["kind"].combine_chunks(), pa.array(KINDS)), 0).to_numpy().astype(np.int64)

@@ -35,7 +35,7 @@ PART = 5
 
 
 def make_works(folder: Path, full: bool, tiny: bool) -> Sequence[Callable[[], tuple[Work, Work]]]:
-    """Return a maker for each workload, in order, to be called in turn: it makes the whole workload, and its first part."""
+    """Return a function for each workload, in order; called in turn, it makes the whole workload and its first part."""
     rows, tweets, pairs = (80_000_000, 4_000_000, 20_000_000) if full else (32_000_000, 1_000_000, 5_000_000)
     clicks, orders = (10_000_000, 8_000_000) if full else (2_000_000, 2_000_000)
     window, arriving = (100_000, 200_000) if full else (10_000, 500_000)

@@ -1,10 +1,10 @@
-"""Runs Spark Structured Streaming in a process of its own; asked by `on_spark`.
+"""Runs Spark Structured Streaming in its own process; takes requests from `on_spark`.
 
 Requests: ``load FOLDER...``, ``run WORKLOAD RESULT_FILE [SIZE]``, ``query WORKLOAD RESULT_FILE`` (a batch), ``begin
 WORKLOAD FOLDER CHECKPOINT``. A source is a folder of Parquet files, one to a micro-batch, and, where there are windows,
-a last one with a single row far in the future: Spark emits a window when the watermark has passed it, and has no end
-of input. The answer to a run is the seconds from the first row to the last result, what the batches took by Spark's own
-report, and the processor time of this process and the virtual machine.
+a last file with a single row far in the future: Spark emits a window when the watermark has passed it, and knows no end
+of input. The answer to a run has the seconds from the first row to the last result, which is the time of all batches as
+reported by Spark, and the processor time of this process and the virtual machine.
 """
 
 import os
@@ -71,7 +71,7 @@ BATCH_QUERIES = {"sessions": SESSIONS_SQL}
 
 
 def copy(source: Path, target: Path, with_end: bool) -> None:
-    """Add the row in the future, and see that files are read in their order."""
+    """Copy a source's files, dated so that Spark reads them in order, and add the row in the future if `with_end`."""
     target.mkdir(parents=True)
     files = sorted(source.glob("*.parquet"))
     for number, file in enumerate(files):
@@ -93,14 +93,14 @@ def _date(file: Path, number: int) -> None:
 
 
 def read(spark, folder: str):
-    """Rows of a folder as a stream, a file at a time; `at` is their time."""
+    """The rows of a folder as a stream, one file per micro-batch; column `at` is their event time."""
     schema = spark.read.parquet(folder).schema
     rows = spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(folder)
     return rows.withColumn("at", f.timestamp_millis("ts"))
 
 
 def run(spark, folder: Path, workload: str, result: str, *numbers: str) -> tuple[float, float]:
-    """Run the query over all files; write its result. Returns seconds and processor seconds."""
+    """Run the streaming query over all files, and write its result. Returns seconds and processor seconds."""
     sources = [read(spark, str(source)) for source in sorted(folder.iterdir())]
     checkpoint = tempfile.mkdtemp(prefix="headrace-bench-")
     try:
@@ -125,7 +125,7 @@ def run(spark, folder: Path, workload: str, result: str, *numbers: str) -> tuple
 
 
 def query(spark, folder: Path, workload: str, result: str) -> tuple[float, float]:
-    """Run a batch query over all files but the one in the future; write its result. Seconds and processor seconds."""
+    """Run a batch query over all files but the one in the future, and write its result. Returns seconds and processor seconds."""
     watch = Watch(java_of(spark))
     for number, source in enumerate(sorted(folder.iterdir())):
         spark.read.parquet(f"{source}/[0-9]*.parquet").createOrReplaceTempView(f"input{number}")
@@ -136,7 +136,7 @@ def query(spark, folder: Path, workload: str, result: str) -> tuple[float, float
 
 
 def begin(spark, workload: str, folder: str, checkpoint: str) -> None:
-    """Start a query that goes on, from a checkpoint if there is one; wait for its first batch with rows."""
+    """Start a continuing query, from a checkpoint if there is one, and wait for its first batch with rows."""
     writer = QUERIES[workload](read(spark, folder)).writeStream.format("noop").outputMode("append")
     writer = writer.option("checkpointLocation", checkpoint)
     query = writer.start()

@@ -1,7 +1,7 @@
 """The figures of all workloads as one table in Markdown, such as README has.
 
-A line for each contestant, a column for each workload; a cell has 1 thread / 2 threads, and in brackets the processor
-time of each row of the input. A contestant without a figure has an empty cell, or a dash beside the other one.
+The table has a line for each contestant and a column for each workload. A cell has the rates of 1 thread / 2 threads, and in
+brackets the processor time per row of the input. If both figures are missing, the cell is empty; if one is, it is a dash.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """The workloads of the peers: input files, the result's columns, and the plain loop that gives the expected result.
 
 A workload's input is one Arrow table for each source, with raw keys or texts: a contestant that reads Arrow is given it as
-it is. The same rows are also written twice: as Parquet, and as one file of plain little-endian values for each
+it is. The same rows are also written to files twice: as Parquet, and as one file of plain little-endian values for each
 column, for contestants that read neither. Tweets of word count are texts; pairs of pair count are numbers, made beforehand for
-all. No word or pair is twice in a tweet. Only the plain loop has encoded input: it shows what the rest costs.
+all contestants. No word or pair occurs twice in a tweet. Only the plain loop has encoded input: it shows what the rest costs.
 """
 
 from __future__ import annotations
@@ -47,27 +47,27 @@ class Work:
     tables : list of pa.Table
         One for each source.
     columns : sequence of str
-        Of the result, integers and texts, in the order of the digest.
+        Columns of the result, integers and texts, in the order in which they are digested.
     loop : function
         Runs the plain loop, on encoded columns: () -> (seconds, digest, rows).
     query : function of streams
-        Ours.
+        Our query.
     folder : Path
         Where the files of each source are, by its number: `0/parquet/`, and `0/NAME.bin` for each column.
     is_ordered : bool
-        The result is a sequence: a row's position is part of the digest.
+        Whether the result is a sequence: a row's position is then part of the digest.
     is_paced : bool
-        Latency is measured too.
+        Whether latency is measured, too.
     level : str
-        Tells workloads of one name apart.
+        Distinguishes workloads of the same name.
     amount : float
-        How many `unit` the input is; by default its number of rows.
+        The size of the input in `unit`; by default its number of rows.
     size : int
         WS of a join, in ms.
     row : str
         What one row of the input is.
     is_program : bool
-        Ours is a program on a plan.
+        Whether our query is a program on a plan.
     """
 
     name: str
@@ -98,7 +98,7 @@ class Work:
 
     @property
     def title(self) -> str:
-        """What it is called in the table."""
+        """Its name in the table."""
         return f"{self.name} {self.level}".rstrip()
 
     @property
@@ -111,7 +111,7 @@ class Work:
         return digest(found, self.columns, self.is_ordered)
 
     def release(self) -> None:
-        """Release the input, which may be gigabytes; its name and unit stay."""
+        """Release the input, which may be gigabytes; name and unit stay."""
         self.tables, self.loop = [], _released
 
 
@@ -165,7 +165,7 @@ def _flush(end, sums, counts, out):
 
 
 def keyed_rows(n: int, keys: int = KEYS, per_span: int = ROWS_PER_SPAN, seed: int = 7) -> pa.Table:
-    """ts (ms), key and value, `per_span` rows in 10 s."""
+    """Make rows of ts (ms), key and value, `per_span` of them in 10 s."""
     rng = np.random.default_rng(seed)
     return pa.table(
         {
@@ -177,7 +177,7 @@ def keyed_rows(n: int, keys: int = KEYS, per_span: int = ROWS_PER_SPAN, seed: in
 
 
 def aggregate_query(stream: Any) -> Any:
-    """Ours."""
+    """Our query."""
     return stream.key_by("key").window(SPAN).aggregate(sum=hr.sum("value"), count=hr.count())
 
 
@@ -217,7 +217,7 @@ def aggregate(table: pa.Table, folder: Path) -> Work:
 def wordcount_loop(ts, offsets, words, names, counts, out):
     """Count tuples by word (or pair) in two overlapping windows; results are folded into `out` (digest, rows).
 
-    `names` is what a word is called in the digest.
+    `names` holds each word's number in the digest.
     """
     window = ts[0] // ADVANCE - 1
     last = ts[0] // ADVANCE
@@ -248,7 +248,7 @@ def _flush_words(window, names, counts, out):
 
 
 def words_to_text(table: pa.Table) -> pa.Table:
-    """``ts, words`` (numbers) as ``ts, text``: the words' names with blanks between."""
+    """Turn ``ts, words`` (numbers) into ``ts, text``: the words' names, separated by spaces."""
     lists = table["words"].combine_chunks()
     texts = pc.binary_join(pa.ListArray.from_arrays(lists.offsets, _names_of(WORDS).take(lists.values)), " ")
     return pa.table({"ts": table["ts"], "text": texts})
@@ -269,14 +269,14 @@ def wordcount(table: pa.Table, folder: Path) -> Work:
 
 
 def pairs_of(level: str, updates: int) -> pa.Table:
-    """``ts, pairs``: the pairs of near words of each tweet, as numbers from 0.
+    """Make ``ts, pairs``: the pairs of near words of each tweet, as numbers from 0.
 
     Parameters
     ----------
     level : {"L", "M", "H"}
         Words at most 3, 10 or 40 apart (section 8.1 of STRETCH).
     updates : int
-        Pairs of all tweets together, at least.
+        Least number of pairs over all tweets.
     """
     tweets = Tweets(f"paircount {level}", updates)
     found, pairs = np.unique(tweets.keys, return_inverse=True)
@@ -339,7 +339,7 @@ def forward_loop(ts, keys, values, other_ts, other_keys, other_values, out):
 
 
 def forward(left: pa.Table, right: pa.Table, folder: Path) -> Work:
-    """Every row of two sources, in merged order (Operator 15)."""
+    """All rows of two sources in merged order (Operator 15)."""
     columns = [table.column(name).to_numpy() for table in (left, right) for name in ("ts", "key", "value")]
 
     def loop() -> tuple[float, int, int]:
