@@ -26,7 +26,7 @@ SEGMENTS = 100
 
 
 def worked(value, rounds):
-    """Make `rounds` steps of an xorshift generator, which LLVM cannot shorten; `value` comes out as it was."""
+    """Make `rounds` steps of an xorshift generator, which LLVM cannot shorten; returns `value` unchanged."""
     x = (value & 0xFFFFFFFF) | 1
     for _ in range(rounds):
         x ^= (x & 0x7FFFF) << 13
@@ -36,7 +36,7 @@ def worked(value, rounds):
 
 
 def gs(events: hr.Stream, records: int = RECORDS, record_bytes: int = 8) -> hr.Stream:
-    """Grep and Sum; records may have more columns, never read, so that they take so many bytes."""
+    """Grep and Sum; columns that are never read pad the records to `record_bytes`."""
     data = numbered(records)
     for k in range(record_bytes // 8 - 1):
         data = data.append_column(f"more_{k}", pa.array(np.zeros(records, np.int64)))
@@ -158,7 +158,7 @@ def tp(reports: hr.Stream, records: int = SEGMENTS) -> hr.Stream:
 
 
 def tp_in_two_tables(reports: hr.Stream, records: int = SEGMENTS) -> hr.Stream:
-    """Toll Processing as in the paper: a segment's speeds in one table, its vehicles in another one; it reads both."""
+    """Toll Processing as in the paper: a segment's speeds in one table, its vehicles in another; each event reads both."""
     speeds = hr.table("speeds", key="segment", columns={"sum": "int64", "number": "int64"}, rows=records)
     counts = hr.table("counts", key="segment", columns={"vehicles": hr.set_of("int64")}, rows=records)
 

@@ -22,12 +22,12 @@ class Row:
     unit : str
     better : {"higher", "lower"}
     goal : float or None
-        The goal that DESIGN sets for `value`, or for `ratio` where `goal_is_ratio`.
+        The goal that DESIGN sets for `value`, or for `ratio` if `goal_is_ratio`.
     baseline, baseline_name
-        The same measured for something simpler, in the same run.
+        The same figure of something simpler, measured in the same run, and its name.
     goal_is_ratio : bool
     note : str
-        A few words for the table and the page: under what conditions, or why there is no value (NaN).
+        A few words for the table and the page: the conditions, or why there is no value (NaN).
     """
 
     bench: str
@@ -50,7 +50,7 @@ class Row:
 
     @property
     def reached(self) -> bool | None:
-        """Whether the goal is met; None without one."""
+        """Whether the goal is met; None without a goal or a value."""
         measured = self.ratio if self.goal_is_ratio else self.value
         if self.goal is None or measured is None or math.isnan(measured):
             return None
@@ -74,7 +74,7 @@ def median(values: Sequence[float]) -> float:
 
 
 def number(value: float | None) -> str:
-    """Say a figure in few characters; nothing for None."""
+    """Format a figure in few characters; None gives an empty string."""
     if value is None:
         return ""
     if value != value:
@@ -85,7 +85,7 @@ def number(value: float | None) -> str:
 
 
 def texts(row: Row) -> dict[str, str]:
-    """Say what a row's figures are in a table."""
+    """The texts of a row's figures in a table."""
     goal = ""
     if row.goal is not None:
         goal = f"{'>=' if row.better == 'higher' else '<='} {number(row.goal)}{' x' if row.goal_is_ratio else ''}"

@@ -1,6 +1,6 @@
 """ScaleJoin written ad hoc, for any number of threads, as a baseline for the engine's join.
 
-Sources, gate and waits are the engine's, comparisons those of 1T (`join_kernel`); the rest of an operator is left out.
+Sources, gate and waiting are the engine's, comparisons those of 1T (`join_kernel`); the rest of an operator is left out.
 """
 
 from __future__ import annotations
@@ -29,20 +29,20 @@ MOST_WAITS = 1 << 20
 
 
 def run(columns: Sequence[np.ndarray], size: int, first: int, threads: int) -> tuple[float, int, int]:
-    """Join both sides from tuple `first` of each on, those before it being stored.
+    """Join both sides from tuple `first` of each on; the tuples before it are stored beforehand.
 
     Parameters
     ----------
     columns : sequence of arrays
-        Of `join.columns_of`.
+        As by `join.columns_of`.
     size, first : int
-        As of `join_kernel.join_loop`.
+        As for `join_kernel.join_loop`.
     threads : int
 
     Returns
     -------
     seconds, pairs, digest
-        The last two as of `join.plain_pairs`.
+        The last two as by `join.plain_pairs`.
     """
     spins = 200 if threads + 2 <= (os.cpu_count() or 1) else 0
     seconds, out, _ = _run(columns, size, first, threads, spins, (feed, (first, BATCH, spins)))
@@ -52,7 +52,7 @@ def run(columns: Sequence[np.ndarray], size: int, first: int, threads: int) -> t
 def waits(
     columns: Sequence[np.ndarray], size: int, first: int, threads: int, per_second: int
 ) -> tuple[np.ndarray, tuple[int, int]]:
-    """The same at a steady rate of each side: how long pairs took, from when the later tuple came until it was compared.
+    """Join as `run`, at a steady rate of each side, and measure the latency of pairs from the later tuple's arrival.
 
     Returns
     -------
@@ -69,12 +69,12 @@ def waits(
 
 
 def played(columns: Sequence[np.ndarray], size: int, threads: int) -> tuple[np.ndarray, np.ndarray, tuple[int, int]]:
-    """Join both sides, each tuple coming at its own time, in microseconds, from 0 on.
+    """Join both sides, with each tuple fed at its event time, in microseconds from the start.
 
     Returns
     -------
     due_s, latency_ms : float64[n]
-        Of each pair: when its later tuple was due, and how long after that it had been compared.
+        For each pair: when its later tuple was due, and how long after that it had been compared.
     (int, int)
         Pairs and digest.
     """

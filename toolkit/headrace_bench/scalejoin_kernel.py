@@ -1,9 +1,9 @@
 """ScaleJoin written for this one join: what each thread does, without an engine around it.
 
 All threads read one merged input. Each of n threads stores every n-th tuple of a side in arrays of its own, and compares
-each tuple of the input with those of the other side that it has stored: so each pair is compared by one thread. It
-compares with 1T's kernel (`join_kernel`), and waits for the gate as the engine does. There is no key, no epoch,
-no promise, no result ring, and no exchangeable function.
+each tuple of the input with those of the other side that it has stored, so each pair is compared by one thread. It
+compares with 1T's kernel (`join_kernel`), and waits for the gate as the engine does. There are no keys, epochs,
+promises or result rings, and the condition is fixed.
 
 Source      Gulisano et al., ScaleJoin, IEEE Trans. Big Data 7(2); it is Operator 10 of STRETCH.
 """
@@ -37,18 +37,18 @@ def join_share(
     Parameters
     ----------
     g : LogArrays
-        Left tuples are of source 0, right ones of source 1; rows are numbers of their side.
+        Left tuples come from source 0, right ones from source 1; a tuple's row is its number within its side.
     ts, x, y, other_ts, a, b, size, first
         As for `join_kernel.join_loop`.
     own_ts, own_x, own_y, own_other_ts, own_a, own_b : arrays
-        Room for what this thread stores; written after what is there already.
+        Storage of this thread's tuples; written after those already there.
     spins : int
-        Looks before it sleeps.
+        How often it looks for input before it sleeps.
     out : int64[4]
-        Added to: see `join_kernel.COUNT`, and `NOTED`.
+        Counters, added to: see `join_kernel.COUNT`, and `NOTED`.
     waits : int64[n, 3]
-        Written, as far as there is room: for each pair the time of its later tuple, when that came, and when it had been
-        compared, in nanoseconds; for tuples that are compared together, the first one's values stand for all.
+        Written, as far as there is room: for each pair the event time of its later tuple, when that tuple arrived, and when it
+        had been compared, in nanoseconds. Tuples that are compared together all get the first one's values.
     stop : int64[]
     """
     row, position = lane(g, me), load_acquire(g.cursor, me * CELL)
@@ -109,7 +109,7 @@ def join_share(
 
 @kernel(pipeline=EntryCompiler)
 def note(xs, ys, probe_x, probe_y, probe_ts, first, count, starts, stops, is_right, share, me, at, out, waits):
-    """`compare`, and note the times of the pairs that it found, as far as there is room."""
+    """Call `compare`, and record the times of the pairs it finds, as far as there is room."""
     before = out[COUNT]
     compare(xs, ys, probe_x, probe_y, probe_ts, first, count, starts, stops, is_right, share, me, out)
     until = min(waits.shape[0], out[NOTED] + out[COUNT] - before)

@@ -1,9 +1,9 @@
 """What speculation brings, and what it costs where it cannot help: `headrace bench speculative`.
 
-Transactions of four operations of 200 ns each, on two threads, beside `serial`, with the executors alone (`executed`). There
-are three cases: rows drawn from 10,000, so that two transactions of a batch seldom conflict; the same four rows, so that all
-do; and lookups each of which names the row of the next, so that no other scheme can run them on two threads. Rows and tables
-of each timed run must be those of `serial`.
+Transactions of four operations of 200 ns each run on two threads and are compared with `serial`; only the executors run
+(`executed`). There are three cases: rows drawn from 10,000, so that two transactions of a batch seldom conflict; the same four
+rows for all, so that all conflict; and chains of lookups, where each row names the next row to read, so that no other scheme
+can run them on two threads. Rows and tables of each timed run must be those of `serial`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ COST_NS = 200
 
 
 def four(events: hr.Stream) -> hr.Stream:
-    """Four rows are written."""
+    """Each event writes four rows."""
     table = hr.table("rows", columns={"value": "int64"}, rows=RECORDS)
 
     def add(e, t):
@@ -36,7 +36,7 @@ def four(events: hr.Stream) -> hr.Stream:
 
 
 def lookups(events: hr.Stream) -> hr.Stream:
-    """Three rows are read, each of which names the next one, and the last is written."""
+    """Each event reads three rows, each of which names the next row, and writes the fourth."""
     keys = np.arange(RECORDS)
     given = pa.table({"id": keys, "next": np.random.default_rng(1).permutation(RECORDS), "value": np.zeros_like(keys)})
     accounts = hr.table("accounts", data=given, key="id")
@@ -68,7 +68,7 @@ CASES: dict[str, tuple[Callable[[hr.Stream], hr.Stream], Callable[[int], np.ndar
 
 
 def measure(full: bool, tiny: bool = False) -> list[Row]:
-    """M events/s of each case on two threads."""
+    """M events/s of each case, `serial` and on two threads."""
     n, repetitions = (2_000, 1) if tiny else (100_000, 11) if full else (40_000, 7)
     rounds = 0 if tiny else rounds_of(COST_NS)
     rows = []

@@ -1,8 +1,8 @@
 """The pipeline that `bench ordered` measures: stateless, partitioned, a filter that drops half, stateful.
 
-A tuple takes eight units of work, or seven where it is dropped: two in the first stage, four in the second, one in each of
-the others. So the only stage that one worker at a time runs has a fifteenth of the work. A unit is a number of dependent steps
-(`costly`), which is a column of the rows, so one compiled module serves all costs.
+A tuple takes eight units of work, or seven if it is dropped: two in the first stage, four in the second, one in each of the
+others. So the stateful stage, the only one that one worker at a time runs, has a fifteenth of the work. A unit is a number of
+dependent steps (`costly`), which is a column of the rows, so one compiled module serves all costs.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ STAGES: tuple[tuple[str, Callable, dict[str, Any]], ...] = (
 
 
 def pipeline_of(rows: pa.Table) -> hr.Stream:
-    """The stages over rows."""
+    """The pipeline of `STAGES` over rows."""
     stream: Any = hr.stream(rows, event_time="ts").ordered()
     for operator, function, given in STAGES:
         stream = getattr(stream, operator)(function, **given)
@@ -74,7 +74,7 @@ def make_rows(n: int, rounds: int, sigma: float = 0.0, seed: int = 7) -> pa.Tabl
     ----------
     n, rounds : int
     sigma : float
-        Of the keys, in parts of their range, around `MIDDLE` of it; 0: all keys alike.
+        Spread of the keys around `MIDDLE`, both as fractions of their range; 0: keys are uniform.
     seed : int
     """
     rng = np.random.default_rng(seed)
@@ -91,9 +91,9 @@ class Case:
     ----------
     n : int
     cost_ns : int
-        What the steps of a tuple take, over all stages.
+        Time of a tuple's steps over all stages.
     sigma : float
-        As of `make_rows`.
+        As for `make_rows`.
     """
 
     def __init__(self, n: int, cost_ns: int, sigma: float = 0.0):
@@ -103,7 +103,7 @@ class Case:
         _, self.content = self.by_hand()
 
     def by_hand(self) -> tuple[float, str]:
-        """The loop written by hand: seconds, and the hash of what it made."""
+        """Run the loop written by hand: seconds, and the hash of its results."""
         ts, keys, values = (self.table[name].to_numpy() for name in ("ts", "key", "v"))
         of_key, out = np.zeros(KEYS, np.int64), [np.zeros(len(ts) // TOTALS_EVERY + 1, np.int64) for _ in range(3)]
         begin = time.perf_counter()
@@ -112,7 +112,7 @@ class Case:
         return seconds, hash_of([np.arange(results), *(column[:results] for column in out)], [])
 
     def run(self, **options: Any) -> Pipelined:
-        """Run all rows through; what comes of them is what the loop made."""
+        """Run all rows through, and check that the results are those of the loop."""
         run = Pipelined(self._stream, self.table, **options).run()
         assert run.content == self.content, f"ordered, {options}: not what the loop written by hand made"
         return run

@@ -3,7 +3,7 @@
 An operator's shape is new when the machine code of its generated module is not
 cached: processes that measure a new shape get an XDG_CACHE_HOME with all machine code but
 that of generated modules. The kernels that are part of headrace are compiled once per machine; the
-last row says what the very first run costs, when those are not compiled either.
+last row is the cost of the very first run, when these are not compiled either.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ print(json.dumps({"import": imported, "start": started, "result": time.perf_coun
 
 
 def run_once(shape: str, **environment: str) -> dict[str, float]:
-    """Start a small query in a process of its own. Returns seconds."""
+    """Run a small query in a new process. Returns the seconds of import, start and result."""
     rooms = os.pathsep.join([str(Path(headrace.__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
     completed = subprocess.run(
         [sys.executable, "-c", SCRIPT, shape],
@@ -60,7 +60,7 @@ def run_once(shape: str, **environment: str) -> dict[str, float]:
 
 
 def measure(full: bool, tiny: bool = False) -> list[Row]:
-    """Seconds: import, start of a cached and of a new shape, and the first run of all."""
+    """Seconds of import, of the start of a cached and of a new shape, and of the very first run."""
     repetitions, fewer = (9, 9) if full else (3, 2)
     shapes = ("aggregate", "join")
     compiler = {}

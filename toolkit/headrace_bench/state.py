@@ -1,9 +1,9 @@
 """What user functions do to containers: nanoseconds of one operation, beside Numba's typed containers and Python's.
 
-First the kernels alone, then within a run (`state_in_engine`), on one thread, in turns with the same loop over Numba's
-own containers, compiled under the same policy. Python's own figure, from fewer operations, is in the note. Every way must
-give the same result. Times of the kernels are the thread's processor time: other work of the machine takes cache from the
-thread, but no time.
+The kernels are measured first alone, then within a run (`state_in_engine`), on one thread, in turns with the same loop over
+Numba's own containers, compiled under the same policy. The note gives Python's own figure, from fewer operations. All three must
+give the same result. Times of the kernels are the thread's processor time: other work on the machine can evict the thread's cache
+lines, but its time is not counted.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ AT = 2 * HEAD
 
 @dataclass
 class Case:
-    """One operation, done in three ways; each returns a number that must be the same."""
+    """One operation in three implementations, which must return the same number."""
 
     name: str
     goal: float | None
@@ -226,7 +226,7 @@ def _comparing(name: str, start: str, times: int, goal: float | None) -> Case:
 
 
 def cases(tiny: bool) -> list[Case]:
-    """All of them; tiny ones only run."""
+    """Make all cases; tiny ones only show that they run."""
     times, count = (2, 5_000) if tiny else (2_000, 1_000_000)
     rng = np.random.default_rng(1)
     small = rng.permutation(KEYS)

@@ -1,7 +1,7 @@
-"""The cost of an operation on a container within a custom operator of a run, beside Numba's containers and Python's.
+"""The cost of an operation on a container within a custom operator of a run, compared with Numba's containers and Python's.
 
-Each tuple makes the operation `EACH` times. The same operator, only adding up numbers, runs in turns with it, over
-the same tuples. The difference is the cost of the operations; the rest (reading, windows, the call) is in both.
+Each tuple performs the operation `EACH` times. In turns with it, an operator that only adds up numbers runs over the same
+tuples. The difference is the cost of the operations; everything else (reading, windows, the call) is in both.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def gives_sum(key, state, emit):
 
 @dataclass
 class Case:
-    """An operation: within an operator, and with Numba's and Python's containers, of the same keys."""
+    """One operation within an operator, and with Numba's and Python's containers, over the same keys."""
 
     name: str
     goal: float
@@ -153,6 +153,6 @@ def _measured(case: Case, rows: int, repetitions: int) -> Row:
 
 
 def measure(full: bool, tiny: bool = False) -> list[Row]:
-    """Nanoseconds of one operation within a run of one thread."""
+    """Nanoseconds of one operation within a run on one thread."""
     rows, repetitions = (2_100, 1) if tiny else (400_000, 21 if full else 7)
     return [_measured(case, rows, repetitions) for case in CASES]

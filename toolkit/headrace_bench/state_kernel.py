@@ -14,7 +14,7 @@ from headrace.memory.text_order import text_less
 
 @kernel
 def count_ours(s, at, keys, times):
-    """``d[k] += 1`` for each key, so many times."""
+    """Do ``d[k] += 1`` for each key, `times` times over."""
     for _ in range(times):
         for i in range(keys.size):
             place = map_put(s.free, s.arena, 0, s.heads, at, keys[i], 1)
@@ -36,7 +36,7 @@ def count_typed(counts, keys, times):
 
 @kernel
 def add_ours(s, at, values, times):
-    """``s.add(v)`` for each value, so many times."""
+    """Do ``s.add(v)`` for each value, `times` times over."""
     for _ in range(times):
         for i in range(values.size):
             if map_put(s.free, s.arena, 0, s.heads, at, values[i], 0) < 0:
@@ -56,7 +56,7 @@ def add_set(values, times):
 
 @kernel
 def fill_ours(s, at, values, times):
-    """A new set of all values, so many times."""
+    """Fill an empty set with all values, `times` times over."""
     found = 0
     for _ in range(times):
         map_clear(s.free, s.arena, 0, s.heads, at)
@@ -81,7 +81,7 @@ def fill_set(values, times):
 
 @kernel
 def come_and_go_ours(s, at, keys, live):
-    """Add each key, and remove it when `live` others have come."""
+    """Add each key, and remove it after `live` more have been added."""
     for i in range(keys.size):
         if map_put(s.free, s.arena, 0, s.heads, at, keys[i], 1) < 0:
             return -1
@@ -102,7 +102,7 @@ def come_and_go_typed(counts, keys, live):
 
 @kernel
 def sum_in_order_ours(s, at, times):
-    """``for k, v in d.items()``, in the order of the keys, so many times."""
+    """Iterate ``for k, v in d.items()`` in the order of the keys, `times` times over."""
     total = 0
     for _ in range(times):
         map_order(s.arena, s.heads, at, 1, 0, s.none, s.none, s.none)
@@ -114,7 +114,7 @@ def sum_in_order_ours(s, at, times):
 
 @kernel
 def sum_typed(counts, times):
-    """The same with a typed dict, in no order."""
+    """The same with a typed dict, without ordering its keys."""
     total = 0
     for _ in range(times):
         for key, value in counts.items():
@@ -124,7 +124,7 @@ def sum_typed(counts, times):
 
 @kernel
 def append_ours(s, at, values, times):
-    """A new list of all values, so many times."""
+    """Append all values to an empty list, `times` times over."""
     total = 0
     for _ in range(times):
         list_clear(s.free, s.arena, 0, s.heads, at)
@@ -149,7 +149,7 @@ def append_typed(held, values, times):
 
 @kernel
 def last_ours(s, at, values, kept):
-    """``l.append(v)``, and ``l.pop(0)`` when there are more than so many."""
+    """Do ``l.append(v)``, and ``l.pop(0)`` if the list has more than `kept` elements."""
     for i in range(values.size):
         if list_append(s.free, s.arena, 0, s.heads, at, values[i]) < 0:
             return -1
@@ -170,7 +170,7 @@ def last_typed(held, values, kept):
 
 @kernel
 def compare_ours(s, left, right, times):
-    """``a < b`` for pairs of strings that are known by id, so many times."""
+    """Compare ``a < b`` for pairs of strings given by their ids, `times` times over."""
     less = 0
     for _ in range(times):
         for i in range(left.size):

@@ -1,4 +1,4 @@
-"""What a piece of work takes: seconds on the clock, and processor time of all threads."""
+"""The cost of a piece of work: seconds of wall-clock time, and processor time of all threads."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Taken:
-    """What was taken since a `Watch` was started.
+    """The time taken since a `Watch` was started.
 
     Parameters
     ----------
     seconds : float
     cpu_s : float
-        Processor time of all threads of this process, and of the other processes watched; NaN where one cannot be read.
+        Processor time of all threads of this process, and of the other processes watched; NaN if one of them cannot be read.
     """
 
     seconds: float
@@ -26,12 +26,12 @@ class Taken:
 
 
 class Watch:
-    """Starts when it is made.
+    """Measures the time taken since it was created.
 
     Parameters
     ----------
     *others : int
-        Processes that work for this one, such as Spark's Java virtual machine.
+        Ids of processes that work for this one, such as Spark's Java virtual machine.
 
     Examples
     --------
@@ -48,7 +48,7 @@ class Watch:
         self._begin = time.perf_counter()
 
     def taken(self) -> Taken:
-        """What was taken until now."""
+        """The time taken until now."""
         seconds = time.perf_counter() - self._begin
         return Taken(seconds, self._processor_s() - self._cpu_s)
 
@@ -59,7 +59,7 @@ class Watch:
 def processor_s(process: int) -> float:
     """Processor time of another process so far, its finished threads included: Linux only, else NaN.
 
-    It is counted in ticks, mostly of 10 ms.
+    The system counts it in ticks, mostly of 10 ms.
     """
     try:
         fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
@@ -69,6 +69,6 @@ def processor_s(process: int) -> float:
 
 
 def java_of(spark: Any) -> int:
-    """The process of a session's Java virtual machine; 0 where it is not one of ours."""
+    """The process id of a session's Java virtual machine; 0 if this process did not start it."""
     gateway = getattr(spark.sparkContext, "_gateway", None)
     return getattr(getattr(gateway, "proc", None), "pid", 0)

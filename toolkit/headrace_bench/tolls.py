@@ -1,10 +1,10 @@
 """Tolls by transactions, and by keys alone: Toll Processing as queries of the elastic engine.
 
-An event of Toll Processing touches only the record of its segment, so the owner of the segment can answer it without a
-transaction. An operator keyed by segment, with sum, number and set in the state of a window that does not end, gives each
-report its toll; a plain aggregate window gives each segment's speed and vehicles once, at its end. Before anything is timed,
-the first is compared with the rows of the transactions and the second with their table. Transactions are for what neither
-can do: an event that reaches two segments.
+An event of Toll Processing accesses only the record of its segment, so the thread that owns the segment can answer it without a
+transaction. An operator keyed by segment, with sum, count and set in the state of a window that does not end, gives each
+report its toll; a plain window aggregate gives each segment's speeds and vehicles once, at its end. Before anything is timed,
+the first is compared with the transactions' rows and the second with their table. Transactions are for what neither can do:
+an event that accesses two segments.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ SOURCES: dict[str, Callable[[int], headrace_datasets.Dataset]] = {
 
 
 def reports(name: str, n: int) -> pa.Table:
-    """At most so many reports, each at a time of its own: engines may order equal times differently, but rows must be equal."""
+    """Make at most `n` reports with distinct event times: engines may order equal times differently, but rows must be equal."""
     made = SOURCES[name](n).to_arrow().combine_chunks()
     return made.set_column(0, "ts", pa.array(np.arange(made.num_rows))).select(["ts", "vehicle", "segment", "speed"])
 
 
 def by_transactions(stream: hr.Stream) -> hr.Stream:
-    """The application of the command line."""
+    """Toll Processing by transactions: the application of the command line."""
     return build(stream, SEGMENTS)
 
 
@@ -54,14 +54,14 @@ def note(state, t, emit):
 
 
 def by_keys(stream: hr.Stream) -> hr.Stream:
-    """A row for each report, as transactions give it."""
+    """Toll Processing by an operator keyed by segment: a row for each report, as from transactions."""
     emits = {"at": "int64", "vehicle": "int64", "average": "float64", "vehicles": "int64", "toll": "int64"}
     state = {"sum": "int64", "number": "int64", "seen": hr.set_of("int64")}
     return stream.key_by("segment").window(FOREVER).apply(hr.operator(state=state, emits=emits, update=note))
 
 
 def by_window(stream: hr.Stream) -> hr.Stream:
-    """A row for each segment, at the end."""
+    """Toll Processing by a window aggregate: a row for each segment, at the end."""
     return (
         stream.key_by("segment")
         .window(FOREVER)
@@ -80,12 +80,12 @@ WAYS: dict[str, tuple[Callable[[hr.Stream], hr.Stream], dict[str, object]]] = {
 
 
 def check(table: pa.Table) -> None:
-    """See that all ways give the same.
+    """Check that all implementations give the same results.
 
     Raises
     ------
     AssertionError
-        Names the way that does not.
+        If one differs; the message names it.
     """
     stream = hr.stream(table, event_time="ts")
     with by_transactions(stream).start(threads=1, scheme="serial") as run:
@@ -108,7 +108,7 @@ def check(table: pa.Table) -> None:
 
 
 def measure(full: bool, tiny: bool = False) -> list[Row]:
-    """M events/s of each way, from an Arrow table to the last row."""
+    """M events/s of each implementation, from an Arrow table to the last row."""
     n, repetitions = (2_000, 1) if tiny else (2_000_000, 7) if full else (400_000, 5)
     rows = []
     for source in SOURCES:

@@ -1,11 +1,13 @@
 """What transactions cost, and what a second executor brings: the measure of `bench gs | sl | ob | tp`.
 
-First schemes, threads and costs of an operation, with the executors alone (`executed`): the events lie in the gate when the
-clock starts. `serial`, one executor without any machinery, is the baseline of the same repetition; where there is a loop
-written by hand (`transactions_kernel`), it is the baseline of `serial`. An operation does the application's own work and then
-`rounds` dependent steps (`costly`), as many as take the time after which the case is named, on this machine.
+First, schemes, numbers of threads and costs of an operation are measured with the executors alone (`executed`): the events are
+in the gate when the clock starts. The baseline is `serial`, one executor without any concurrency control, in the same
+repetition; the baseline of `serial` is a loop written by hand (`transactions_kernel`), where there is one. An operation does the
+application's own work and then `rounds` dependent steps (`costly`), which take the time that the case's name gives, on this
+machine.
 
-Then end to end: a table or a DataFrame in, rows out, discarded; the clock runs from before `hr.stream` to the end.
+Then runs are measured end to end: a table or a DataFrame in, rows out and discarded; the clock runs from before `hr.stream` to
+the end.
 
 Rows and tables of each timed run, except those of `none`, are hashed and compared with those of `serial`, and these
 with the loop's.
@@ -50,7 +52,7 @@ MORPHSTREAM_NOTE = "MorphStream's figure is of an earlier run, on a machine of t
 
 @dataclass(frozen=True)
 class Goal:
-    """What ENGINES section 4 asks of `scheme` on two threads where an operation costs `cost_ns`."""
+    """A goal of ENGINES section 4 for `scheme` on two threads, when an operation costs `cost_ns`."""
 
     cost_ns: int
     ratio: float | None = None
@@ -59,7 +61,7 @@ class Goal:
 
 
 def ratio_at(cost_ns: int, goals: Sequence[Goal]) -> float:
-    """The goal for chains where an operation costs so much, in times serial.
+    """The goal for chains when an operation costs `cost_ns`, as a multiple of the rate of `serial`.
 
     >>> ratio_at(175, (Goal(0, 0.8), Goal(175, 1.85)))
     1.85
@@ -75,7 +77,7 @@ class Sizes:
     Parameters
     ----------
     run_ns : float
-        What a run of `serial` should take, about.
+        Approximate duration of a run of `serial`.
     repetitions : int
     whole : int
         Events of a run end to end; a DataFrame has a quarter of them.
@@ -87,7 +89,7 @@ class Sizes:
 
     @classmethod
     def of(cls, full: bool, tiny: bool) -> Sizes:
-        """Small sizes, full ones, or such that only show that it runs."""
+        """Small sizes, full ones, or tiny ones that only show that it runs."""
         if tiny:
             return cls(0.0, 1, 2_000)
         return cls(400e6, 9, 2_000_000) if full else cls(100e6, 5, 400_000)
@@ -95,7 +97,7 @@ class Sizes:
 
 @functools.cache
 def rounds_of(cost_ns: int) -> int:
-    """How many steps of `costly.worked` take the given time: by the least of some trials, since other work can only add to it."""
+    """The number of steps of `costly.worked` that take `cost_ns`, by the fastest of some trials: other work only adds time."""
     if not cost_ns:
         return 0
     rounds = 100_000
@@ -109,7 +111,7 @@ def rounds_of(cost_ns: int) -> int:
 
 
 def cost_name(cost_ns: int) -> str:
-    """The name of a cost in cases."""
+    """The name of a cost in the names of cases."""
     return f"{cost_ns} ns an operation" if cost_ns else "trivial operations"
 
 
@@ -120,11 +122,11 @@ class Case:
     ----------
     workload : Workload
     cost_ns : int
-        What an operation costs beyond the application's own work.
+        Cost of an operation beyond the application's own work.
     run_ns : float
-        What a run of `serial` should take, about.
+        Approximate duration of a run of `serial`.
     **events
-        Of the dataset, other than the workload's own.
+        Arguments of the dataset that replace the workload's own.
     """
 
     def __init__(self, workload: Workload, cost_ns: int, run_ns: float, **events: Any):
@@ -142,7 +144,7 @@ class Case:
 
     @property
     def schemes(self) -> tuple[str, ...]:
-        """Those that can run it; "none" only where it takes no locks."""
+        """Schemes that can run the workload; "none" only if none of its tables has containers."""
         node = self._stream.plan().output
         (bound,) = node.spec.bound.values()
         fit = fitting(bound)
@@ -150,7 +152,7 @@ class Case:
 
     @property
     def can_split(self) -> bool:
-        """Whether its transactions are run as operations, in chains."""
+        """Whether its transactions are split into operations, which run in chains."""
         (bound,) = self._stream.plan().output.spec.bound.values()
         return bound.operations is not None
 
@@ -170,7 +172,7 @@ class Case:
 
 
 def plain_loop(case: Case) -> Callable[[], tuple[float, str]] | None:
-    """The loop written by hand over a case's events: seconds, and the hash of what it made; None if there is none."""
+    """The hand-written loop over a case's events, if there is one; it returns seconds and the hash of its results."""
     return {"gs": _plain_gs, "sl": _plain_sl}.get(case.workload.name, lambda _: None)(case)
 
 
@@ -210,7 +212,7 @@ def _plain_sl(case: Case) -> Callable[[], tuple[float, str]]:
 
 
 def measure_workload(name: str, goals: Sequence[Goal], full: bool, tiny: bool = False) -> list[Row]:
-    """M events/s of each cost, scheme, number of threads and punctuation; from a table and a DataFrame."""
+    """M events/s of each cost, scheme, number of threads and punctuation; then end to end from a table and a DataFrame."""
     sizes, workload = Sizes.of(full, tiny), WORKLOADS[name]
     rows: list[Row] = []
     for cost_ns in COSTS_NS[: 1 if tiny else None]:
@@ -271,7 +273,7 @@ def _measured(workload: Workload, cost_ns: int, goals: Sequence[Goal], sizes: Si
 
 
 def split_evenly(threads: int) -> Mapping:
-    """Executor k % threads owns key k: the datasets' partitions, for as many threads."""
+    """The mapping in which executor k % threads owns key k: the datasets' partitions, for this number of threads."""
     return Mapping(np.arange(BUCKETS) % threads)
 
 
@@ -296,7 +298,7 @@ def _by_partition(workload: Workload, sizes: Sizes) -> list[Row]:
 
 
 def call(workload: Workload, source: Any, **options: Any) -> tuple[float, int, dict[str, pa.Table]]:
-    """Do what a user does. Returns seconds, rows, tables."""
+    """Run the workload as a user does. Returns seconds, number of rows, and tables."""
     watch = Watch()
     with workload.build(hr.stream(source, event_time="ts")).start(sink=hr.discard(), **options) as run:
         run.wait()

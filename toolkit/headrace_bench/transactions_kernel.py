@@ -1,7 +1,7 @@
 """Grep and Sum, and the Streaming Ledger, written by hand: one loop, one thread, plain arrays, no engine.
 
-The lower bound of a transaction's cost: columns in order, no nulls but those that the generators make, no unknown
-keys, no overflow. `rounds` dependent steps are made at each operation, as in the benchmarks' own functions.
+This is the lower bound of a transaction's cost: columns in order, no nulls but those that the generators make, no unknown
+keys, no overflow. Each operation takes `rounds` dependent steps, as in the benchmarks' own functions.
 """
 
 from headrace.kernel import kernel
@@ -11,7 +11,7 @@ BYTES = 0xFFFFFFFF
 
 @kernel
 def worked(value, rounds):
-    """Make `rounds` steps of an xorshift generator (Marsaglia), which LLVM cannot shorten; `value` comes out as it was."""
+    """Make `rounds` steps of an xorshift generator (Marsaglia), which LLVM cannot shorten; returns `value` unchanged."""
     x = (value & BYTES) | 1
     for _ in range(rounds):
         x ^= (x & 0x7FFFF) << 13
@@ -22,7 +22,7 @@ def worked(value, rounds):
 
 @kernel
 def grep_and_sum(offsets, keys, is_read, values, table, rounds, mask, sums):
-    """`mask` and `sums` are written: the mask is 2 + 4 where there is a sum, else 0, as in the engine's rows."""
+    """Run Grep and Sum; writes `sums`, and `mask` as in the engine's rows: 2 + 4 where there is a sum, else 0."""
     at = 0
     for i in range(is_read.size):
         if is_read[i]:
@@ -40,7 +40,7 @@ def grep_and_sum(offsets, keys, is_read, values, table, rounds, mask, sums):
 
 @kernel
 def ledger(columns, accounts, assets, rounds, mask, balances, quantities):
-    """`columns`: is_transfer, source, target, source_asset, target_asset, amount, quantity. Returns how many are rejected."""
+    """`columns`: is_transfer, source, target, source_asset, target_asset, amount, quantity. Returns the number of rejections."""
     is_transfer, source, target, source_asset, target_asset, amount, quantity = columns
     rejected = 0
     for i in range(amount.size):

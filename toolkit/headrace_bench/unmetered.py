@@ -1,7 +1,7 @@
-"""Executors of transactions that do not look at the clock: they are faster by what the time breakdown costs.
+"""Executors of transactions that do not read the clock: they are faster by the cost of the time breakdown.
 
-The loop is made of the engine's own files. Each file that books time, and each that calls such a file, is loaded once more with
-those lines removed; if a file changes so that it has none of them, or others, that is noticed (`_without_clock`).
+The loop is built from the engine's own files. Each file that books time, and each that calls such a file, is loaded a second
+time with those lines removed. If the number of these lines in a file changes, an assertion fails (`_without_clock`).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _CALLS = re.compile(r"^from (headrace\.(?:transactions|workers)\.\w+_kernel) imp
 
 
 class Unmetered(Looped):
-    """As `headrace.transactions.build.Built`, without its clock."""
+    """As `headrace.transactions.build.Built`, but without reading the clock."""
 
     def __init__(self, program_text: str, family: str, name: str, debug: bool = False):
         entries = build.ENTRIES[family]

@@ -26,7 +26,7 @@ ADVANCE, SIZE = 60_000, 120_000
 
 
 def make_tweets(n: int, seed: int = 7) -> pa.Table:
-    """ts (ms) and word numbers; no word twice in a tuple."""
+    """Make tweets: ts (ms) and word numbers; no word occurs twice in a tuple."""
     rng = np.random.default_rng(seed)
     weights = 1.0 / np.arange(1, WORDS + 1)
     cumulative = np.cumsum(weights / weights.sum())
@@ -42,7 +42,7 @@ def make_tweets(n: int, seed: int = 7) -> pa.Table:
 
 @kernel
 def plain_loop(ts, offsets, keys, counts, rows, out):
-    """The whole operator on one thread. Returns the number of results; `out` sums them."""
+    """Run the whole operator on one thread. Returns the number of results; `out` is the sum of their counts."""
     results = 0
     window = ts[0] // ADVANCE - 1
     last = ts[0] // ADVANCE
