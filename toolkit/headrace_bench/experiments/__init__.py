@@ -1,9 +1,9 @@
 """The papers' experiments: `headrace bench q1 ... q6, viper, tstream, ordered, dgs`.
 
-Each module has `measure(full, tiny=False) -> Experiment`: it checks results
-before it times anything, measures ours beside what it is compared with in one
-run, and returns rows for the table and figures laid out as in the paper. What
-the paper measured stands beside ours as context; machines are not compared.
+Each module has `measure(full, tiny=False) -> Experiment`. It checks results
+before it times anything, measures ours and what it is compared with in the same
+run, and returns rows for the table and figures laid out as in the paper. The
+paper's own figures are given as context; machines are not compared.
 """
 
 from headrace_bench.experiments.experiment import Experiment, Paper

@@ -1,4 +1,4 @@
-"""Measure the kept figures anew: ``python -m headrace_bench.experiments small q2 q3``, on a quiet machine."""
+"""Measures the kept figures anew: ``python -m headrace_bench.experiments small q2 q3``, on a quiet machine."""
 
 import sys
 

@@ -1,10 +1,11 @@
 """Stream Processing with Dependency-Guided Synchronization, section 4 and appendices A and D: Figures 4, 6, 8 and 10.
 
-The event window beside loops (`headrace_bench.dgs`), page views and frauds beside loops and threads that synchronize by hand
-(`dgs_apps`), the same at given rates (`dgs_rates`), latency and plans (`dgs_latency`), the two case studies (`dgs_studies`), and
-what plans cost a program's author (`dgs_effort`). Before anything is timed, all results are compared: with the reference on some
-rows, and with one another on all. The paper's Figures 4 and 8 show other systems and its own: ours are in one plot, and
-Flink beside ours is in `headrace bench peers`. Figures beyond this machine's cores are predictions.
+The parts are the event window compared with loops (`headrace_bench.dgs`), page views and frauds compared with loops and with
+threads that synchronize by hand (`dgs_apps`), the same at given rates (`dgs_rates`), latency and plans (`dgs_latency`), the two
+case studies (`dgs_studies`), and the effort that plans cost a program's author (`dgs_effort`). Before anything is timed, all
+results are compared: with the reference on some rows, and with one another on all. The paper's Figures 4 and 8 show other systems
+and its own. Ours are in one plot; `headrace bench peers` compares Flink with ours. Figures beyond this machine's cores are
+predictions.
 """
 
 from __future__ import annotations
@@ -72,7 +73,7 @@ def measure(full: bool, tiny: bool = False) -> Experiment:
 
 
 def figures_of(rows: Sequence[Row]) -> list[Figure]:
-    """What rows of this experiment show, as plots; of what was not measured there is none."""
+    """The experiment's rows as plots; a plot whose rows were not measured is left out."""
     found = {row.case: row for row in rows}
     return [
         *_over_leaves(found), *_over_barriers(found), *_over_rates(found), *_latencies(found), *_optimizers(found),

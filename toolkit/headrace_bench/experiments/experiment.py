@@ -1,4 +1,4 @@
-"""The result of an experiment: rows for the table, figures for the report, and the paper's own as context."""
+"""The result of an experiment: rows for the table, figures for the report, and the paper's own findings as context."""
 
 from __future__ import annotations
 
@@ -43,15 +43,15 @@ class Experiment:
     name : str
         As in `headrace bench NAME`.
     title, text : str
-        The question, and in a few sentences what was run and how to read it.
+        The question; and a few sentences on what was run and how to read the figures.
     rows : list of Row
     figures : list of Figure
-        Two to a line of the report.
+        Shown two to a line in the report.
     paper : Paper
     assumptions : list of str
-        What its predictions rest on.
+        Assumptions of its predictions.
     markdown : str
-        Its figures as a table in Markdown, to be pasted elsewhere, if it has one.
+        Its figures as a Markdown table, to be pasted elsewhere, if it has one.
     """
 
     name: str
@@ -75,7 +75,7 @@ class Experiment:
         return [plot_of(each, f"figure{i}", places[i]) for i, each in enumerate(self.figures)]
 
     def to_dict(self) -> dict:
-        """All of it as JSON has it; `rows` as `bench --json` writes them."""
+        """The experiment in the form of its JSON file; `rows` as `bench --json` writes them."""
         fields = asdict(self)
         del fields["markdown"]  # it holds the same figures
         fields["rows"] = [row.to_dict() for row in self.rows]

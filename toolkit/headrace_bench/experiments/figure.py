@@ -37,11 +37,11 @@ class Line:
     x, y : sequences of float, of one length
         NaN in `y` leaves a gap.
     predicted : bool
-        A model's, not measured: drawn dashed and named so.
+        Whether a model predicted it: drawn dashed and labelled so.
     steps : bool
-        The value holds until the next x: threads over time.
+        Whether a value holds until the next x, as for threads over time.
     deviation : sequence of float
-        Standard deviation of each y over the repetitions, drawn as bars; none is drawn where there is none.
+        Standard deviation of each y over the repetitions, drawn as bars; none are drawn if it is empty.
     """
 
     name: str
@@ -66,7 +66,7 @@ WHISKERS = (1, 25, 50, 75, 99)
 
 @dataclass(frozen=True)
 class Box:
-    """How values are spread: a box of a box plot.
+    """The spread of some values: a box of a box plot.
 
     Parameters
     ----------
@@ -82,7 +82,7 @@ class Box:
 
 
 def box_of(name: str, values: Any) -> Box:
-    """Return the box of some values, NaN left out.
+    """Return the box of some values, without NaN.
 
     >>> box_of("waits", [1.0, 2.0, float("nan"), 3.0])
     Box(name='waits', percentiles=[1.02, 1.5, 2.0, 2.5, 2.98], mean=2.0)
@@ -101,17 +101,17 @@ class Figure:
     Parameters
     ----------
     title, x_label, y_label : str
-        Labels name the unit.
+        Axis labels name the unit.
     lines : sequence of Line
     log_x, log_y : bool
     note : str
         A sentence under the plot.
     y_max : float, optional
-        Where the axis ends: the same for plots to be compared.
+        End of the y axis, the same for plots to be compared.
     boxes : sequence of Box
         In place of lines.
     x_names : sequence of str
-        What x = 1, 2, ... are called, where they are no numbers.
+        Labels of x = 1, 2, ..., if these do not stand for numbers.
     """
 
     title: str
@@ -127,7 +127,7 @@ class Figure:
 
     @property
     def is_of_categories(self) -> bool:
-        """Whether x are things, as applications, and no quantities: between two of them is nothing, and no line.
+        """Whether x are categories, such as applications, and not quantities: no line then connects their values.
 
         >>> [Figure("f", "x", "y", [], x_names=names).is_of_categories for names in (["gs", "sl"], ["10", "1,000"], [])]
         [True, False, False]
@@ -136,9 +136,9 @@ class Figure:
 
 
 def places_of(figures: Sequence[Figure]) -> list[dict[str, int]]:
-    """Choose for each figure which colour and marker a line has: one of a name has the same in all, as far as there are enough.
+    """Choose each line's colour and marker in each figure: a name keeps the same ones in all figures, if there are enough.
 
-    What is measured twice, as in "SN, p50" and "SN, p99", has those of "SN"; `plot_of` draws the second one dotted.
+    Two measurements of the same thing, as "SN, p50" and "SN, p99", both have those of "SN"; `plot_of` draws the second dotted.
 
     >>> places_of([Figure("f", "x", "y", [Line("a", [], []), Line("b", [], [])]), Figure("g", "x", "y", [Line("b", [], [])])])
     [{'a': 0, 'b': 1}, {'b': 1}]
@@ -165,15 +165,15 @@ def _measured(name: str) -> str:
 
 
 def plot_of(figure: Figure, name: str = "plot", places: Mapping[str, int] | None = None) -> Any:
-    """Draw it.
+    """Draw a figure as a Bokeh plot.
 
     Parameters
     ----------
     figure : Figure
     name : str
-        Where the report puts it.
+        The plot's name in the report's template.
     places : mapping of str to int, optional
-        Of lines in the order of colours and markers, as of `places_of`.
+        Each line's place in the order of colours and markers, as by `places_of`.
     """
     from bokeh.models import NumeralTickFormatter
     from bokeh.palettes import Colorblind
@@ -285,7 +285,7 @@ def _set_ticks(plot: Any, figure: Figure) -> None:
 
 
 def log_ticks(low: float, high: float) -> list[float]:
-    """Where a logarithmic axis is labelled: once or more in each power of ten, the fewer the more of these.
+    """The labels of a logarithmic axis: one or more in each power of ten, fewer if the axis spans more of them.
 
     >>> log_ticks(3, 40), log_ticks(0.02, 400)
     ([1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0], [0.01, 0.1, 1.0, 10.0, 100.0, 1000.0])

@@ -1,6 +1,6 @@
-"""Figures of an earlier run, kept beside the source, with its date, size and machine.
+"""Figures of an earlier run, kept with the source, with the run's date, size and machine.
 
-So a notebook can show an experiment's figures without running it for minutes. `python -m headrace_bench.experiments SIZE`
+A notebook can thus show an experiment's figures without running it for minutes. `python -m headrace_bench.experiments SIZE`
 measures them anew.
 """
 
@@ -29,20 +29,20 @@ _DIGITS = 5
 
 @dataclass(frozen=True)
 class Kept:
-    """A finished experiment, and the run from which its figures are.
+    """A finished experiment, and the run that its figures come from.
 
     Parameters
     ----------
     experiment : Experiment
     size : {"tiny", "small", "full"}
     date : str
-        When it ended.
+        When the run ended.
     machine : str
         Processor, system, cores, versions.
     load : float
-        What else the machine had to do before it began: how many other threads wanted a core.
+        Other work on the machine before the run began: the mean number of other threads that wanted a core.
     two_threads, line_ns : tuple of float
-        As in `headrace_bench.machine.Machine`, before it began; empty where this was not measured.
+        As in `headrace_bench.machine.Machine`, before the run began; empty if not measured.
     """
 
     experiment: Experiment
@@ -70,7 +70,7 @@ def _range(values: Sequence[float], form: str) -> str:
 def keep(
     experiment: Experiment, size: str, load: float, folder: Path = FOLDER, seen: Mapping[str, Sequence[float]] | None = None
 ) -> Path:
-    """Write an experiment's figures into a small file; `seen` is what a `headrace_bench.machine.Machine` has, by name."""
+    """Write an experiment's figures into a small file; `seen` has the fields of a `headrace_bench.machine.Machine`."""
     from headrace.report import about
 
     fields: dict[str, Any] = asdict(experiment)
@@ -87,7 +87,7 @@ def keep(
 def other_work(looks: int = 40, every_s: float = 0.05) -> float:
     """Sample for two seconds how many threads other than this one want a core, and return the mean.
 
-    Where the system does not tell, return its load over the last minute, which includes this process.
+    If the system does not report that, return its load over the last minute, which includes this process.
     """
     wanting = []
     for _ in range(looks):

@@ -1,8 +1,8 @@
 """Plays a stream as if it came live, for the experiments with controllers: event time follows the clock.
 
-A changing rate is written into the event times; the tuples are then played at these (`rates.recorded`), so a
-window holds what came within the last WS of the clock, as in the paper. Latency is counted from the moment at
-which the later tuple of a match was due, so waiting outside a full gate counts too.
+A changing rate is encoded in the event times; the tuples are then played at these times (`rates.recorded`), so a
+window holds the tuples that came within the last WS of wall-clock time, as in the paper. Latency is counted from the moment
+when the later tuple of a match was due, so waiting outside a full gate counts, too.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _FEWEST = 10
 
 
 def due_times(phases: Sequence[tuple[float, float]]) -> np.ndarray:
-    """Event times, in microseconds, of tuples that come at constant rates one after the other.
+    """Event times, in microseconds, of tuples in successive phases of constant rate.
 
     Parameters
     ----------
@@ -50,7 +50,7 @@ def due_times(phases: Sequence[tuple[float, float]]) -> np.ndarray:
 
 
 def band_sides(phases: Sequence[tuple[float, float]]) -> tuple[pa.Table, pa.Table]:
-    """The two sides of section 8.3's join, each coming at the given rates."""
+    """Make the two sides of section 8.3's join, each at the rates of the given phases."""
     from headrace_datasets import joins
 
     times = due_times(phases)
@@ -62,7 +62,7 @@ def band_sides(phases: Sequence[tuple[float, float]]) -> tuple[pa.Table, pa.Tabl
 
 
 def band_join(left: pa.Table, right: pa.Table, size_s: float, index: bool = False) -> hr.Stream:
-    """The join of section 8.3; every pair within `size_s` is compared, as in the paper, unless there is an index."""
+    """The join of section 8.3; without an index every pair within `size_s` is compared, as in the paper."""
     where = hr.band("x", "a", WIDTH) & hr.band("y", "b", WIDTH)
     size = f"{round(size_s * 1e3)}ms"
     return hr.stream(left, event_time="ts").join(hr.stream(right, event_time="ts"), size, where=where, index=index)
@@ -73,7 +73,7 @@ Match = tuple[int, int, float]
 
 
 def plain_band_join(left: pa.Table, right: pa.Table, size_s: float) -> list[Match]:
-    """Each left row compared with all right ones; sorted."""
+    """The sorted matches, found by comparing each left row with all right ones."""
     columns = {name: table[name].to_numpy() for table in (left, right) for name in table.column_names if name != "ts"}
     at, other_at = (table["ts"].to_numpy().astype(np.int64) for table in (left, right))
     matches = []
@@ -89,7 +89,7 @@ def plain_band_join(left: pa.Table, right: pa.Table, size_s: float) -> list[Matc
 
 
 def check_band_join(left: pa.Table, right: pa.Table, size_s: float, max_threads: int) -> None:
-    """Compare the join of the first rows, with reconfigurations under way, with the plain loop."""
+    """Compare the join of the first rows, run with reconfigurations, with the plain loop."""
     left, right = left.slice(0, CHECKED), right.slice(0, CHECKED)
     changes = [(left.num_rows, max_threads), (3 * left.num_rows // 2, 1)] if max_threads > 1 else []
     found = band_join(left, right, size_s).to_arrow(threads=1, max_threads=max_threads, reconfigure=changes)
@@ -98,7 +98,7 @@ def check_band_join(left: pa.Table, right: pa.Table, size_s: float, max_threads:
 
 
 def expected_band_join(left: pa.Table, right: pa.Table, size_s: float) -> tuple[int, int]:
-    """Number of matches and checksum, of the plain loop; by the index where that would take long."""
+    """Number of matches and checksum by the plain loop, or by the indexed join if the loop would take long."""
     if left.num_rows <= CHECKED:
         times = np.array([match[0] for match in plain_band_join(left, right, size_s)], np.int64)
         return times.size, checksum(times)
@@ -109,7 +109,7 @@ def expected_band_join(left: pa.Table, right: pa.Table, size_s: float) -> tuple[
 
 
 def checksum(times: np.ndarray) -> int:
-    """Of the results' times."""
+    """Checksum of the results' times."""
     return int(times.sum() & (2**63 - 1))
 
 
@@ -122,7 +122,7 @@ def sustainable_comparisons(size_s: float, threads: int, guess: float) -> float:
         WS.
     threads : int
     guess : float
-        Comparisons a second as expected: windows hold what would come at the rate that these sustain.
+        Expected comparisons per second: windows hold the tuples that come at the rate which these sustain.
     """
     rate = rate_for(guess, size_s)
     left, right = band_sides([(size_s + _MEASURED_S, rate)])
@@ -137,21 +137,21 @@ def sustainable_comparisons(size_s: float, threads: int, guess: float) -> float:
 
 
 def capacity_of(size_s: float, threads: int, guess: float, known: float | None) -> float:
-    """Comparisons a second that so many threads sustain: as measured, or as known, whatever is measured.
+    """Measure the comparisons per second that `threads` sustain; return the known value instead, if given.
 
     Parameters
     ----------
     guess : float
-        Comparisons a second of one thread, as expected.
+        Expected comparisons per second of one thread.
     known : float, optional
-        The same as known: it is used instead.
+        Known comparisons per second of one thread, used instead of the measurement.
     """
     measured = sustainable_comparisons(size_s, threads, guess * threads)
     return measured if known is None else known * threads
 
 
 def rate_for(comparisons_per_s: float, size_s: float) -> float:
-    """Tuples a second of each side that make so many comparisons a second once windows are full.
+    """Tuples per second of each side that cause `comparisons_per_s` once windows are full.
 
     Each of the 2 r tuples is compared with the r WS of the other side: 2 r^2 WS.
     """
@@ -159,7 +159,7 @@ def rate_for(comparisons_per_s: float, size_s: float) -> float:
 
 
 class Timekeeper:
-    """A sink that keeps the time of each result and when it came."""
+    """A sink that records each result's event time, and when it arrived."""
 
     def __init__(self):
         self.ts: list[np.ndarray] = []
@@ -171,14 +171,14 @@ class Timekeeper:
 
     @property
     def times(self) -> np.ndarray:
-        """int64[results]."""
+        """Event times of all results, int64[results]."""
         return np.concatenate(self.ts) if self.ts else np.zeros(0, np.int64)
 
 
 def latencies_over(
     due_s: np.ndarray, latency_ms: np.ndarray, until_s: float, every_s: float
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Middles of intervals, and mean and 99th percentile of the latency of what was due in each, in order; NaN if nothing was."""
+    """Middles of intervals; mean and p99 latency of the results due in each, NaN if there are none. `due_s` is sorted."""
     edges = np.arange(0, until_s + every_s, every_s)
     parts = [latency_ms[a:b] for a, b in itertools.pairwise(np.searchsorted(due_s, edges))]
     means = np.array([part.mean() if part.size else math.nan for part in parts])
@@ -193,18 +193,18 @@ class Played:
     Parameters
     ----------
     history : DataFrame
-        Of `run.history`.
+        As by `run.history`.
     due_s, latency_ms : float64[results]
-        When the later tuple of a match was due, and how long after that the match was out.
+        When the later tuple of a match was due, and how long after that the match was emitted.
     threads_s, threads : list of float, list of int
-        The moments from which on there were so many threads.
+        When each number of threads came into force, and that number.
     change_ms : list of float
         How long the reconfigurations took.
     quality : Quality
-        Of the control.
+        Quality of the control.
     decisions : DecisionLog
     checksum : int
-        Of the results' times.
+        Checksum of the results' times.
     """
 
     history: pd.DataFrame
@@ -218,11 +218,11 @@ class Played:
     checksum: int
 
     def latencies(self, every_s: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Middles of intervals, and mean and 99th percentile of the latency of what was due in each; NaN if nothing was."""
+        """Middles of intervals; mean and p99 latency of the results due in each, NaN if there are none."""
         return latencies_over(self.due_s, self.latency_ms, self.history["seconds"].max(), every_s)
 
     def within(self, target_ms: float, every_s: float) -> float:
-        """Share of the intervals in which 99 of 100 results came within `target_ms`."""
+        """Share of the intervals with results in which 99 % of these came within `target_ms`."""
         slow = self.latencies(every_s)[2]
         slow = slow[np.isfinite(slow)]
         return float((slow <= target_ms).mean()) if slow.size else math.nan
@@ -234,19 +234,19 @@ class Played:
 
     @property
     def mean_threads(self) -> float:
-        """Threads over the whole time."""
+        """Mean number of threads over the whole run."""
         end = float(self.history["seconds"].iloc[-1])
         return float(np.diff([*self.threads_s, end]) @ np.array(self.threads)) / end
 
     def threads_line(self, name: str, since_s: float = 0.0) -> Line:
-        """Threads over time, up to the end."""
+        """Number of threads over time, up to the end of the run."""
         end = float(self.history["seconds"].iloc[-1])
         x = [*self.threads_s, end]
         return curve(name, [s - since_s for s in x], [*self.threads, self.threads[-1]], steps=True)
 
 
 def curve(name: str, x: Iterable[float], y: Iterable[float], steps: bool = False) -> Line:
-    """A line of arrays or columns."""
+    """Make a line from arrays or columns."""
     return Line(name, [float(value) for value in x], [float(value) for value in y], steps=steps)
 
 
@@ -259,16 +259,16 @@ def play(
     every_s: float = 0.1,
     begin_us: int = 0,
 ) -> Played:
-    """Play a stream at its event times while a controller steers, or none (None).
+    """Play a stream at its event times, under a controller or without one (None).
 
     Parameters
     ----------
     stream : Stream
-        A join: its results' times are those of the later tuple and one unit.
+        A join: a result's event time is that of the later tuple plus one unit.
     band : (float, float)
-        Bounds of the load that the controller keeps to; its quality is judged by them.
+        Bounds of the load that the controller aims for; its quality is judged by them.
     every_s : float
-        Time between two samples of the history, and between two looks of the controller.
+        Time between two samples of the history, and between two decisions of the controller.
     begin_us : int
         Event time of the first tuple, in microseconds.
     """

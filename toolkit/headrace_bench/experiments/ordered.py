@@ -1,14 +1,14 @@
 """Scaling Ordered Stream Processing on Shared-Memory Multicores, section 7, Figures 8 to 14.
 
-The figures are preceded by the engine's cost beside a loop written by hand, and that of a decision (`headrace_bench.ordered`).
-Throughput is that of the workers alone, latency that of whole runs, both from the 20th to the 80th percentile of the rows
-and the median of three runs. Except for the applications, the operators are the parametric ones of section 7. Before anything
-is timed, all results are compared: with the reference on some rows, and with one another on all.
+The figures are preceded by the engine's cost compared with a loop written by hand, and by the cost of a decision
+(`headrace_bench.ordered`). Throughput is that of the workers alone, latency that of whole runs; both are taken from the 20th to
+the 80th percentile of the rows and are medians of three runs. Except for the applications, the operators are the parametric ones
+of section 7. Before anything is timed, all results are compared: with the reference on some rows, and with one another on all.
 
-The paper's keys lie around the middle of their range, where two ranges of them are balanced whatever the skew; ours lie off
-it. Its light operators take tens of microseconds, as its tuples do; ours from a tenth of one on. Figures beyond this machine's
-cores are predictions: the cost of a tuple on one and on two threads, split into a part that is divided among the threads and
-one that is not (`scaling.predict`) and that has at least the serial stages.
+The paper's keys lie around the middle of their range, where two key ranges are balanced whatever the skew; ours lie off the
+middle. Its light operators take tens of microseconds, as its tuples do; ours start at a tenth of a microsecond. Figures beyond
+this machine's cores are predictions: the cost of a tuple on one and on two threads is split into a part that is divided among the
+threads and a part that is not (`scaling.predict`), which is at least the time of the serial stages.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ class _Experiment:
 
 
 def measure(full: bool, tiny: bool = False) -> Experiment:
-    """Measure Figures 8 to 14, and what they rest on."""
+    """Measure Figures 8 to 14, and the costs that precede them."""
     of = _Experiment(full, tiny)
     of.rows += ordered.measure(full, tiny)
     _decisions(of)
@@ -142,7 +142,7 @@ def measure(full: bool, tiny: bool = False) -> Experiment:
 
 
 def climb(rate_of: Callable[[int], float], most: int, gain: float = GAIN) -> tuple[int, dict[int, float]]:
-    """Add workers until one more brings too little: the break-even number of workers, and the rates on the way.
+    """Add workers until one more gains too little. Returns the break-even number of workers, and the rates measured.
 
     Examples
     --------
@@ -158,7 +158,7 @@ def climb(rate_of: Callable[[int], float], most: int, gain: float = GAIN) -> tup
 
 
 def model_of(one: float, two: float, serial_share: float = 0.0) -> Callable[[int], float]:
-    """Predict rows/s of n workers from those of one and of two, the serial share of one's time being the least not divided.
+    """Predict rows/s of n workers from the rates of one and two; at least the serial share of one's time is not divided.
 
     Examples
     --------
@@ -183,7 +183,7 @@ def _decisions(of: _Experiment) -> None:
 
 
 def applications(of: _Experiment, measured: Iterable[Measured]) -> None:
-    """Schedules over threads, then queues and reorder schemes."""
+    """Figures 8, 11 and 14: schedules over threads, then queues and reorder schemes."""
     names: list[str] = []
     beside: dict[str, dict[str, list[float]]] = {"Fig. 11": {}, "Fig. 14": {}}
     for one in measured:
@@ -248,7 +248,7 @@ def _schemes(of: _Experiment, one: Measured, beside: dict[str, dict[str, list[fl
 
 
 def ranges_of(count: int) -> list[int]:
-    """Boundaries of so many ranges of keys, all as wide: what the paper partitions by.
+    """Boundaries of `count` key ranges of equal width, by which the paper partitions.
 
     Examples
     --------
@@ -264,7 +264,7 @@ def _partitioning(count: int) -> dict[str, Any]:
 
 
 def largest_share(keys: np.ndarray, count: int) -> float:
-    """Of the tuples, that of the range that has the most.
+    """The share of the tuples that are in the range with the most.
 
     Examples
     --------
@@ -275,7 +275,7 @@ def largest_share(keys: np.ndarray, count: int) -> float:
 
 
 def load_imbalance(of: _Experiment) -> None:
-    """Figure 9: over the skew of the keys; on 16 workers as predicted from the shares of the ranges."""
+    """Figure 9: speedup over the skew of the keys; for 16 workers, a prediction from the shares of the ranges."""
     lines: dict[str, list[float]] = {}
     far: dict[str, list[float]] = {}
     sigmas = of.some(SIGMAS)
@@ -355,7 +355,7 @@ def _over_threads(of: _Experiment, figure: str, what: str, case: Case) -> None:
 
 
 def light_operators(of: _Experiment) -> None:
-    """Figures 12 and 13 themselves: over workers."""
+    """Figures 12 and 13 as in the paper: reorder schemes over the number of workers."""
     for light in of.some(LIGHT_COSTS):
         _over_threads(of, "Fig. 12", f"{light / 1e3:g} us a tuple", of.case(ONE, light))
     selectivity = of.some(SELECTIVITIES)[-1]
@@ -363,7 +363,7 @@ def light_operators(of: _Experiment) -> None:
 
 
 def reordering(of: _Experiment) -> None:
-    """The effect of the reorder scheme over cost, length of the pipeline, selectivity and micro-batches."""
+    """The effect of the reorder scheme over cost, length of the pipeline and selectivity, with micro-batches of 1 and 64."""
 
     def sweep(title: str, x_label: str, values: Sequence[float], case_of: Callable[[Any], Case], log_x: bool = True) -> None:
         lines: dict[str, list[float]] = {}

@@ -52,7 +52,7 @@ Context, not a contest: the machines differ.</p>
 
 
 def write_page(path: str | os.PathLike[str], experiment: Experiment) -> Path:
-    """Write the report of one experiment."""
+    """Write the report of one experiment as an HTML file."""
     from bokeh.embed import file_html
     from bokeh.resources import INLINE
 

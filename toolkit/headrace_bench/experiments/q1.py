@@ -2,15 +2,15 @@
 
 A tweet of n words has n keys, or as many as it has pairs of near words. Under virtual shared-nothing (VSN) every
 thread reads the one tuple and updates the keys it owns. Shared-nothing (SN) needs Corollary 1's Map before it, which
-makes a tuple of each key: duplication. Our SN has that Map's output as its input, so it does not pay for the
-Map itself, only for the larger number of tuples, routed to private queues. The time of the Map alone, on one thread,
-is reported, and what SN's rate would be with it. Results are many: a pair of words
-is rare, so that nearly every pair makes a row in each of its two windows. Those rows, which both sides order and build
-alike, are the larger part of the work, so the ratio does not grow with duplication as the paper's does; rows for each key are
-reported. A word count of few words has hardly any rows, and shows what sharing saves.
+makes one tuple for each key: this is duplication. Our SN gets that Map's output as its input, so it does not pay for the
+Map itself, only for the larger number of tuples, which are routed to private queues. The time of the Map alone, on one thread,
+is reported, and so is SN's rate with that time added. There are many results: a pair of words is rare, so nearly every pair
+gives a row in each of its two windows. These rows, which both sides order and build alike, are the larger part of the work, so
+the ratio does not grow with duplication as the paper's does; rows per key are reported. A word count over a small vocabulary
+has hardly any rows, and shows what sharing saves.
 
-The keys are encoded and stored before the clock starts, on both sides. Result rows are counted and compared with
-what NumPy counts, updates as well; whole results with the definition, on a part of the input.
+On both sides, the keys are encoded and stored before the clock starts. The numbers of result rows and of updates are compared
+with NumPy's; whole results are compared with the definition, on a part of the input.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ SIDES = ("VSN", "SN")
 
 
 class Tweets:
-    """Tweets of one level: times, and each one's different keys side by side."""
+    """Tweets of one level of duplication: their times, and the distinct keys of each, concatenated."""
 
     def __init__(self, level: str, updates: int, seed: int = 7):
         rng = np.random.default_rng(seed)
@@ -74,7 +74,7 @@ class Tweets:
         self.times = np.repeat(self.ts, self.counts)
 
     def tables(self, tweets: int | None = None) -> dict[str, pa.Table]:
-        """The input of each side; only the first `tweets` of them."""
+        """The input of each side, from the first `tweets` tweets only, if given."""
         n = len(self.counts) if tweets is None else tweets
         offsets = np.concatenate(([0], np.cumsum(self.counts[:n]))).astype(np.int32)
         keys = pa.array(self.keys[: offsets[-1]])
@@ -84,7 +84,7 @@ class Tweets:
         }
 
     def results(self) -> int:
-        """Rows of the whole result: different (window, key)s."""
+        """The number of result rows: distinct pairs (window, key)."""
         latest = self.times // ADVANCE
         span = WORDS * WORDS
         places = np.concatenate((latest * span + self.keys, (latest - 1) * span + self.keys))
@@ -118,13 +118,13 @@ def query(side: str, table: pa.Table) -> Any:
 
 
 def map_tweets(table: pa.Table) -> pa.Table:
-    """Corollary 1's Map: a tuple of each key of each tweet; the input of SN out of that of VSN."""
+    """Corollary 1's Map: one tuple for each key of each tweet; makes SN's input from VSN's."""
     keys = table["key"].combine_chunks()
     return pa.table({"ts": table["ts"].combine_chunks().take(pc.list_parent_indices(keys)), "key": pc.list_flatten(keys)})
 
 
 def map_seconds(table: pa.Table, repetitions: int) -> float:
-    """What the Map takes for a tweet, on one thread; median."""
+    """Median time of the Map for one tweet, on one thread."""
     seconds = []
     for _ in range(repetitions):
         begin = time.perf_counter()
@@ -134,7 +134,7 @@ def map_seconds(table: pa.Table, repetitions: int) -> float:
 
 
 def with_map(rate: float, seconds: float, threads: int) -> float:
-    """Tweets/s where the Map's time is added to what a tweet took at `rate`, divided among the threads that have a core."""
+    """Tweets/s if a tweet took as long as at `rate` plus the Map's time, divided among the threads that have a core."""
     return 1 / (1 / rate + seconds / min(threads, os.cpu_count() or 1))
 
 

@@ -1,14 +1,14 @@
 """Q2, section 8.2 of STRETCH: an operator with two inputs that only forwards, to measure sharing and sorting alone.
 
 Operator 15 for two sorted sources: each thread reads the merged order and forwards the positions it owns; the output
-is one ordered stream again. VSN against our SN, where a router for each source hands positions to private queues. Both
-read a tuple's columns in place, once, in one process: so SN has an advantage here that the paper's Flink has not, and what is
-compared is sharing and sorting alone. `headrace bench peers` compares with a system that hands tuples over.
-Results are compared with the merged order: the count, and a hash over positions and times.
+is one ordered stream again. VSN is compared with our SN, where a router for each source hands positions to private queues. Both
+read a tuple's columns in place, once, in one process. So SN has an advantage here that the paper's Flink lacks, and only sharing
+and sorting are compared. `headrace bench peers` compares with a system that hands tuples over.
+Results are compared with the merged order by their count and by a hash over positions and times.
 
-Throughput is that of random times with many ties. Latency is taken with sources whose times advance together. Tuples are
-fed by position, at a steady rate, so with random times one of the sources would be ahead in time by hundreds of tuples, and
-its tuples would wait until the other's have come, whatever the operator does.
+Throughput is measured with random event times with many ties, latency with sources whose event times advance together. Tuples are
+fed by position, at a steady rate. With random times one source would be ahead in event time by hundreds of tuples, which would
+wait for the other source's tuples, whatever the operator does.
 """
 
 from __future__ import annotations
@@ -67,10 +67,10 @@ def _fold(start: int, values: np.ndarray) -> int:
 
 
 def make_sources(n: int, seed: int = 7, *, paced: bool = False) -> tuple[list[pa.Table], int]:
-    """Two sorted sources with ties, and the hash of their merged order.
+    """Make two sorted sources with ties. Returns them and the hash of their merged order.
 
-    Paced: tuple i of both is at 2 i or right after, so that no tuple is ready later than when the next one of the other
-    source has come.
+    With `paced`, tuple i of each source is at time 2 i or 2 i + 1, so that every tuple is ready by the time the other source's
+    next tuple has come.
     """
     rng = np.random.default_rng(seed)
     if paced:
@@ -84,7 +84,7 @@ def make_sources(n: int, seed: int = 7, *, paced: bool = False) -> tuple[list[pa
 
 
 def measure(full: bool, tiny: bool = False) -> Experiment:
-    """Highest throughput, latency at half of it and at little load, over threads."""
+    """Highest throughput, and latency at half of it and at light load, over threads."""
     n, repetitions, threads = (8_000_000, 7, (1, 2, 4, 8)) if full else (1_000_000, 3, (1, 2, 4, 8))
     if tiny:
         n, repetitions, threads = 4_000, 1, (1, 2)

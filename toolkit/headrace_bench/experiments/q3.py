@@ -1,24 +1,24 @@
 """Q3, section 8.3 of STRETCH: the band join against a single-thread loop, with and without an index.
 
-Five ways to find the same pairs. 1T is the paper's optimized program on one thread: a compiled loop over plain arrays that
-compares as the engine does (`bench.join_kernel`: the widest vectors that pay, four tuples in a pass). J+ compares
-all pairs, with the built-in band and with a user's function. J+ with the index skips nearly all
-comparisons, so its rate is given in virtual ones, those that a join without an index makes for the same result, and in
-those it made. ScaleJoin written for this join alone (`bench.scalejoin`) has the engine's gate, sources and
-1T's comparisons, and nothing else: J+ beside it shows the cost of generality, less what J+ compares faster than 1T.
+There are five ways to find the same pairs. 1T is the paper's optimized program on one thread: a compiled loop over plain arrays
+that compares as the engine does (`bench.join_kernel`: the widest vectors that pay, four tuples in a pass). J+ compares all pairs,
+with the built-in band and with a user's function. J+ with the index skips nearly all comparisons, so its rate is given both in
+virtual comparisons (those that a join without an index makes for the same result) and in actual ones. ScaleJoin written for this
+join alone (`bench.scalejoin`) has the engine's gate and sources, 1T's comparisons, and nothing else: J+ compared with it shows
+the cost of generality, less the gain from J+ comparing faster than 1T.
 
 Windows are given in tuples a side. How many tuples fit into a window of time, 5 minutes in the paper, depends on the rate.
-The sustained rate is where both agree: a rate r a side fills the window with 300 r tuples, and with C
+The sustained rate is the one at which both agree: a rate of r per side fills the window with 300 r tuples, and with C
 comparisons a second 2 r (300 r) = C, so r = sqrt(C / 600).
 
 The sustained rate is drawn over the number of threads, with the deviation of its repetitions, as in Figure 8.
-Beside latencies stands that of 1T, to which tuples come at half of its own rate.
+Latencies are compared with that of 1T, which is fed at half of its own rate.
 
-Last, what longer batches bring a join of all pairs, and at what cost: an instance reads the window
+Last come the gain and the cost of longer batches in a join of all pairs: an instance reads the window
 once for a batch of tuples, whose results wait for the end of the batch.
 
-Each window's whole result, warm-up included, is compared by count and by hash with a sort-merge count of the
-pairs. Clocks run in the steady state, when windows are full.
+Each window's whole result, warm-up included, is compared by count and by hash with the pairs found by binary
+search. Clocks run in the steady state, when windows are full.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ DUCKDB_VIRTUAL = {1: 10.5, 2: 29.0}
 
 @kernel
 def count_pairs(x, y, a, b, order, size, out):
-    """All pairs of both sides less than `size` apart, by binary search in the right side; `order` sorts it by `a`."""
+    """Count and hash all matches less than `size` apart, by binary search in the right side; `order` sorts it by `a`."""
     a, b = a[order], b[order]
     for i in range(x.size):
         low = np.searchsorted(a, x[i] - WIDTH)
@@ -216,7 +216,7 @@ def measure(full: bool, tiny: bool = False) -> Experiment:
 
 @dataclass(frozen=True)
 class Batched:
-    """For each of `BATCHES` what so many threads do: G comparisons/s, and (p50, p99) in ms at a rate."""
+    """For each of `BATCHES`, G comparisons/s of `threads` threads, and latency (p50, p99) in ms at half load."""
 
     window: int
     threads: int
@@ -296,7 +296,7 @@ def _experiment(windows, middle, threads, plain, rates, made, delays, batched, s
 
 
 def sustained(comparisons_per_s: float) -> float:
-    """Tuples a second of each side, of which windows of `WINDOW_S` make so many comparisons a second.
+    """Tuples per second of each side that cause `comparisons_per_s` with windows of `WINDOW_S`.
 
     >>> round(sustained(6e9))  # 3,162 a second of each side, each compared with 948,683
     3162

@@ -2,16 +2,16 @@
 
 The join is that of section 8.3, every pair compared (`index=False`).
 
-Figure 9    windows are full and the input lies encoded in the store. While the stream runs, the number of threads goes from
+Figure 9    Windows are full and the input is encoded in the store. While the stream runs, the number of threads goes from
             each value to the one that the controller's rule gives, and back: provisioning under overload,
-            decommissioning at 30 % of what the threads sustain. Times are from the call to the last thread that runs
-            (or has left) in the new epoch. The imbalance is that of the comparisons of the threads since the previous
-            change. Every run's matches must be those of a plain loop.
-Figure 10   a live stream of which the controller decides: 70 % of what the threads sustain until the windows are
-            full, then 120 % (of one thread) or 30 % (of all cores' threads); beside each a run whose threads stay, and
-            ScaleJoin written for this join alone (`bench.scalejoin`), on as many.
+            decommissioning at 30 % of what the threads sustain. Times run from the call until the last thread runs in
+            the new epoch (or has left). The imbalance is that of the threads' comparisons since the previous change.
+            Every run's matches must be those of a plain loop.
+Figure 10   A live stream under the controller. The load is 70 % of what the threads sustain until the windows are full,
+            then 120 % (of one thread) or 30 % (of one thread per core). Each run is compared with one whose number of
+            threads is fixed, and with ScaleJoin written for this join alone (`bench.scalejoin`) on as many threads.
 
-Both again with an operator whose work is sleeping (`time_work`), so that 32 threads have something to do on few cores:
+Both are repeated with an operator whose work is sleeping (`time_work`), so that 32 threads have work on few cores:
 throughput over threads, moves from each number of threads, and a change of load with 8 or 32 threads.
 
 Load is work: comparisons a second over what the threads can do. With full windows it grows with the square of the rate.
@@ -87,9 +87,9 @@ class Moves:
     before, after : int
         Threads.
     ms : list of float
-        From the call to completion.
+        Time of each, from the call to completion.
     imbalance : list of float
-        Coefficient of variation of the threads' comparisons before each, a fraction.
+        Coefficient of variation of the threads' comparisons before each, as a fraction.
     """
 
     before: int
@@ -117,7 +117,7 @@ def after_decommissioning(threads: int) -> int:
 
 
 def back_and_forth(case, moves: Moves, count: int, per_second: int, gap_s: float) -> None:
-    """Go from one number of threads to the other and back until there are `count` moves; 0 a second: saturated."""
+    """Alternate between both numbers of threads until there are `count` moves; with `per_second` 0, saturated."""
     for _ in range(MAX_RUNS):
         run = case.resident(moves.before, MAX_THREADS)
         meter = run.operator.arrays.meter
@@ -147,7 +147,7 @@ def _change(run: Resident, threads: int) -> Change:
 
 
 def sustained(case, threads: int) -> float:
-    """Tuples a second of each source that so many threads take."""
+    """Tuples per second of each source that `threads` threads process at full speed."""
     run = case.resident(threads, MAX_THREADS)
     seconds = run.run()
     case.check(run)
@@ -182,9 +182,9 @@ class Step:
     at_s : float
         When the rate changes.
     played : Played
-        What became of it.
+        The run's outcome.
     alone : (float64[n], float64[n]), optional
-        Where the threads stay: of ScaleJoin on as many, when results were due, in seconds, and their latency, in ms.
+        If the number of threads is fixed, for ScaleJoin on as many: when results were due (s), and their latency (ms).
     """
 
     name: str
@@ -195,9 +195,9 @@ class Step:
 
 
 def measure_timed_moves(starts: tuple[int, ...], each_s: float, count: int, gap_s: float) -> tuple[list[Moves], list[Moves]]:
-    """As `measure_moves`, of work that is time, and provisioning at the upper bound of the load: nothing waits meanwhile.
+    """As `measure_moves`, with work that is sleeping. Provisioning is at the load's upper bound, so that no backlog builds up.
 
-    At full load, what a run of `each_s` feeds would be in the gate at once, before the first request.
+    A saturated run would have all of its input, `each_s` of work, in the gate before the first request.
     """
     up, down = [], []
     for threads in starts:
@@ -227,16 +227,16 @@ def measure_steps(
     Parameters
     ----------
     size_s, after_s : float
-        WS, and for how long the stream goes on after the change; before it, 1.2 WS as in the paper.
+        WS, and how long the stream lasts after the change; before it, 1.2 WS as in the paper.
     loads : sequence of (threads, load)
-        Threads at first, and what comes after the change, of what these sustain.
+        Initial threads, and the load after the change as a fraction of what these sustain.
     capacity : function of a number of threads
         Comparisons a second that they sustain.
     max_threads : int
     query : function of both sides and WS
     controller : function of the three bounds
     mark : str
-        Before the names.
+        Prefix of the names.
     """
     steps, before_s = [], FULL * size_s
     for threads, load in loads:

@@ -3,18 +3,18 @@
 The join of section 8.3, every pair compared, on a live stream whose rate changes abruptly from phase to phase, at
 random. The proactive controller keeps predicted work within 70 to 80 % of what the threads can do.
 
-Several seeds draw the phases; the first one's run is shown over time, and the latency of all of them as boxes. One
-thread's capacity is measured before each.
+Several seeds draw the phases; the first seed's run is shown over time, and the latencies of all runs as boxes. One
+thread's capacity is measured before each run.
 
-Once more with a join whose work is sleeping (`time_work`), so that tens of threads come and go on few cores.
+The experiment is repeated with a join whose work is sleeping (`time_work`), so that tens of threads come and go on few cores.
 
-What is scaled      the paper: WS 1 minute, phases of 100 to 300 s, 20 minutes, 500 to 8,000 t/s, up to 72 threads; four runs.
+What is scaled      The paper: WS 1 minute, phases of 100 to 300 s, 20 minutes, 500 to 8,000 t/s, up to 72 threads; four runs.
                     Here phases are as long in terms of WS, the lowest rate is a sixteenth of the highest, and the
-                    highest makes work for 85 % of as many threads as there are cores, each as fast as one alone. There
-                    are two runs. Full size has the paper's times, and four.
+                    highest makes work for 85 % of all cores' threads, one per core and each as fast as one alone. There are
+                    two runs. Full size has the paper's times, and four runs.
 
-Matches are compared with a plain loop on the first rows before, and the whole run's with those of the indexed join,
-which finds them another way.
+Before each run, matches on the first rows are compared with a plain loop. The whole run's matches are compared with
+those of the indexed join, which finds them another way.
 """
 
 from __future__ import annotations
@@ -149,13 +149,13 @@ def _phases(seed: int, size_s: float, comparisons_per_s: float) -> Phases:
 
 
 def desired_threads(rate: float, size_s: float, capacity: float, most: int) -> int:
-    """The fewest threads, of so many there are, whose load keeps to the upper bound once windows are full at a side's rate."""
+    """The fewest threads, at most `most`, whose load is within the upper bound once windows are full at a side's rate."""
     comparisons_per_s = 2 * rate**2 * size_s
     return max(1, min(most, math.ceil(comparisons_per_s / (UPPER * capacity))))
 
 
 def desired_line(phases: Phases, size_s: float, capacity: float, most: int) -> Line:
-    """The desired threads over time; none while the window still holds what came at the rate before, as in Figure 12."""
+    """The desired threads over time, with gaps while the window still holds tuples of the previous rate, as in Figure 12."""
     x, y, start = [], [], 0.0
     for number, (length, rate) in enumerate(phases):
         full_at, threads = start if number == 0 else start + min(size_s, length), desired_threads(rate, size_s, capacity, most)

@@ -4,7 +4,7 @@ The hedge self-join of `headrace.apps.hedge`, WS 30 s, on the trades from the op
 has the shape of a real one (`headrace_datasets.trades`), played at their own times. The rate is scaled so that the
 busiest second needs more than one thread: comparisons grow with its square. The proactive controller steers.
 
-Once more with a join whose work is sleeping (`time_work`), at a rate whose busiest second needs twenty threads.
+The experiment is repeated with a join whose work is sleeping (`time_work`), at a rate whose busiest second needs twenty threads.
 
 Hedges of the first rows are compared with the reference, those of the whole run with a run at full speed.
 """
@@ -51,7 +51,7 @@ PAPER = Paper(
 
 
 def from_opening(seconds: float, peak: float) -> pa.Table:
-    """Trades of the first seconds of the day, at a rate of which the day's highest would be `peak`."""
+    """Trades of the first seconds of the day, scaled so that the day's highest rate would be `peak`."""
     from headrace_datasets import trades
 
     rows = round(0.2 * peak * seconds)
@@ -64,7 +64,7 @@ def from_opening(seconds: float, peak: float) -> pa.Table:
 
 
 def demand(times_us: np.ndarray) -> np.ndarray:
-    """Comparisons that each second's trades make: each is compared twice with the trades of the last WS.
+    """Comparisons caused by each second's trades: each trade is compared twice with the trades of the last WS.
 
     >>> demand(np.array([0, 1, 2, 1_000_000, 1_000_001])).tolist()
     [6, 14]
@@ -177,7 +177,7 @@ def _rows(played: Played, seconds: float, cores: int) -> list[Row]:
 
 
 def worst_stretch(due_s: np.ndarray, latency_ms: np.ndarray, length_s: float) -> tuple[float, float]:
-    """Where the stretch of that length begins whose results were the slowest on average, in whole seconds, and that mean.
+    """The start, in whole seconds, of the stretch of `length_s` with the highest mean latency, and that mean.
 
     >>> worst_stretch(np.array([0.0, 1.0, 2.0, 3.0]), np.array([1.0, 5.0, 3.0, 1.0]), 2.0)
     (1.0, 4.0)

@@ -1,7 +1,7 @@
 """Predicts throughput with more threads than this machine has cores, by the cost model of the elasticity room.
 
-A thread reads every tuple and does its share of the work: with costs of `scan` ns for reading a tuple and of
-`whole` ns for a tuple on one thread, n threads take scan + (whole - scan) / n (`headrace.control.cost_model`).
+Each thread reads every tuple and does its share of the work. If reading a tuple costs `scan` ns and all work on a
+tuple costs `whole` ns on one thread, n threads take scan + (whole - scan) / n (`headrace.control.cost_model`).
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ ASSUMPTIONS = (
 
 
 def predict(scan_ns: float, whole_ns: float) -> Callable[[int], float]:
-    """Tuples a second with n threads.
+    """Predict tuples per second as a function of the number of threads.
 
     Parameters
     ----------
     scan_ns : float
-        What a thread spends on a tuple it has no other work with, ns.
+        Time that a thread spends on a tuple for which it has no further work, ns.
     whole_ns : float
-        What one thread spends on a tuple in all, ns.
+        Total time that one thread spends on a tuple, ns.
 
     Examples
     --------

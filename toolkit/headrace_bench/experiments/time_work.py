@@ -1,12 +1,12 @@
 """A join whose work is sleeping: each comparison takes its thread a fixed time, most of it asleep.
 
 A sleeping thread needs no core. So 32 threads do 32 times what one does, even on a laptop, and the shapes that the
-papers measured on 36 cores, throughput over threads, reconfigurations, imbalance, can be seen there. The
-engine around it is the real one: gate, epochs, owners, results. It cannot show the effect of what cores share: caches,
-memory, clock rates. Every figure made with it says so.
+papers measured on 36 cores (throughput over threads, reconfigurations, imbalance) can be seen there. The engine around the join
+is the real one: gate, epochs, owners, results. The join cannot show the effect of what cores share: caches, memory, clock rates.
+Every figure made with it says so.
 
-The comparisons are also made, so results are those of the join. A thread owes so many nanoseconds for each, less the
-time that it was at work; if a sleep was too long, the excess is taken from the next one, up to `MOST_EARLY_NS`.
+The comparisons are also made, so results are those of the join. A thread sleeps for `ns` per comparison, less the time that
+it was at work; if a sleep was too long, the excess is taken from the next one, up to `MOST_EARLY_NS`.
 """
 
 from __future__ import annotations
@@ -59,12 +59,12 @@ def process(me, g, c, o, x, s, l, buffer, row, start, count):
 
 @dataclass(frozen=True, repr=False)
 class TimedJoin(JoinSpec):
-    """A join without an index of which each comparison takes `ns` nanoseconds of a thread: for `Stream.through`."""
+    """A join without an index in which each comparison takes a thread `ns` nanoseconds: for `Stream.through`."""
 
     ns: int = 1_000
 
     def program(self, node, branches, options):
-        """Return what computes it in one run."""
+        """Return the program that computes the join in one run."""
         return _TimedProgram(node, branches, options)
 
 
@@ -75,9 +75,9 @@ class _TimedProgram(JoinProgram):
 
 
 def as_time(observation: Observation, ns: int) -> Observation:
-    """What is seen where each comparison is `ns` of a thread's time: a sleep is not seen as load, and needs no core.
+    """Return the observation with a load of `ns` of thread time per comparison: a sleep shows no load, and needs no core.
 
-    What tuples cost beside it has no part in it, so that a cost model, which knows the processor's time, is not asked.
+    Other costs of tuples are left out, and so is the cost model, which knows processor time only.
     """
     share = min(1.0, observation.comparisons * ns / 1e9 / max(1, observation.threads))
     return replace(observation, utilisation=share, busiest=share, cores=observation.max_threads, cost=None)
@@ -85,7 +85,7 @@ def as_time(observation: Observation, ns: int) -> Observation:
 
 @dataclass
 class TimedThreshold(Threshold):
-    """`Threshold` by the time that comparisons of `ns` took, as if each thread had a core."""
+    """`Threshold` with load counted as `ns` per comparison, as if each thread had a core."""
 
     ns: int = 1_000
 
@@ -96,7 +96,7 @@ class TimedThreshold(Threshold):
 
 @dataclass
 class TimedProactive(ProactiveJoin):
-    """`ProactiveJoin` by the time that comparisons of `ns` took, as if each thread had a core."""
+    """`ProactiveJoin` with load counted as `ns` per comparison, as if each thread had a core."""
 
     ns: int = 1_000
 
@@ -113,23 +113,23 @@ def timed_join(left: pa.Table, right: pa.Table, size: int, ns: int) -> hr.Stream
 
 
 def timed_band_join(left: pa.Table, right: pa.Table, size_s: float, ns: int) -> hr.Stream:
-    """The join of `live_stream.band_join`, with times in microseconds, of such comparisons."""
+    """The join of `live_stream.band_join`, with times in microseconds, each comparison in `ns` nanoseconds."""
     return timed_join(left, right, round(size_s * 1e3) * 1_000, ns)
 
 
 def marked_rows(rows: list[Row]) -> list[Row]:
-    """Rows with the mark in their names, and the note."""
+    """The rows with the mark in their names, and with the note."""
     return [replace(row, case=f"{MARK}, {row.case}", note=f"{row.note}; {NOTE}" if row.note else NOTE) for row in rows]
 
 
 def marked(figure: Figure) -> Figure:
-    """The figure with the mark in its title, and the note below."""
+    """The figure with the mark in its title, and with the note if it has none."""
     title = figure.title if figure.title.startswith(MARK) else f"{MARK}: {figure.title[0].lower()}{figure.title[1:]}"
     return replace(figure, title=title, note=figure.note or NOTE)
 
 
 def timed_case(pairs: int, window: int, ns: int) -> Case:
-    """`pairs` tuples of each side, compared with full windows; its results are those of the plain loop."""
+    """A case of `pairs` tuples of each side, compared with full windows; expected results are the plain loop's."""
     left, right, size = join.make_sides(window, pairs)
     wanted = join.plain_pairs(join.columns_of(left, right), size, window)
     return Case(MARK, timed_join(left, right, size, ns), [left, right], stored=window, results=wanted)
@@ -137,7 +137,7 @@ def timed_case(pairs: int, window: int, ns: int) -> Case:
 
 @dataclass(frozen=True)
 class Scaled:
-    """Throughput of so many threads: `per_second` tuples of each side, and the imbalance of their comparisons."""
+    """Throughput of `threads` threads, in tuples per second of each side, and the imbalance of their comparisons."""
 
     threads: int
     per_second: float
@@ -145,7 +145,7 @@ class Scaled:
 
 
 def measure_scaling(counts: tuple[int, ...], each_s: float, window: int, ns: int) -> list[Scaled]:
-    """Throughput over threads, each for as long as `each_s` if it is as it should be."""
+    """Measure throughput over threads; without losses each run takes `each_s`."""
     scaled = []
     for threads in counts:
         case = timed_case(max(16, round(each_s * threads * 1e9 / ns / window / 2)), window, ns)
@@ -159,7 +159,7 @@ def measure_scaling(counts: tuple[int, ...], each_s: float, window: int, ns: int
 
 
 def rows_and_figure(name: str, scaled: list[Scaled], window: int, ns: int) -> tuple[list[Row], Figure]:
-    """What they are in a report, beside what so many threads should do."""
+    """Rows and a figure for the report, compared with the threads' throughput without any loss."""
     rows = []
     wanted = [2e-3 * window * each.per_second * 1e-3 for each in scaled]
     ideal = [each.threads * 1e3 / ns for each in scaled]
