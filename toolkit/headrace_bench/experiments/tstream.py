@@ -1,40 +1,41 @@
 """TStream, Figure 1 and section VI, Figures 8 to 14: schemes over threads, skew, reads, partitions, punctuation, sharing; aborts.
 
 Throughput is of executors alone (`headrace_bench.executed`). Latency is of whole runs, from the 20th to the 80th percentile of
-the events, all runs of an application at one rate: half of what the slowest does at full speed, or a quarter or an eighth where
-one does not keep up with half. Operations take `COST_NS` more than the application's own work, about as much as one takes in the
-paper; other costs are in `bench gs | sl | ob | tp`. Rows and tables of each run, except those of `none`, are compared by
-hash with those of `serial`.
+the events. All runs of an application have the same rate: half of the slowest run's rate at full speed, or a quarter or an eighth
+if one of them does not keep up with half. Operations take `COST_NS` more than the application's own work, about as much as an
+operation takes in the paper; other costs are in `bench gs | sl | ob | tp`. Rows and tables of each run, except those of `none`,
+are compared by hash with those of `serial`.
 
 Differences from the paper:
 
-- Partitions are one for each executor, so here two: where the paper's transactions reach four or six of 40, ours reach
-  both. So Figure 10b cannot vary how many they reach; it varies how many operations they have.
-- The keys of Figures 8, 9 and 12 to 14 lie anywhere: of gs nearly all events reach both partitions, of ob all but the bids,
-  of sl two of three, and there PAT runs one after another. PAT as in section VI-B, with a quarter of the transactions in
-  several partitions (`MIX`), stands beside it in Figure 8. Figure 11 has half of them there, as the paper has it for PAT.
-- One executor alone runs events in their order, whatever the scheme: Figure 8 on one thread, and three writes, have nothing of
-  the schemes' own costs. Figures 1 and 9 are drawn over the cost of an operation instead of the cores.
-- Chains are chains of operations where no operation depends on what another one reads (gs, ob, tp). Those of sl are whole
+- There is one partition per executor, so here two: transactions that access four or six of the paper's 40 partitions access
+  both of ours. So Figure 10b cannot vary the number of partitions; it varies the number of operations.
+- The keys of Figures 8, 9 and 12 to 14 are in any partition. Nearly all events of gs, all of ob's but the bids, and two thirds of
+  sl's access both partitions, and PAT runs them one after another. Figure 8 also shows PAT as in section VI-B, with a quarter of
+  the transactions in several partitions (`MIX`). Figure 11 has half of them there, as the paper has for PAT.
+- A single executor runs events in their order, whatever the scheme: Figure 8 on one thread, and three writes, do not include the
+  schemes' own costs. Figures 1 and 9 are drawn over the cost of an operation instead of the cores.
+- Chains are chains of operations where no operation depends on another one's read (gs, ob, tp). Those of sl are whole
   transactions that count what they wait for, since the paper's rounds stop at cycles; they share everything, not nothing,
   unless stated otherwise.
-- tp has one table, with sums of speeds and sets of vehicles in a row of a segment, where the paper has two tables: 100 chains
-  a batch at most, and not 200, three costly operations an event, and not four, and one partition, where the paper's Toll
-  Notification reaches two. Figure 1, and PAT beside the others in Figure 8, have the two tables, in which the records of a
-  segment belong to different partitions (`APART`).
-- Stealing is part of sharing: every way but "nothing" steals. Executors are not pinned.
-- Figure 9 has the parts of `headrace.transactions.measures.BREAKDOWN`: "lock" is all waiting for other transactions, which
-  the paper has under Sync as long as a lock may not be inserted yet.
+- tp has one table, with the sum of speeds and the set of vehicles in a segment's row, where the paper has two tables. So there
+  are at most 100 chains a batch instead of 200, three costly operations an event instead of four, and an event accesses one
+  partition, where the paper's Toll Notification accesses two. Figure 1, and an additional PAT in Figure 8, have the two tables,
+  in which the records of a segment belong to different partitions (`APART`).
+- Stealing is part of sharing: every kind of sharing but "nothing" steals. Executors are not pinned.
+- Figure 9 has the parts of `headrace.transactions.measures.BREAKDOWN`: "lock" is all waiting for other transactions. The paper
+  counts it as Sync as long as a lock may not be inserted yet.
 - Figure 11a leaves the sum in: it is one addition for each operation of 175 ns.
 
-Figures beyond this machine's cores are predictions: the cost of a batch on one and on two threads, split into a part that is
-divided among the threads and one that is not (`scaling.predict`).
+Figures beyond this machine's cores are predictions: the cost of a batch on one and on two threads is split into a part that is
+divided among the threads and a part that is not (`scaling.predict`).
 
-Two executors need two cores. Where other work took one of the two, they waited for each other half of the time (useful 44 %,
-synchronization 51 %, other 5 % of ob's and tp's, 41, 51 and 7 % of sl's time) and did 0.8 to 0.96 times what serial does, in the
-best of 20 runs, whatever they share. So where rows of one configuration differ (Figures 8, 12a and 14 have three for chains on
-two threads), they show what else the machine did. Preparing and giving results is a tenth (ob, tp) to a seventh (sl) of what
-executors do: two cores of their own allow 1.8 and 1.7 times serial, before batches divide unevenly (1.04).
+Two executors need two cores. When other work took one of the two, they waited for each other half of the time (useful 44 %,
+synchronization 51 %, other 5 % of ob's and tp's time; 41, 51 and 7 % of sl's) and reached 0.8 to 0.96 times the rate of serial,
+in the best of 20 runs, whatever they share. So where rows of one configuration differ (Figures 8, 12a and 14 have three for
+chains on two threads), the difference shows other work on the machine. Preparing and giving results is a tenth (ob, tp) to a
+seventh (sl) of the executors' work: two cores of their own allow 1.8 and 1.7 times serial, before batches divide unevenly
+(1.04).
 """
 
 from __future__ import annotations
@@ -171,7 +172,7 @@ class _Experiment:
 
 
 def measure(full: bool, tiny: bool = False) -> Experiment:
-    """Throughput of all schemes over what the paper varies; latency over the punctuation; time breakdown."""
+    """Throughput of all schemes over the paper's parameters; latency over the punctuation; time breakdown."""
     of = _Experiment(full, tiny)
     names = ("gs",) if tiny else tuple(WORKLOADS)
     peaks = _overall(of, names)

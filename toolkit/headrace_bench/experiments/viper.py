@@ -3,29 +3,29 @@
 Two operators of Linear Road, `pos_rep` (stateless: position reports pass; selectivity 0.99) and `new_seg`
 (stateful: a car is in another segment than before; 0.34), between injectors and as many sinks as instances.
 
-readers     the paper's channel (section 3.3): one for each reader, into which senders route what it owns. With one writer it
-            is a queue; from two on the reader's own thread merges (`headrace.gates.ReaderChannels`)
-channel     a gate (`headrace.gates`, the merged log) that all instances share, and one that all sinks share: the tuple
-            buffer TB of STRETCH. Nobody routes, and every reader passes over every tuple
-operators   a queue from each writer to each reader; before a reader with two queues or more there is a merge operator,
+readers     The paper's channel (section 3.3): one for each reader, into which senders route the tuples it owns. With one
+            writer it is a queue; with two or more the reader's own thread merges (`headrace.gates.ReaderChannels`).
+channel     A gate (`headrace.gates`, the merged log) that all instances share, and one that all sinks share: the tuple
+            buffer TB of STRETCH. Tuples are not routed, and every reader passes over every tuple.
+operators   A queue from each writer to each reader; before a reader with two or more queues there is a merge operator,
             with a thread and a queue of its own, as in engines without such a channel.
 
-What the sides share, so that only the place of the merging differs: the stored columns and the owner of each
-tuple, computed beforehand; the operators and the sinks' work, one kernel each (`viper_kernel`); the kernels
-that merge, which are the gate's; tuples handed over 128 at a time (in some cells singly and by 16 besides) and read at
-most 1,024 at a time; 8,192 tuples between two stages; times promised by position, not by extra tuples; sleeping on event
-counts, never spinning. Why kernels of their own and not `hr.operator`: the engine's instances do more than the paper's
+The sides differ only in where they merge. They share the stored columns and the owner of each tuple, computed
+beforehand; the operators and the sinks' work, one kernel each (`viper_kernel`); the merge kernels, which are the
+gate's; tuples handed over 128 at a time (in some cells also singly and by 16) and read at most 1,024 at a time; 8,192
+tuples between two stages; times promised by position, not by extra tuples; sleeping on event counts, never spinning.
+They have kernels of their own instead of `hr.operator`, because the engine's instances do more than the paper's
 (windows, epochs, an output ordered by content), and the other side would have to do it too.
 
-A shared gate is read in full by every instance, each keeping what it owns; a queue holds only what its reader
+Every instance reads a shared gate in full and keeps the tuples it owns; a queue holds only the tuples that its reader
 owns. So the shared gate pays for reading, the operator layer for threads and hops, channels of readers for neither. But
-with one instance and many injectors, a merge operator is a second stage, on a core that otherwise has nothing to do.
-On two cores reading costs more with one injector and six instances (pos_rep, CPU ns a tuple: instances 88 and
-sinks 51, against 37 and 9, and 26 of merge operators, of which a gate needs none, but its instances merge),
-threads cost more from four of each on. Prefetching the log's lines in its readers made no difference that
-could be told from noise.
+with one instance and many injectors, a merge operator is a second stage, on a core that is otherwise idle.
+On two cores, reading costs more with one injector and six instances: CPU time per tuple of pos_rep is 88 ns for instances
+and 51 for sinks, against 37, 9 and 26 for merge operators, which a gate does not need because its instances merge.
+Threads cost more from four of each on. Prefetching the log's cache lines in its readers made no difference that could
+be told from noise.
 
-Every run's result is checked: each sink folds what it gets into a hash that depends on the order, and it must
+Every run's result is checked: each sink folds the tuples it gets into a hash that depends on their order, which must
 be that of the plain sequential definition. There is one right order, since no two tuples have the same time.
 """
 
@@ -127,7 +127,7 @@ def measure_cell(
     Raises
     ------
     AssertionError
-        If a sink of one of the runs got another sequence than the definition gives.
+        If a sink of one of the runs got a sequence other than the definition's.
     """
     truth = expected(results, roads.instances)
     total = sum(map(len, roads.ts))

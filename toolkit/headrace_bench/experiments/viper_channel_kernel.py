@@ -2,18 +2,18 @@
 
     injectors -> gate -> instances -> gate -> sinks
 
-All instances share the first gate, all sinks the second: STRETCH's tuple buffer TB. An instance reads all of the
-first and keeps its own cars, a sink all of the second and keeps its own segments. (Viper's channel differs: each
-reader has one, and the sender routes, so that no reader reads what another owns; Viper paper, section 3.3.) The
-concurrency is that of the gate (`gates.merged_log_kernel`); what is added here:
+All instances share the first gate, all sinks the second: STRETCH's tuple buffer TB. An instance reads all of the first
+gate and keeps its own cars; a sink reads all of the second and keeps its own segments. (Viper's channel differs: each
+reader has its own, and the sender routes, so that no reader reads tuples of another; Viper paper, section 3.3.) The
+concurrency is that of the gate (`gates.merged_log_kernel`); this file adds:
 
-Invariants  H1  before it waits, and after a batch without results, an instance promises the time up to which it has
-                read: sinks wait for no instance that has no results
-            H2  results are added, in full, before the batch is released (`advance`) and before that promise
-Waiting     For room as every source does (`gates.source_kernel`).
-Progress    An instance that waits for room in the second gate does not hold up its peers' reading: their
-            promises reach as far as the first gate's log, so what it has added already is ready, the sinks
-            take it, and there is room.
+Invariants  H1  before an instance waits, and after a batch without results, it promises the time up to which it has
+                read: sinks do not wait for an instance that has no results
+            H2  all results are added before the batch is released (`advance`) and before that promise
+Waiting     For room, as every source does (`gates.source_kernel`).
+Progress    An instance that waits for room in the second gate does not stop its peers from reading: their promises
+            reach as far as the first gate's log, so the results it has already added become ready, the sinks take
+            them, and there is room.
 Source      STRETCH, section 5 (TB shared by all instances).
 Checked     tests/headrace_bench/test_viper.py, test_viper_interleave.py
 """
@@ -38,14 +38,14 @@ from headrace_bench.experiments.viper_kernel import (
 
 @kernel
 def promise(g, source, ts, stop):
-    """Tell the readers that nothing before `ts` comes from `source` any more."""
+    """Tell the readers that `source` adds nothing before `ts` any more."""
     while heartbeat_or_wait(g, source, ts, stop) == 0 and load_acquire(stop, 0) == 0:
         pass
 
 
 @kernel
 def end(g, source, stop):
-    """Tell the readers that nothing comes from `source` any more."""
+    """Tell the readers that `source` adds nothing any more."""
     while close_or_wait(g, source, stop) == 0 and load_acquire(stop, 0) == 0:
         pass
 
@@ -66,7 +66,7 @@ def inject(g, source, ts, order, clock, per_second, batch, stop):
 
 @kernel
 def operate(g, out, w, operator, k, stop):
-    """Run instance `k`: read `g`, apply the operator to its own cars, add the results to `out`."""
+    """Run instance `k`: read `g`, apply the operator to the instance's own cars, add the results to `out`."""
     position = 0
     made = 0
     times = np.empty(READ, np.int64)
@@ -116,7 +116,7 @@ def operate(g, out, w, operator, k, stop):
 def receive(g, w, s, waits, ended, stop):
     """Run sink `s`: fold its results into ``ended[s, 0]`` and count them in ``ended[s, 1]``.
 
-    `waits` takes the nanoseconds from each tuple's injection to the arrival of its result, as far as it reaches.
+    `waits` is filled with the nanoseconds from each tuple's injection to its result's arrival, as far as it has room.
     """
     position = 0
     folded = np.int64(0)

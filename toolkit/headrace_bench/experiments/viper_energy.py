@@ -8,7 +8,7 @@ POWERCAP = Path("/sys/class/powercap")
 
 
 class EnergyCounters:
-    """The package domains, ``intel-rapl:N`` (AMD's have that name too); those within a package are parts of it.
+    """The counters of processor packages, ``intel-rapl:N`` (also on AMD); domains within a package are already part of it.
 
     Parameters
     ----------
@@ -17,7 +17,7 @@ class EnergyCounters:
     Attributes
     ----------
     available : bool
-        There is one, and it can be read.
+        Whether there is a counter that can be read.
     """
 
     def __init__(self, folder: Path = POWERCAP):
@@ -31,11 +31,11 @@ class EnergyCounters:
         return bool(self._domains)
 
     def read(self) -> list[int]:
-        """Microjoules of each package so far; a counter starts again after its range."""
+        """The counter of each package in microjoules; it wraps around at the end of its range."""
         return [_number(domain / "energy_uj") or 0 for domain in self._domains]
 
     def joules_since(self, before: list[int]) -> float:
-        """Joules of all packages since `before`, which `read` gave; NaN without counters."""
+        """Joules of all packages since `before`, a result of `read`; NaN without counters."""
         if not self._domains:
             return float("nan")
         total = 0

@@ -1,11 +1,11 @@
 """The two operators of Linear Road, their data, and the work of a sink: the same for all sides.
 
-Tuples lie in columns, written before the start; a channel carries times and references to them. An operator
-writes its results as rows of its own and sends their references on. Both sides call `apply` and `fold_one`,
-so that nothing differs but how tuples travel.
+Tuples are stored in columns, written before the start; a channel carries times and references to them. An operator
+writes its results as rows of its own and sends their references on. All sides call `apply` and `fold_one`,
+so that they differ only in how tuples travel.
 
-State       ``clock[0]`` is when the first injector began to keep time, 0 before: all injectors count from it
-Invariants  I1  a car belongs to one instance, which alone touches its cell of `last`
+State       ``clock[0]`` is the start time, set by the first injector, and 0 before: all injectors count from it
+Invariants  I1  a car belongs to one instance; only this instance accesses the car's cell of `last`
             I2  row r of an instance's results is written before a channel publishes its reference
 """
 
@@ -31,7 +31,7 @@ _A, _B, _FACTOR = 0x1E3779B97F4A7C15, 0x3F58476D1CE4E5B9, 31
 
 @by_reference
 class Work(NamedTuple):
-    """Inputs of all injectors, state, results of all instances: read in place by every thread."""
+    """Inputs of all injectors, operator state, and results of all instances; every thread reads them in place."""
 
     ts: np.ndarray  # int64[injectors, rows]: microseconds, no two equal
     kind: np.ndarray  # int32[injectors, rows], like the seven that follow: the benchmark's type
@@ -53,7 +53,7 @@ class Work(NamedTuple):
 
 @kernel
 def apply(w, operator, source, row, born, instance, made):
-    """Give one tuple to an operator; a result is written to row `made` of the instance. Returns 1 if there is one."""
+    """Apply an operator to one tuple, and write a result to row `made` of the instance. Returns 1 if there is a result."""
     if w.kind[source, row] != 0:
         return 0
     vid = np.int64(w.vid[source, row])
@@ -74,7 +74,7 @@ def apply(w, operator, source, row, born, instance, made):
 
 @kernel
 def begin_all(clock):
-    """The time from which all injectors count: when the first of them called this."""
+    """Return the start time of all injectors: the time at which the first of them called this."""
     if load_acquire(clock, 0) == 0:
         compare_exchange(clock, 0, 0, now_ns())
     return load_acquire(clock, 0)
@@ -82,10 +82,10 @@ def begin_all(clock):
 
 @kernel
 def due_in_order(order, done, begin, per_second, batch):
-    """How many of an injector's tuples are due, at a steady rate of all together; sleeps until one more than `done` is.
+    """Sleep until more than `done` of an injector's tuples are due, at a steady total rate, and return how many are.
 
-    So tuples of all injectors come nearly in the order of their times, and latency does not measure differences
-    between injectors. At most `batch` more become due at once; at rate 0 that many always are.
+    So tuples of all injectors come nearly in the order of their event times, and latency does not include differences
+    between injectors. At most `batch` more become due at once; at rate 0, `batch` more are always due.
     """
     end = min(order.size, done + batch)
     if per_second == 0:
@@ -102,7 +102,7 @@ def due_in_order(order, done, begin, per_second, batch):
 
 @kernel
 def fold_one(folded, ts, first, second):
-    """Add a result to the hash of all earlier ones: another order gives another hash."""
+    """Add a result to the hash of all earlier results; the hash depends on their order."""
     return wrapped_sum(wrapped_product(folded, _FACTOR), ts ^ wrapped_product(first, _A) ^ wrapped_product(second, _B))
 
 

@@ -3,9 +3,9 @@
     injectors -> queues -> merge operators -> instances -> queues -> merge operators -> sinks
 
 Each writer has one queue for each of its readers (`headrace.gates.channels_kernel`, with its ordering argument) and puts a
-tuple into the queue of the reader that owns it. A reader with two or more queues has a merge operator before it, with its
-own thread and one more queue. It moves tuples with the gate's own kernels, so the sides differ in which thread merges, not
-in how well.
+tuple into the queue of the reader that owns it. A reader with two or more queues is preceded by a merge operator, with its
+own thread and one more queue. It merges with the gate's own kernels, so the sides differ in which thread merges, not in how
+well it does.
 
 Source      Viper paper, sections 3.1 and 4 (which operators, and where).
 Checked     tests/headrace_bench/test_viper.py, test_viper_interleave.py
@@ -80,7 +80,7 @@ def merge(q, m, first, to, thread, chunk, stop):
 
 @kernel
 def operate_step(q, w, operator, k, r, first, heads, made, chunk):
-    """Apply the operator to what queue `r` has, at most `chunk` tuples; results go to the queues from `first` on.
+    """Apply the operator to at most `chunk` tuples of queue `r`; results go to the queues from `first` on.
 
     ``made[0]`` counts the instance's results. Queue ``first + sink * instances + k`` leads to a sink.
     """
@@ -130,7 +130,7 @@ def operate(q, w, operator, k, r, first, thread, chunk, stop):
 
 @kernel
 def receive_step(q, w, r, chunk, waits, sums):
-    """Fold what queue `r` has, at most `chunk` tuples: ``sums[0]`` is the hash, ``sums[1]`` how many there were."""
+    """Fold at most `chunk` tuples of queue `r` into the hash ``sums[0]``, and count them in ``sums[1]``."""
     mask = q.ts.shape[1] - 1
     mark = load_acquire(q.mark, r * CELL)  # R1
     head = load_acquire(q.head, r * CELL)  # R2

@@ -3,11 +3,11 @@
     injectors -> queues -> instances -> queues -> sinks
 
 The queues are those of the operator layer's side (`headrace.gates.channels_kernel`, with its ordering argument), and so are
-the steps of operator and sink. The merge kernel is also the same, but the reader's own thread runs it before it reads. So
-the sides differ by a thread and a hop for each merge. A reader of one writer reads its queue as on the other side.
+the steps of operators and sinks. The merge kernel is also the same, but the reader's own thread runs it before it reads. So
+the sides differ by one thread and one hop per merge. A reader with one writer reads its queue as on the other side.
 
-Progress    A reader that has no room to send may still merge, and one that has nothing to merge may still send: it sleeps
-            only when neither step did anything, and is woken by its writers and by its readers.
+Progress    A reader that has no room to send may still merge, and one that has nothing to merge may still send. It sleeps
+            only when neither step made progress; its writers and its readers wake it.
 Source      Viper paper, section 3.3.
 Checked     tests/headrace_bench/test_viper.py, test_viper_interleave.py
 """
@@ -23,7 +23,7 @@ from headrace_bench.experiments.viper_operators_kernel import operate_step, rece
 
 @kernel
 def operate(q, m, before, w, operator, k, r, first, thread, chunk, stop):
-    """Run instance `k`: merge the queues from `before` on into queue `r`, which is its own, and read that."""
+    """Run instance `k`: merge the queues from `before` on into its own queue `r`, and read that."""
     heads = np.zeros(w.first.shape[0], np.int64)
     made = np.zeros(1, np.int64)
     step = PROGRESS
@@ -42,7 +42,7 @@ def operate(q, m, before, w, operator, k, r, first, thread, chunk, stop):
 
 @kernel
 def receive(q, m, before, w, s, r, thread, chunk, waits, ended, stop):
-    """Run sink `s`: merge the queues from `before` on into queue `r`, which is its own, and read that."""
+    """Run sink `s`: merge the queues from `before` on into its own queue `r`, and read that."""
     sums = np.zeros(2, np.int64)
     step = PROGRESS
     while step != OVER and load_acquire(stop, 0) == 0:

@@ -1,8 +1,8 @@
-"""Prepares Linear Road for the Viper experiment, and defines what its two operators must give.
+"""Prepares Linear Road for the Viper experiment, and defines the correct output of its two operators.
 
-The reports of one second are spread over it, so that no two have the same time: there is then one right
-order, whatever the number of injectors and instances. An injector has the reports of its own cars, an instance
-owns cars by another hash, a sink owns segments. All that is computed beforehand, for both sides.
+The reports of a second are spread over it, so that no two have the same time: there is then one right order,
+whatever the number of injectors and instances. An injector has the reports of its own cars, an instance
+owns cars by another hash, a sink owns segments. All of this is computed beforehand, for all sides.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Results = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
 def make_roads(n: int, seed: int = 7) -> pa.Table:
-    """`n` tuples of two expressways; ``ts`` becomes microseconds, int64, strictly rising."""
+    """Make `n` tuples of two expressways; ``ts`` becomes strictly rising int64 microseconds."""
     from headrace_datasets import linear_road
 
     table = linear_road(n=n, seed=seed, expressways=2).to_arrow()
@@ -36,7 +36,7 @@ def make_roads(n: int, seed: int = 7) -> pa.Table:
 
 
 def plain_pos_rep(rows: Iterable[tuple]) -> Iterator[tuple[int, int, int]]:
-    """Definition of pos_rep: a position report passes, with what it says packed into two numbers."""
+    """Definition of pos_rep: a position report passes, with its fields packed into two numbers."""
     for ts, kind, vid, spd, xway, lane, direction, seg, pos in rows:
         if kind == 0:
             segment = (2 * xway + direction) * SEGMENTS + seg
@@ -44,7 +44,7 @@ def plain_pos_rep(rows: Iterable[tuple]) -> Iterator[tuple[int, int, int]]:
 
 
 def plain_new_seg(rows: Iterable[tuple]) -> Iterator[tuple[int, int, int]]:
-    """Definition of new_seg: a car reports from another segment than before; the former one is given, too (-1: none)."""
+    """Definition of new_seg: a result for each report from a new segment, with the car's previous segment (-1: none)."""
     last: dict[int, int] = {}
     for ts, kind, vid, _, xway, _, direction, seg, _ in rows:
         if kind == 0:
@@ -59,7 +59,7 @@ PLAIN = {POS_REP: plain_pos_rep, NEW_SEG: plain_new_seg}
 
 
 def define(table: pa.Table, operator: int) -> Results:
-    """The whole output, by the plain definition, on the tuples in their order."""
+    """The whole output by the plain definition, on the tuples in their order."""
     columns = (table[name].to_pylist() for name in ("ts", "type", *COLUMNS))
     results = np.array(list(PLAIN[operator](zip(*columns, strict=True))), np.int64).reshape(-1, 3)
     ts, first, second = (np.ascontiguousarray(results[:, i]) for i in range(3))
@@ -72,25 +72,25 @@ def sink_of(first: np.ndarray, sinks: int) -> np.ndarray:
 
 
 def expected(results: Results, sinks: int) -> np.ndarray:
-    """int64[sinks, 2]: of each sink, the order-sensitive hash of what it gets, and how many."""
+    """int64[sinks, 2]: the order-sensitive hash of each sink's results, and their number."""
     owner = sink_of(results[1], sinks)
     mine = [[column[owner == s] for column in results] for s in range(sinks)]
     return np.array([(fold(*columns), len(columns[0])) for columns in mine], np.int64)
 
 
 def share_out(vid: np.ndarray, parts: int, multiplier: int) -> np.ndarray:
-    """Which of `parts` a car belongs to: a hash of its number."""
+    """The part, of `parts`, that each car belongs to: a hash of its number."""
     return ((vid.astype(np.uint64) * np.uint64(multiplier) & np.uint64(0xFFFFFFFF)) >> np.uint64(12)) % np.uint64(parts)
 
 
 @dataclass
 class Roads:
-    """The tuples as so many injectors have them, and room for the results of so many instances.
+    """The tuples of each injector, and room for the results of each instance.
 
     Attributes
     ----------
     ts, order : list of int64[n]
-        Of each injector: views of its rows of ``work.ts`` and ``work.order``.
+        For each injector, views of its rows of ``work.ts`` and ``work.order``.
     work : Work
     """
 
@@ -101,12 +101,12 @@ class Roads:
     instances: int
 
     def reset(self) -> None:
-        """Forget what the operators know."""
+        """Reset the operators' state."""
         self.work.last[:] = -1
 
 
 def share_roads(table: pa.Table, injectors: int, instances: int) -> Roads:
-    """Share the tuples out; results fit whatever the operator."""
+    """Distribute the tuples to injectors and instances; there is room for either operator's results."""
     columns = {name: table[name].to_numpy() for name in ("ts", "type", *COLUMNS)}
     source = share_out(columns["vid"], injectors, 0x85EBCA6B)
     owner = share_out(columns["vid"], instances, 0x9E3779B1)

@@ -1,4 +1,4 @@
-"""One run of one side: its threads, its result, and what it took."""
+"""One run of one side: its threads, its result, and its cost."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ Call = tuple[str, Callable, tuple]
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a run took.
+    """The outcome of a run.
 
     Attributes
     ----------
     ended : int64[sinks, 2]
         Hash and number of the results of each sink.
     seconds, cpu_s : float
-        From the first tuple to the end of the last thread; of all threads together.
+        Time from the first tuple to the end of the last thread; processor time of all threads.
     joules : float
-        NaN where there are no counters.
+        NaN if there are no counters.
     waits_us : float64[results]
-        From injection to arrival, of the last three quarters of each sink's results: before, threads may still
-        be starting. Empty unless paced.
+        From injection to arrival, for the last three quarters of each sink's results: earlier, threads may still
+        be starting. Empty unless latencies are kept.
     """
 
     ended: np.ndarray
@@ -119,14 +119,14 @@ def operator_calls(
 def reader_calls(
     roads: Roads, operator: int, per_second: int, waits: list[np.ndarray], ended, stop, batch: int = BATCH
 ) -> list[Call]:
-    """Threads of determinism in a channel for each reader: one for each injector, instance and sink, which merge."""
+    """Threads of determinism in a channel for each reader: one for each injector, instance and sink; readers merge."""
     injectors, instances, work = roads.injectors, roads.instances, roads.work
     layout = Layout(injectors, instances)
     q, chunk = layout.queues, min(READ, layout.capacity // 4)
     calls: list[Call] = []
 
     def own(before: int, inputs: int, to: int) -> tuple[int, tuple]:
-        """The queue that the thread to come reads, and what it merges into that."""
+        """Declare the next thread's queues. Returns the queue it reads, and the merge's arguments if it merges."""
         thread = len(calls)
         layout.reads(thread, range(before, before + inputs))
         if inputs == 1:
@@ -154,9 +154,9 @@ def reader_calls(
 
 
 class Layout:
-    """Which queue leads where: injector s -> instance k is ``k * injectors + s``; the other stages follow.
+    """The numbers of the queues: injector s -> instance k is ``k * injectors + s``; the other stages follow.
 
-    A writer's queues hold together at least what its ring at the gate holds.
+    Together, a writer's queues hold at least as many tuples as its ring at the gate.
     """
 
     def __init__(self, injectors: int, instances: int):
@@ -195,16 +195,16 @@ def run(
     operator : int
         POS_REP or NEW_SEG.
     per_second : int
-        Tuples a second of all injectors together; 0 = as fast as they are taken.
+        Tuples per second of all injectors together; 0 = as fast as they are taken.
     results : int64[sinks], optional
-        How many results each sink will get: their latencies are kept.
+        Number of results of each sink; if given, their latencies are kept.
     batch : int
-        Tuples that an injector hands over at once, at most.
+        Most tuples that an injector hands over at once.
 
     Raises
     ------
     RuntimeError
-        If a thread fails or nothing comes for two minutes. Its peers are stopped and waited for.
+        If a thread fails, or the run takes more than two minutes. All threads are then stopped and waited for.
     """
     roads.reset()
     waits = [np.zeros(n, np.int64) for n in (results if results is not None else [0] * roads.instances)]
@@ -217,7 +217,7 @@ def run(
 
 
 def run_threads(calls: list[Call], stop: np.ndarray, timeout_s: float = TIMEOUT_S) -> tuple[float, float, float]:
-    """Run all calls, each on a thread of its own, from one moment on. Returns seconds, CPU seconds and joules."""
+    """Run all calls, each on its own thread, starting together. Returns seconds, CPU seconds and joules."""
     for _, function, arguments in calls:
         compile_now(function, arguments)
     errors: list[BaseException] = []
