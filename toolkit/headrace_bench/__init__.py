@@ -30,7 +30,7 @@ PARTS = (
     "metrics", "growth", "api", "state", "arrival", "passing", "gs", "sl", "ob", "tp", "speculative", "adaptive",
 )  # fmt: skip
 PEERS = "peers"
-"""Runs only when named, not with `all`: it makes environments of its own."""
+"""Runs only when named, not with `all`: it creates Python environments."""
 NAMES = (*PARTS, *experiments.NAMES)
 
 

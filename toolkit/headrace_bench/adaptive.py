@@ -21,12 +21,12 @@ from headrace_bench.speculative import lookups
 from headrace_bench.transacting import cost_name, rounds_of
 
 GOAL = 0.9
-"""Share of the best scheme's rate that ENGINES section 4 asks for."""
+"""The goal of ENGINES section 4: share of the best scheme's rate."""
 SCHEMES = ("serial", "chains", "lock", "mvlk", "partition", "speculative")
 EVENTS = 50_000
-"""Events of the table, which is repeated without end, each time later."""
+"""Events of the table, which is repeated endlessly, each time with later event times."""
 _SETTLED = "regret"
-"""A figure that only the decision that ends the trials has."""
+"""Name of a figure that only the decision which ends the trials has."""
 _LONGEST_S = 60.0
 
 

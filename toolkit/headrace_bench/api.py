@@ -34,7 +34,7 @@ from headrace_bench.taken import Taken, Watch, java_of
 THREADS = (1, 2, 4)
 STEPS = 100
 SPARK_PART = 4
-"""A Spark DataFrame, and a pandas frame with text keys, get one in so many rows: each row takes ten times as long."""
+"""A Spark DataFrame, and a pandas frame with text keys, get one in this many rows: each row takes ten times as long."""
 
 GOAL_ROWS, GOAL_NS, GOAL_DUCKDB = 120.0, 12.0, 1.4
 """M rows/s on 2 threads, processor time a row in ns, and the ratio to DuckDB: integer keys, an Arrow table."""

@@ -29,7 +29,7 @@ QUERIES: dict[str, dict[str, Any]] = {
 
 
 def make_sources(count: int, rows: int, seed: int = 3) -> list[pa.Table]:
-    """As many tables, `rows` together: event times of one span, each sorted."""
+    """Make `count` tables with `rows` rows together; their sorted event times cover one span."""
     rng = np.random.default_rng(seed)
     each = rows // count
     return [

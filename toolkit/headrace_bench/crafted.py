@@ -141,7 +141,7 @@ def of_one_cell_bucket(count: int) -> np.ndarray:
 
 
 _CELL = 21
-"""Whole numbers in a cell of the band `_WIDTH`."""
+"""Number of integers in a cell of the band `_WIDTH`."""
 _WIDTH = 10
 
 

@@ -1,4 +1,4 @@
-"""Synchronization plans beside one loop: a part of `headrace bench dgs` (`experiments.dgs`).
+"""Synchronization plans compared with one loop: a part of `headrace bench dgs` (`experiments.dgs`).
 
 The event window of the DGS paper (section 4.1): values of two streams, summed between barriers. Two serial loops in the same
 process do the same work: one over events that are already in order, one over the inputs, which it has to merge. The program
@@ -28,14 +28,14 @@ COSTS_NS = (0, 30)
 BETWEEN = (10_000, 100_000, 1_000, 100)
 """Values between two barriers; the goals are for the first."""
 BEYOND = (4, 8, 16)
-"""Leaves for which throughput is predicted: more than there are cores here."""
+"""Numbers of leaves for which throughput is predicted: more than there are cores here."""
 LEAVES = {1: "1 leaf", 2: "2 leaves"}
-"""Leaves that are measured -> their name in cases."""
+"""Measured numbers of leaves -> their names in cases."""
 BARRIER = "one value a stream and barrier: time of a barrier"
 """The case that measures the cost of a barrier."""
 OFTEN = BETWEEN[-1]
 JOIN = f"{OFTEN:,} values a barrier: time of a join and a fork"
-"""The case that measures the cost of these: with rarer barriers, it is less than the machine's own variation."""
+"""The case that measures their cost: with rarer barriers, it is less than the machine's own variation."""
 
 
 class Case:

@@ -1,4 +1,4 @@
-"""Page views and frauds on plans, beside one loop over events in their order: a part of `headrace bench dgs` (Figures 4 and 8).
+"""Page views and frauds on plans, compared with one loop over ordered events: a part of `headrace bench dgs` (Figures 4 and 8).
 
 The programs are those of the applications, except that an event takes ``rounds`` rounds of steps (`event_window.worked`), and
 that numbers are emitted. Views of two hot pages, and transactions, are dealt out to streams; an update or a rule follows every
@@ -29,7 +29,7 @@ BETWEEN = 10_000
 PAGES = 2
 COSTS_NS = (0, 30, 100)
 LEAST_NS = 30
-"""Cost of an event from which on the goal holds."""
+"""Least cost of an event, in ns, for which the goal holds."""
 GOAL, ANY_ORDER_GOAL = 1.5, 1.7
 """Speedup over the loop, with results in event order and in any order."""
 ANY_ORDER, BY_HAND = "2 leaves, in any order", "2 threads by hand, in any order"
@@ -106,7 +106,7 @@ FRAUDS = hr.program(
 PROGRAMS: dict[str, tuple[Any, tuple[str, str]]] = {
     "page views": (PAGE_VIEWS, ("view", "update")), "frauds": (FRAUDS, ("transaction", "rule")),
 }  # fmt: skip
-"""Name of the case -> its program, and its tags: the frequent one, and the one that it depends on."""
+"""Name of a case -> its program, and its tags: the frequent one, and the rare one that it depends on."""
 
 
 class Case:

@@ -23,7 +23,7 @@ from headrace.memory.atomics import (
 from headrace_bench.dgs_kernel import steps
 
 ARRIVED, TURN, MODEL, SUMS = 0, CELL, 2 * CELL, 3 * CELL
-"""Places in `words`; from SUMS on there is a cell for each thread."""
+"""Indices in `words`; from SUMS on there is a cell for each thread."""
 SPINS = 1_000
 NAP_NS = 1_000
 

@@ -36,7 +36,7 @@ LEAVES, STREAMS = (1, 2, 3, 4), (1, 2, 3, 5)
 SEEDS = 4
 EXAMPLES = 50
 UNIQUE = {"outlier": {"row": range(1 << 20)}}
-"""Columns in which no two rows should be equal: drawn from so many values that two rarely are."""
+"""Columns whose values should be distinct: drawn from a range so large that two are rarely equal."""
 FOR_PLANS = ("fork", "join", "depends")
 TABLE_1 = {
     "eventwindow": {"Flink": (1, 1, 1), "Timely": (1, 1, 1), "Flumina": (1, 1, 1)},

@@ -18,12 +18,12 @@ import headrace as hr
 from headrace import lesson
 
 CALM_S, OVERLOAD_S, AFTER_S = 4.0, 8.0, 14.0
-"""Durations: at a rate that one thread sustains; at one that it does not; then with two threads."""
+"""Durations: at a rate that one thread sustains; at one that it does not sustain; then with two threads."""
 CALM = 0.75
 """The calm rate, as a share of what one thread sustains."""
 EVERY_S = 0.25
 WORTH_IT = 1.4
-"""Two threads that sustain less than so many times one thread's rate have no second core."""
+"""Two threads that sustain less than this multiple of one thread's rate have no second core."""
 
 
 @dataclass(frozen=True)

@@ -64,12 +64,12 @@ SAME: dict[str, Any] = {
     "fork": split,
     "join": merge,
 }
-"""Arguments that all programs of the event window have."""
+"""Arguments that all programs of the event window share."""
 WINDOW = hr.program(
     tags={"value": {"x": "int64", "rounds": "int64"}, "barrier": {}}, update={"value": add, "barrier": close}, **SAME
 )
 TRIVIAL = hr.program(tags={"value": {"x": "int64"}, "barrier": {}}, update={"value": add_alone, "barrier": close}, **SAME)
-"""The same, where a value is only added."""
+"""The program in which a value is only added."""
 
 
 __all__ = ["SAME", "STREAMS", "TRIVIAL", "WINDOW", "close", "rounds_for", "worked"]

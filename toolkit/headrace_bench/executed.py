@@ -30,7 +30,7 @@ from headrace.workers import worker_kernel
 from headrace_bench.alone import Alone
 
 MOST_EVENTS = 240_000
-"""As many events as the gate and the rings hold while nothing empties them."""
+"""Number of events that the gate and the rings hold without being emptied."""
 TIMEOUT_S = 300.0
 _NOBODY_S_TICKET = -1
 

@@ -21,7 +21,7 @@ from headrace_bench.resident import Resident
 from headrace_bench.rows import Row, median
 
 SLIDE = 1000
-"""Advance of every window here; by default it has 20 times as many tuples."""
+"""Advance of every window here, in units of event time; by default 20 tuples come in each unit."""
 PER_SLIDE = 20_000
 
 

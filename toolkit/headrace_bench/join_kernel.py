@@ -28,7 +28,7 @@ FINE = 32
 PROBES = 4
 
 COUNT, REFERENCES, ROWS = range(3)
-"""What `join_loop` folds: number of pairs; their hash as the engine's results (`digest_one`), as the peers' rows (`mix`)."""
+"""Results of `join_loop`: number of pairs; their hash as the engine's results (`digest_one`), and as the peers' rows (`mix`)."""
 
 
 @kernel(pipeline=EntryCompiler)

@@ -25,10 +25,10 @@ from headrace_bench.rows import Row
 STEPS = 4_000_000
 WARM, TURNS = 100, 10_000
 MOST_NS = 1_000_000_000
-"""Most time of a look at a cache line: beyond it, other work had one of the cores."""
+"""Longest measurement of a cache line: if it takes longer, other work had one of the cores."""
 LOOKS = 40
 EVERY_S = 0.05
-"""Between two looks."""
+"""Time between two measurements."""
 PERCENTILES = (10, 50, 90)
 
 

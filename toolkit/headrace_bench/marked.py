@@ -31,7 +31,7 @@ class Markers:
     mean_ms, p50_ms, p99_ms : float
         Latency; processing latency runs from the first stage to the collector. NaN if there were no results.
     results : float
-        Of the whole run.
+        Number of results of the whole run.
     """
 
     per_second: float

@@ -35,7 +35,7 @@ from headrace_bench.wordcount import ADVANCE, SIZE, make_tweets
 EVERY_S = 0.1
 BATCH = 1 << 16
 PERIOD = 600_000
-"""Event time that `make_tweets` spans."""
+"""Span of event time of `make_tweets`."""
 
 
 @contextlib.contextmanager

@@ -27,14 +27,14 @@ from headrace_bench.rows import Row, median
 from headrace_bench.staged import Case, pipeline_of
 
 COSTS = {0: 0.65, 100: 1.7, 400: 1.9}
-"""Nanoseconds of a tuple's steps -> speedup of two threads over the loop that ENGINES section 4 asks for."""
+"""Nanoseconds of a tuple's steps -> goal of ENGINES section 4 for the speedup of two threads over the loop."""
 RUN_NS = 1e8
 """Duration of a run: long, since a worker wakes some milliseconds after the start, which must not dominate."""
 MOST_ROWS = 1_000_000
 BATCH = 64
 BATCHES = (1, 8, 64)
 SIGMAS = (0.0, 0.2, 0.05, 0.0005)
-"""Spread of the keys, as a share of their range: all keys alike; a fifth; a twentieth; nearly all on one or two keys."""
+"""Spread of the keys, as a share of their range: uniform; a fifth; a twentieth; nearly all on one or two keys."""
 QUEUES_COST_NS = 100
 DECISION_NS = 50.0
 WAITING = 300

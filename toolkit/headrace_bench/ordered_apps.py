@@ -29,21 +29,21 @@ from headrace_bench.rows import Row, median
 
 OF_AMDAHL = 0.9
 LEAST_RATIO = 1.6
-"""Least speedup where the serial stage takes less than `SMALL`."""
+"""Least speedup if the serial stage takes less than `SMALL`."""
 SMALL = 0.25
 P99_MS = 2.0
 THREADS = (1, 2)
 ROWS = 120_000
-"""Rows of a trial run of the workers alone, from which the rows of the measured runs are computed."""
+"""Rows of a trial run of the workers alone, from which the number of rows of the measured runs is computed."""
 RUN_S = 0.3
 """Least duration of a measured run: in a shorter one, the rows that wait at the stages at its start and end dominate."""
 MOST_ROWS = 12_000_000
 _FASTER = 1.3
 """How much faster a longer run may be than a trial, which is short."""
 _MORE = 2
-"""How many times as many results per row a longer run may give as a trial, whose rows are of the first windows only."""
+"""Most results per row of a longer run, as a multiple of a trial's, whose rows are of the first windows only."""
 _GUESSED = 2e6
-"""Rows a second of a whole run at half load, to choose how many rows it has."""
+"""Guessed rows per second of a whole run at half load, from which its number of rows follows."""
 
 
 @dataclass(frozen=True)
@@ -70,8 +70,8 @@ INPUTS = {
     "declining": Input(headrace_datasets.item_sales, 0.02, longest_s=1e8),
     "mobility": Input(headrace_datasets.calls, 10.0),
 }
-"""The rates let the rows span several windows or days, but those of `declining` not so many days that sums of squares of
-days times amounts leave int64."""
+"""The rates are such that the rows span several windows or days, but those of `declining` not so many days that sums of
+squares of days times amounts overflow int64."""
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from headrace.ordering.schedule_kernel import choose
 from headrace_bench.transactions_kernel import worked
 
 TOTALS_EVERY = 64
-"""The last stage gives one result for so many tuples."""
+"""The last stage gives one result for this many tuples."""
 
 
 @kernel

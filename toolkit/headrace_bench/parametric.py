@@ -23,13 +23,13 @@ from headrace_bench.pipelined import Pipelined, check_against
 
 KEYS = 1_000
 TUPLE = 4
-"""Numbers in a tuple, by default."""
+"""Default number of elements of a tuple."""
 STATE = 4
-"""Numbers in a key's state, by default."""
+"""Default number of elements of a key's state."""
 CHECKED = 200
 """Rows that the reference checks."""
 _PRODUCTS = 1_000
-"""Products computed of each row where a product is timed."""
+"""Products computed for each row when a product is timed."""
 OPERATORS = {
     "map": reference.Map, "flat_map": reference.FlatMap, "filter": reference.Filter, "partitioned": reference.Partitioned,
     "stateful": reference.Stateful,

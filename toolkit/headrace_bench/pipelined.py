@@ -28,14 +28,14 @@ from headrace_bench.alone import Alone
 from headrace_bench.executed import hash_of
 
 GATE_RESERVE = 1 << 14
-"""Places of the gate beyond those of the rows."""
+"""Capacity of the gate beyond the number of rows."""
 TIMEOUT_S = 300.0
 MARKERS = (0.2, 0.8)
-"""Shares of a run's rows between which the paper measures: neither starting up nor running dry."""
+"""Shares of a run's rows between which the paper measures: without start-up, and without running dry."""
 _FEWEST = 5
-"""Least number of looks between these from which a rate is computed."""
+"""Least number of samples between these from which a rate is computed."""
 _LOOK_S = 1e-3
-"""Time between two looks for the end; a worker has noted when it came."""
+"""Time between two checks for the end; a worker has recorded when it came."""
 
 
 class Pipelined(Alone):

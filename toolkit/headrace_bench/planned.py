@@ -23,7 +23,7 @@ from headrace_bench.alone import Alone
 
 TIMEOUT_S = 300.0
 _LOOK_S = 0.1
-"""Time between two looks for errors."""
+"""Time between two checks for errors."""
 
 
 class Results:

@@ -32,7 +32,7 @@ from headrace_bench.rows import median
 
 TIMEOUT_S = 300.0
 _TOGETHER_NS = 10_000_000
-"""Time from the start until sources with a given rate begin: by then each has its thread."""
+"""Time from the start until sources with a given rate begin: by then each one's thread has started."""
 
 _A, _B, _C = 0x1E3779B97F4A7C15, 0x3F58476D1CE4E5B9, 0x14D049BB133111EB
 

@@ -22,9 +22,9 @@ from headrace.references import HEARTBEAT, SOURCE_SHIFT
 from headrace_bench.join_kernel import COUNT, PROBES, ROWS, compare
 
 NOTED = ROWS + 1
-"""In `out`: how many waits were noted."""
+"""Index in `out` of the number of recorded waits."""
 RECORDS = 256
-"""Read from the input at a time; tuples that are compared together all come from one such read."""
+"""Number of records read from the input at a time; tuples that are compared together all come from one read."""
 
 
 @kernel(pipeline=EntryCompiler)

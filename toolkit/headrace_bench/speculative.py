@@ -64,7 +64,7 @@ CASES: dict[str, tuple[Callable[[hr.Stream], hr.Stream], Callable[[int], np.ndar
     "all conflict": (four, _same, 0.6),
     "lookups by what was read": (lookups, _keys, 1.3),
 }
-"""Function, keys of n events, and the multiple of serial's rate that ENGINES section 4 asks for."""
+"""Case -> query, keys of n events, and the goal of ENGINES section 4, as a multiple of the rate of serial."""
 
 
 def measure(full: bool, tiny: bool = False) -> list[Row]:

@@ -24,9 +24,9 @@ from headrace_bench.transacting import rounds_of
 
 KEYS = 1_000
 UNITS = 7.5
-"""Units of work of a tuple, on average."""
+"""Mean units of work of a tuple."""
 MIDDLE = 0.3
-"""Middle of the keys that are drawn around one, as a share of their range: off the centre."""
+"""Mean of the keys if they are not uniform, as a share of their range: off the centre."""
 
 
 def mix(t, emit):
@@ -56,7 +56,7 @@ STAGES: tuple[tuple[str, Callable, dict[str, Any]], ...] = (
     ("filter", half, {}),
     ("stateful", total, {"state": {"seen": "int64", "total": "int64"}, "emits": {"seen": "int64", "total": "int64"}}),
 )
-"""Operator, function, its other arguments: of `headrace.Stream`, and of `headrace.reference.ordering` by the same names."""
+"""Operator, function, other arguments; operators of `headrace.Stream` and of `headrace.reference.ordering`, named alike."""
 
 
 def pipeline_of(rows: pa.Table) -> hr.Stream:

@@ -45,7 +45,7 @@ class Case:
     typed_name: str
     python_operations: int
     alive: Any = None
-    """Objects whose addresses the kernels hold: kept alive here."""
+    """Objects whose addresses the kernels hold; this keeps them alive."""
 
 
 def _memory() -> Any:

@@ -22,7 +22,7 @@ from headrace_bench.rows import Row, median
 from headrace_bench.taken import Watch
 
 FOREVER = 1 << 40
-"""Milliseconds: longer than any input here, so that there is one window."""
+"""Milliseconds; longer than any input here, so that there is only one window."""
 EMITTED = ("vehicle", "segment", "average", "vehicles", "toll")
 SOURCES: dict[str, Callable[[int], headrace_datasets.Dataset]] = {
     "reports made up": lambda n: headrace_datasets.tp(n=n),

@@ -42,7 +42,7 @@ COSTS_NS = (0, 30, 175)
 THREADS = (1, 2)
 PUNCTUATION = 500
 PUNCTUATIONS = (100, 5_000)
-"""Measured besides the usual one, for the schemes whose executors meet at punctuations."""
+"""Measured in addition to `PUNCTUATION`, for the schemes whose executors synchronize at punctuations."""
 LEAST_EVENTS = 5_000
 OVERHEAD_NS = 15
 """Rough overhead of an operation, from which the number of events in a run is computed."""
@@ -140,7 +140,7 @@ class Case:
         self._stream = workload.build(hr.stream(self.table, event_time="ts"))
         self._first: Executed | None = None
         self.content = ""
-        """Hash of what `serial` made."""
+        """Hash of the results of `serial`."""
 
     @property
     def schemes(self) -> tuple[str, ...]:

@@ -22,7 +22,7 @@ _BEGUN = re.compile(r"^ *begun = now_ns\(\)\n", re.MULTILINE)
 _BOOKED = re.compile(r"^ *c\.meter\[me, (?:PREPARE|LOCK|POST)_NS\] \+= now_ns\(\) - begun\n", re.MULTILINE)
 _TURN = re.compile(r"(def turn\(meter, me, state\):\n    \"\"\".*?\"\"\"\n)(?:    .*\n)+")
 _SPANS = {executor_kernel: 2, phases_kernel: 1, schemes_kernel: 1}
-"""Files that book time outside `turn`, and at how many places."""
+"""Files that book time outside `turn` -> number of places."""
 _CALLS = re.compile(r"^from (headrace\.(?:transactions|workers)\.\w+_kernel) import", re.MULTILINE)
 
 

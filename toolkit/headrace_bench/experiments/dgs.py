@@ -51,7 +51,7 @@ BESIDE = {
     "plan, in any order": (2, dgs_apps.ANY_ORDER), "by hand, in any order": (2, dgs_apps.BY_HAND),
     "loop, presorted": (1, "one loop, presorted"), "loop that merges": (1, "one loop that merges"),
 }  # fmt: skip
-"""What plans are compared with in Figures 4 and 8 -> its threads, and its case."""
+"""Name of what Figures 4 and 8 compare plans with -> its number of threads, and its case."""
 
 
 def measure(full: bool, tiny: bool = False) -> Experiment:

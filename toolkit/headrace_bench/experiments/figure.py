@@ -12,18 +12,18 @@ import numpy as np
 
 WIDTH, HEIGHT = 560, 320
 FEW = 8
-"""Up to so many different x are labelled one by one."""
+"""Up to this many different x are labelled one by one."""
 LEGEND_LETTERS = 50
-"""So many letters fit in a line below a plot, on a page of 1,150 pixels with two plots in a row."""
+"""Number of letters that fit in a line below a plot, on a page of 1,150 pixels with two plots in a row."""
 LEGEND_COLUMNS = ((3, 16), (2, 28))
-"""(columns, letters): so many legend entries stand in a row if none has more letters than this."""
+"""(columns, letters): number of legend entries in a row if none has more letters than this."""
 LEGEND_ROW, ROOM = 20, 2
 """Height of a legend row, in pixels, and how many rows a plot has room for: with more, the plot is made higher."""
 COLORS = 7
 BARS = 0.8
-"""Share of the distance between two categories that the bars of one take together."""
+"""Share of the distance between two categories that the bars of one category occupy."""
 COUNTED = ("threads", "instances")
-"""Beginnings of the labels of axes that have whole numbers only."""
+"""Beginnings of the labels of axes that have integers only."""
 _QUANTILE = re.compile(r", p\d+$")
 
 

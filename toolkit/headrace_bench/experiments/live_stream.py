@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 WIDTH = 10
 CHECKED = 8_000
-"""Rows of each side that a plain loop joins, too."""
+"""Rows of each side that are also joined by a plain loop."""
 _MEASURED_S = 1.5
 _FEWEST = 10
 """Least number of samples with full windows from which a rate is taken."""

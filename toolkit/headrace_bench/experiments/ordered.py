@@ -59,9 +59,9 @@ SIGMAS = (0.05, 0.1, 0.2, 0.5, 1.0)
 BUCKETS = 100
 """Buckets of hybrid queues, as in the paper; partitioned queues have one for each worker."""
 QUEUED = {"hybrid": lambda threads: BUCKETS, "partitioned": lambda threads: threads}
-"""Queues -> how many ranges there are."""
+"""Kind of queues -> number of key ranges for a number of threads."""
 COST_NS = 1_000
-"""Cost of a tuple, where it is fixed."""
+"""Cost of a tuple in ns, where it is fixed."""
 COSTS = (100, 1_000, 10_000, 100_000)
 LATENCY_COSTS = (10_000, 100_000, 1_000_000, 10_000_000)
 LIGHT_COSTS = (1_000, 10_000)

@@ -58,7 +58,7 @@ PAPER = Paper(
 )
 WINDOW_S = 300
 CHECKED = 5_000
-"""Up to windows of so many tuples, 1T is checked against the pairs found by sorting, from the first tuple on."""
+"""Up to windows of this many tuples, 1T's pairs from the first tuple on are checked against those found by sorting."""
 THREADS = (1, 2, 4, 8)
 WAYS = ("all pairs, band", "all pairs, function", "index")
 ADHOC = "ScaleJoin, ad hoc"

@@ -59,7 +59,7 @@ MAX_THREADS = 32
 UPPER, TARGET, LOWER = 0.90, 0.70, 0.45
 BEFORE, MORE, LESS = 0.70, 1.20, 0.30
 FULL = 1.2
-"""Windows after which the load changes."""
+"""Number of windows (WS) after which the load changes."""
 MAX_RUNS = 40
 TIMED_WINDOW, TIMED_NS = 2_000, 1_000
 """For time work: tuples of a side's window, and the time of a comparison."""

@@ -34,7 +34,7 @@ PEAK_LOAD = 1.5
 TIMED_NS, TIMED_THREADS, TIMED_LOAD = 1_000, 32, 20.0
 """For time work: the time of a comparison, the most threads, and how many the busiest second needs."""
 CHECKED = 1_500
-"""Rows that the reference joins, too."""
+"""Rows that are also joined by the reference."""
 UPPER, LOWER = 0.80, 0.70
 
 PAPER = Paper(

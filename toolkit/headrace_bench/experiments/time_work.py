@@ -32,10 +32,10 @@ from headrace_bench.reconfigure import Case
 from headrace_bench.rows import Row
 
 MARK = "time work"
-"""Marks each figure of such an operator."""
+"""The mark of each figure made with such an operator."""
 NOTE = "A comparison is a sleep here: threads need no cores, and share no caches."
 MOST_EARLY_NS = 20_000_000
-"""A thread that is kept off its core for longer does not make up for the rest."""
+"""A thread that is kept off its core for longer than this does not make up for the excess."""
 
 _TIMED = """
 from headrace.memory.atomics import nanosleep, now_ns

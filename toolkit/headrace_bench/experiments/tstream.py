@@ -105,7 +105,7 @@ IN_MIX, IN_TWO = "partition, a quarter in both", "partition, two tables"
 APART = Owners(np.array([(record + record // SEGMENTS) % 2 for record in range(BUCKETS)]))
 """Owners of tp's records in two tables: a segment's two records belong to different executors."""
 GOALS = {name: ratio_at(COST_NS, bench.GOALS) for name, bench in (("gs", gs), ("sl", sl), ("ob", ob), ("tp", tp))}
-"""Application -> the goal of its own benchmark: the rate of chains on two threads, as a multiple of serial's."""
+"""Application -> the goal of its own benchmark: the rate of chains on two threads, as a multiple of the rate of serial."""
 LATENCY = (
     "From the arrival of an event to its row, of each application at one rate: half of what its slowest run does at full speed "
     "or, where one does not keep up with that, 1/4 or 1/8; the table says which. A batch waits 10 ms at most."

@@ -60,7 +60,7 @@ TINY = ((1, 1), (3, 2))
 BATCHES = (1, 16)
 """Tuples that an injector hands over at once, besides `BATCH`: the paper's engine hands over one at a time."""
 BATCHED = ((1, 1), (2, 2), (6, 6))
-"""Cells in which these are measured, unless all are."""
+"""Cells in which `BATCHES` are measured, unless all are."""
 NAMES = {"readers": "in a channel for each reader", "channel": "in a shared gate", "operators": "in the operator layer"}
 
 PAPER = Paper(
@@ -94,7 +94,7 @@ MEASURES = {
 OF_COUNTERS = ("energy per tuple", "power")
 """Measures that need a machine with energy counters; the paper's axis is power."""
 Batched = dict[tuple[str, int, int, int], dict[str, dict[str, float]]]
-"""Operator, injectors, instances, tuples at once -> what `measure_cell` gives."""
+"""Operator, injectors, instances, tuples at once -> the result of `measure_cell`."""
 
 
 def measure(full: bool, tiny: bool = False) -> Experiment:

@@ -80,7 +80,7 @@ class Contestant:
     warm_ups = 1
     """Untimed runs before the timed ones."""
     is_slow = False
-    """Whether it gets the first part of the input only."""
+    """Whether it gets only the first part of the input."""
 
     def __init__(self, name: str, threads: int, kind: str, given: str):
         self.name, self.threads, self.kind, self.given = name, threads, kind, given

@@ -1,4 +1,4 @@
-"""The Streaming Ledger (TStream, section VI-A) beside its peers: transfers and deposits over two tables, in one order.
+"""The Streaming Ledger (TStream, section VI-A) and its peers: transfers and deposits over two tables, in one order.
 
 Half of the events of `ledger` are transfers, which access two accounts and two assets and are rejected unless both sources hold
 enough; the verdict on a transfer depends on all events before it. `deposits` has no transfers: each event adds to one account
@@ -24,11 +24,11 @@ from headrace_bench.digest import mix, unsigned
 from headrace_bench.peers.workloads import Work
 
 RECORDS = 10_000
-"""Accounts, and as many assets."""
+"""Number of accounts, and of assets."""
 NUMBERS = ("source", "target", "source_asset", "target_asset", "amount", "quantity")
 NAMES = ("ledger", "deposits")
 BATCH = 50_000
-"""Events that SQL gets at a time."""
+"""Number of events that SQL gets at a time."""
 
 
 def orders_of(n: int, transfers: float) -> pa.Table:

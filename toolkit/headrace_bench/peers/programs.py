@@ -24,7 +24,7 @@ from headrace_bench.event_window import SAME, close
 from headrace_bench.peers.workloads import Work
 
 BETWEEN = 10_000
-"""Rows of the left input between two of the right."""
+"""Rows of the left input between two rows of the right."""
 PER_MS = 10
 PAGES, HOT, HOT_SHARE = 100, 2, 0.9
 

@@ -1,4 +1,4 @@
-"""Sessions that put something into the cart and buy nothing (TPCx-BB query 4): an ordered pipeline, beside its peers.
+"""Sessions that put something into the cart and buy nothing (TPCx-BB query 4): an ordered pipeline and its peers.
 
 As `headrace.apps.abandoned`, except that a row has the sum of clicks instead of their mean, since the digest is of integers.
 Rows have their position as a column, by which SQL orders rows of equal time; ours does not read it.

@@ -31,7 +31,7 @@ from headrace_bench.peers.workloads import (
 from headrace_bench.wordcount import make_tweets
 
 PART = 5
-"""Slow contestants get one in so many rows."""
+"""Slow contestants get one in this many rows."""
 
 
 def make_works(folder: Path, full: bool, tiny: bool) -> Sequence[Callable[[], tuple[Work, Work]]]:

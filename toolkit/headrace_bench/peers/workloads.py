@@ -184,7 +184,7 @@ def aggregate_query(stream: Any) -> Any:
 AGGREGATE_SQL = """
     select (ts // 10000 + 1) * 10000 as ts, key, sum(value)::bigint as sum, count(*) as count
     from input0 group by all"""
-"""The same over a table `input0`."""
+"""The aggregate in SQL over a table `input0`."""
 
 
 def aggregate(table: pa.Table, folder: Path) -> Work:
