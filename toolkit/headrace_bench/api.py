@@ -49,7 +49,7 @@ def update(state, t, emit):
 
 
 def output(key, state, emit):
-    """Give what the chain ended with."""
+    """Emit the chain's last value."""
     emit(mixed=state.mixed)
 
 

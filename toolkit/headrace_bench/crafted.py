@@ -69,7 +69,7 @@ def integers(count: int) -> np.ndarray:
 
 
 def of_bucket_0(count: int) -> np.ndarray:
-    """Return int64[count], all different, that are in the first bucket, whatever the number of buckets up to 2**20.
+    """Return int64[count], all different, that lie in the first bucket, for any number of buckets up to 2**20.
 
     Examples
     --------

@@ -206,7 +206,7 @@ def predicted(model: Model, name: str, one_leaf: float, two_leaves: float, joine
 
 
 def beyond(measured: list[Row]) -> list[Row]:
-    """Predictions for the event window, from what `measure` gave."""
+    """Predictions for the event window, from the rows of `measure`."""
     found, together = {row.case: row.value for row in measured}, joined_ns(measured)
     rows = []
     for case, alone in found.items():

@@ -26,7 +26,7 @@ PER_SLIDE = 20_000
 
 
 def make_rows(n: int, keys: int, per_slide: int = PER_SLIDE, seed: int = 7) -> pa.Table:
-    """Times, uniform keys, values; `per_slide` tuples for each advance of the window."""
+    """Make times, uniform keys and values, with `per_slide` tuples per advance of the window."""
     rng = np.random.default_rng(seed)
     return pa.table({
         "ts": np.arange(n, dtype=np.int64) * SLIDE // per_slide,

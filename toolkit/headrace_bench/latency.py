@@ -35,7 +35,7 @@ def keyed(n: int, keys: int, per_window: int, seed: int = 7) -> pa.Table:
 
 
 def queries(n: int, window: int) -> list[tuple[str, Any, list[pa.Table], int, int]]:
-    """(name, stream, tables, rows stored before, number of results or -1)."""
+    """For each query: name, stream, tables, rows stored beforehand, number of results or -1."""
     table = keyed(n, 1000, 20_000)
     aggregate = hr.stream(table, event_time="ts").key_by("key").window(1000).aggregate(best=hr.max("value"))
     groups = len(np.unique(np.stack((table["ts"].to_numpy() // 1000, table["key"].to_numpy())), axis=1).T)

@@ -38,7 +38,7 @@ class Paced(Planned):
         self._begin = 0.0
 
     def run(self) -> Paced:
-        """Process all events; ends all threads."""
+        """Process all events, and end all threads."""
         self._begin = time.perf_counter()
         super().run()
         return self

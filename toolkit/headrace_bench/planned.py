@@ -95,7 +95,7 @@ class Planned(Alone):
     # -- a run
 
     def run(self) -> Planned:
-        """Process all events; ends all threads."""
+        """Process all events, and end all threads."""
         operator, c = self.operator, self.operator.arrays
         operator.set_spins(worker_kernel.spins_for(operator.active))
         try:

@@ -1,4 +1,4 @@
-"""The inner loops of `state`: what user functions do to containers, on ours and on Numba's own.
+"""The inner loops of `state`: operations of user functions on our containers and on Numba's own.
 
 `s` holds the arrays as an operator's state does: in a bundle, which carries no reference counts.
 """

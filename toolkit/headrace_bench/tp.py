@@ -10,5 +10,5 @@ GOALS = (Goal(175, 1.7),)
 
 
 def measure(full: bool, tiny: bool = False) -> list[Row]:
-    """M events/s by cost, scheme and threads, end to end, and beside what needs no transactions."""
+    """M events/s by cost, scheme and threads, end to end, and compared with queries that need no transactions."""
     return [*measure_workload("tp", GOALS, full, tiny), *tolls.measure(full, tiny)]

@@ -100,7 +100,7 @@ def other_work(looks: int = 40, every_s: float = 0.05) -> float:
 
 
 def kept(name: str, folder: Path = FOLDER) -> Kept:
-    """Read what `keep` has written.
+    """Read the figures that `keep` has written.
 
     Parameters
     ----------

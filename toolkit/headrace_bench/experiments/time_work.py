@@ -90,7 +90,7 @@ class TimedThreshold(Threshold):
     ns: int = 1_000
 
     def decide(self, observation: Observation) -> Request | None:
-        """Decide by what `as_time` sees."""
+        """Decide from the observation that `as_time` returns."""
         return super().decide(as_time(observation, self.ns))
 
 
@@ -101,7 +101,7 @@ class TimedProactive(ProactiveJoin):
     ns: int = 1_000
 
     def decide(self, observation: Observation) -> Request | None:
-        """Decide by what `as_time` sees."""
+        """Decide from the observation that `as_time` returns."""
         return super().decide(as_time(observation, self.ns))
 
 

@@ -86,7 +86,7 @@ class Contestant:
         self.name, self.threads, self.kind, self.given = name, threads, kind, given
 
     def install(self, work: Work) -> None:
-        """Check that everything needed is there; raises `NotRun` if it is not, or the workload is not for this peer."""
+        """Check that everything needed is present; raises `NotRun` if it is not, or if the workload is not for this peer."""
 
     def start(self) -> None:
         """Start the peer's process or session; its duration is the table's start-up time."""

@@ -1,4 +1,4 @@
-"""DuckDB: one query over the Arrow tables, an upper bound for what streams."""
+"""DuckDB: one query over the Arrow tables, an upper bound for streaming systems."""
 
 from __future__ import annotations
 

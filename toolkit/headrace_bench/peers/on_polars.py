@@ -1,4 +1,4 @@
-"""Polars: one lazy query over a frame in memory, in an environment of its own; an upper bound for what streams."""
+"""Polars: one lazy query over a frame in memory, in its own environment; an upper bound for streaming systems."""
 
 from __future__ import annotations
 
