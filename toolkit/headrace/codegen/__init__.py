@@ -20,9 +20,9 @@ user's own lines.
 ``generated``        the result: `GeneratedFunction`
 ``compile_errors``   compile errors at the user's line
 ``failures``         why a function failed: it is called again in plain Python
-``int64``            Python integers with the bounds of 64 bits, for that
+``int64``            Python integers bounded to 64 bits, for these calls
 ``written``          a checksum of what the user wrote
-``kinds``            kinds of values that may be kept, beside numbers
+``kinds``            kinds of values that functions may keep and emit
 ``state``            `state=` and `emits=`, for every engine
 ``placed``           a state whose fields lie side by side in an arena
 ``stateless``        map, filter and flat_map in one generated loop

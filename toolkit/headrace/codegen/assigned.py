@@ -23,12 +23,12 @@ def check_assigned(captured: CapturedFunction) -> None:
 
 
 class _Walk:
-    """Walks statements with the set of bound names; None where the end is not reached."""
+    """Walks statements with the set of bound names; None where the end of a block is not reached."""
 
     def __init__(self, captured: CapturedFunction, names: set[str]):
         self._captured, self._local = captured, names
         self._leaving: list[list[set[str]]] = []
-        """For each loop around: what has a value at each `break` and `continue`: ends of the loop, ends of a turn."""
+        """For each enclosing loop: the names bound at each `break`, and in `_turns` at each `continue`."""
         self._turns: list[list[set[str]]] = []
 
     def block(self, statements: Iterable[ast.stmt], known: set[str] | None) -> set[str] | None:
@@ -103,7 +103,7 @@ def stored_inside(node: ast.AST) -> set[str]:
 
 
 def _both(one: set[str] | None, other: set[str] | None) -> set[str] | None:
-    """Return the names bound on both paths, one of which may not lead here."""
+    """Return the names bound on both paths; None for a path that does not lead here."""
     if one is None or other is None:
         return other if one is None else one
     return one & other

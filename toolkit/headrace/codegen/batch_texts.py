@@ -19,7 +19,7 @@ from headrace.codegen.bindings import Texts
 from headrace.expressions.operands import is_text
 
 ARRAYS = ("t_ranks", "t_points", "t_literals")
-"""Parameters of a kernel that knows strings: ids in order, their lengths in code points, the ids of literals."""
+"""Parameters of a kernel that uses strings: the rank of each id, its length in code points, the ids of the literals."""
 
 
 def reads_as_text(kind: pa.DataType) -> bool:
@@ -65,7 +65,7 @@ class BatchTexts:
         ids = encoded.indices.fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
         self._strings = encoded.dictionary
         if is_ordered:
-            order = pc.array_sort_indices(self._strings)  # by bytes, which in UTF-8 is by code point
+            order = pc.array_sort_indices(self._strings)  # by bytes, which for UTF-8 is the order of code points
             self._strings = self._strings.take(order)
             ranks = np.empty(len(order), np.int64)
             ranks[order.to_numpy()] = np.arange(len(order))

@@ -13,7 +13,7 @@ from headrace.memory.arena import HEAD
 
 
 def widened(text: str, kind: str) -> str:
-    """Read a number of 32 bits as Python would: with 64."""
+    """Return an expression that widens a 32-bit number to 64 bits; any other as it is."""
     wide = {"int32": "np.int64", "float32": "np.float64"}.get(kind)
     return text if wide is None else f"{wide}({text})"
 
@@ -34,7 +34,7 @@ class FieldBinding:
         Condition, for values that may be null: ``t.x is None`` becomes its
         negation, and using a null value raises.
     unasked : str or None
-        Why the function may not ask whether it is null.
+        Why the function may not test whether it is null.
     """
 
     read: str
@@ -156,13 +156,13 @@ class Memory:
 TEXT_FIELDS = ("text_prefixes", "text_addresses", "text_lengths", "text_points")
 """Fields of a bundle with the arrays of an `OrderedTexts`, by id of a string."""
 HELD_FIELD = "text_held"
-"""The one that kernels write: when a state held the string last."""
+"""The field that kernels write: when a state last held each string."""
 LITERALS = "text_literals"
-"""The field with the ids of the strings that functions name."""
+"""The field with the ids of the literals in functions."""
 NO_TEXT = ""
-"""The first of these, so its id is 0: what is zero at first is an empty string."""
+"""The first literal, so its id is 0: a string field that begins as zero is an empty string."""
 TEMPORARIES = 32
-"""Containers that a function may make in passing."""
+"""How many temporary containers a function may make."""
 
 
 @dataclass(frozen=True)
@@ -288,9 +288,9 @@ class HostKernel:
     emits: Mapping[str, Kind | None] | None
     emit: str
     left_out: Mapping[str, str]
-    """The last fields of an emission, given by name only -> what stands for one that is not given."""
+    """The last fields of an emission, which are given by name only -> the expression for one that is left out."""
     hints: Mapping[str, str]
-    """Fields of an emission that are there or not -> what to say where one is missing, or given."""
+    """Fields of an emission, existing or not -> advice where one is missing, or given."""
     parameters: tuple[str, ...]
     poll: str | None
     returns: str | None
@@ -299,17 +299,17 @@ class HostKernel:
     memory: Memory | None = None
     texts: Texts | None = None
     kinds: Mapping[str, Any] = field(default_factory=dict)
-    """Role of a single value -> its kind, where it is a string or a tuple with one."""
+    """Role of a single value -> its kind, if it is a string or a tuple that contains one."""
     rows: Mapping[str, Opened] = field(default_factory=dict)
     """Names in the function that stand for rows of tables."""
     named: Mapping[str, str] = field(default_factory=dict)
-    """Names in the function that stand for something with fields, beside its parameters -> role."""
+    """Names in the function, beside its parameters, that stand for an object with fields -> role."""
     asked: Mapping[str, Membership] = field(default_factory=dict)
-    """Role of a parameter that is only asked what is in it."""
+    """Role of a parameter that is used only in ``in`` tests -> what they mean."""
     ends: tuple[str, ...] = ()
     """Roles of states that end with the call, whose containers may be handed over."""
     only_used: bool = False
-    """Parameters that the function has no use for are left out."""
+    """Leave out parameters that the function does not use."""
 
     def taken_names(self) -> set[str]:
         """Names that locals must not take."""
@@ -336,7 +336,7 @@ class Written:
 
     host: HostKernel
     parameters: tuple[str, ...] = ()
-    """Of the user's function as it is written."""
+    """Parameters of the generated function."""
     chunks: list[str] = field(default_factory=list)
     lines: list[tuple[CapturedFunction, int] | None] = field(default_factory=list)
     markers: dict[str, CapturedFunction] = field(default_factory=dict)
@@ -345,14 +345,14 @@ class Written:
     writes: dict[str, set[str]] = field(default_factory=dict)
     checks: set[str] = field(default_factory=set)
     number_checks: set[str] = field(default_factory=set)
-    """Imports of what is called in place of an operation on numbers."""
+    """Imports of the functions that replace operations on numbers."""
     kept: set[str] = field(default_factory=set)
     """Kernels of `headrace.codegen.containers.kernel` that are called."""
     turns: dict[str, int] = field(default_factory=dict)
-    """Name of a function -> turns of loops in a call of it without a look: of `rewriting.polls`."""
+    """Name of a function -> loop iterations without a poll in a call of it, as `rewriting.polls` counts them."""
     temporaries: int = 0
-    """Lists that are made in passing."""
+    """Number of temporary lists."""
     returned: dict[tuple, Any] = field(default_factory=dict)
-    """What helpers return, by how they are called: of `Inference`."""
+    """Static kinds that helpers return, by how they are called; `Inference` fills it."""
     impure: set[str] = field(default_factory=set)
     expression: str | None = None

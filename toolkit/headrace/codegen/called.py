@@ -1,14 +1,14 @@
 """Generated code that is called by its address, from kernels that are compiled once for all programs.
 
-An engine's loop is the same for every query, and user code is a small part of what it runs. Compiled together with that
-as one unit, the loop would be compiled again for each query: 16 s of 20 for a transaction of ten lines. Here the loop calls
+An engine's loop is the same for every query, and user code is a small part of what it runs. Compiled as one unit with
+user code, the loop would be compiled again for each query: 16 s of 20 for a transaction of ten lines. Here the loop calls
 an entry of the generated module by its address, under Numba's own calling convention, so that an exception passes
 through it as through any call. The cost is an indirect call, of some 2 ns, and the lack of inlining across it.
 
 A bundle whose fields differ from program to program is passed to the loop as a plain address (`memory.bundle.opaque`), which
 is how a kernel represents a bundle anyway.
 
-Without the compiler an address is the number of a Python function.
+Without the compiler, an address is the number of a Python function in a table.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class Bound:
     def __init__(self, function: Any, bundle: Any, arguments: tuple):
         self.bundle = bundle
         self.addresses = address_of(function, (bundle, *arguments)), place_of(bundle)
-        """Of the function, and of the bundle: as long as this object lives."""
+        """Addresses of the function and of the bundle, valid while this object lives."""
         if not JIT:
             _functions[self.addresses[0]] = lambda _, *others: function(bundle, *others)
             weakref.finalize(self, _functions.pop, self.addresses[0])
@@ -79,7 +79,7 @@ if JIT:
 
     @intrinsic
     def call(typingctx, address, arguments):
-        """Call what is at an address with a tuple of arguments; returns the int64 that it does."""
+        """Call the function at an address with a tuple of arguments; returns its int64."""
         signature = types.int64(address, arguments)
 
         def codegen(context, builder, sig, args):
@@ -99,7 +99,7 @@ if JIT:
 else:
 
     def call(address, arguments):
-        """Call what is at an address with a tuple of arguments; returns the int64 that it does."""
+        """Call the function at an address with a tuple of arguments; returns its int64."""
         return _functions[address](*arguments)
 
 
@@ -187,7 +187,7 @@ class Looped:
         The loop.
     entries : sequence of Entry
     place : int
-        First word of ``l`` for the addresses.
+        First of the words of ``l`` that hold the addresses.
     parameters : str
         Parameters of the loop; the program's own bundles are `opaque` to it.
     hidden : sequence of str

@@ -42,7 +42,7 @@ _BUILTINS = frozenset(
 )
 
 _UNSEEN = dict.fromkeys(map(ord, "\u200b\u200c"))
-"""By these marks transactions tell apart names that read the same; nobody wrote them."""
+"""Invisible marks by which transactions tell apart names that read the same; they are not in the user's text."""
 _INSTEAD = dict.fromkeys(("filter", "iter", "map"), "write a loop")
 _INSTEAD |= dict.fromkeys(ALWAYS, "write a loop, or a comprehension that reads no table, as in any(x > 1 for x in state.items)")
 _INSTEAD |= {"next": "give it a comprehension and a default, as in next((x for x in state.items if x > 1), 0), or write a loop"}
@@ -102,7 +102,7 @@ class CapturedFunction:
     objects : dict
         Name -> the object it is bound to, of a type that the caller of `capture` accepts.
     assigned : frozenset of str
-        Locals that the code that rewrote the text knows to be bound where they are read.
+        Locals that an earlier rewriting knows to be bound where they are read.
     """
 
     name: str
@@ -197,7 +197,7 @@ def _capture(function: Any, callers: tuple[types.CodeType, ...], accepts: tuple[
 
 
 def _made(captured: CapturedFunction, node: ast.FunctionDef) -> CapturedFunction:
-    """Return the function made of a comprehension as if it were captured, with the constants and helpers of its function."""
+    """Return the function made from a comprehension as if captured, with the constants and helpers that it uses."""
     used = {name.id for name in names_in(*node.body)}
     constants = {name: value for name, value in captured.constants.items() if name in used}
     helpers = {name: value for name, value in captured.helpers.items() if name in used}
@@ -209,7 +209,7 @@ def _made(captured: CapturedFunction, node: ast.FunctionDef) -> CapturedFunction
 
 
 def write_texts(node: ast.FunctionDef, values: Mapping[str, ast.expr]) -> None:
-    """Replace names that stand for strings, or tuples with strings, by these: the rewriting depends on their values."""
+    """Replace names of constant strings, or tuples with strings, by their values: the rewriting depends on these."""
     texts = {name: value for name, value in values.items() if _holds_text(value)}
     if texts:
         node.body = [_WithTexts(texts).visit(statement) for statement in node.body]
@@ -235,7 +235,7 @@ class _Source:
     functions: tuple[ast.FunctionDef, ...]
     lambdas: tuple[ast.Lambda, ...]
     codes: frozenset[tuple]
-    """Fingerprints of what is compiled from it."""
+    """Fingerprints of the code objects compiled from it."""
 
 
 def _nested_codes(code: types.CodeType) -> Iterator[types.CodeType]:
@@ -251,8 +251,8 @@ def _parse(text: str, file: str) -> _Source | None:
         # A notebook cell may await at top level.
         flags = ast.PyCF_ONLY_AST | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
         tree = compile(text, file, "exec", flags, dont_inherit=True)
-        # IPython compiles the statements of a cell one by one, and then the code differs: of `math.sqrt(x)`
-        # the compiler makes something else where it sees `import math` in what it compiles.
+        # IPython compiles the statements of a cell one by one, which can give other bytecode: `math.sqrt(x)`
+        # is compiled differently if `import math` is in the same unit.
         units = [tree, *(ast.Module([statement], []) for statement in tree.body)]
         codes = [compile(unit, file, "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True) for unit in units]
     except (SyntaxError, ValueError):
@@ -268,7 +268,7 @@ def _parse(text: str, file: str) -> _Source | None:
 def _find(function: types.FunctionType) -> ast.FunctionDef | ast.Lambda:
     code = function.__code__
     for refresh in (False, True):
-        # Lines read earlier may be those of the loaded function although the file has changed.
+        # Cached lines first: they may be those of the loaded function although the file has changed.
         if refresh:
             linecache.checkcache(code.co_filename)
         lines = linecache.getlines(code.co_filename, function.__globals__)
@@ -285,7 +285,7 @@ def _find(function: types.FunctionType) -> ast.FunctionDef | ast.Lambda:
                     code.co_filename,
                     code.co_firstlineno,
                 )
-    # From Python 3.13 on "<string>" has lines, those of `python -c`; text given to exec() has the same name.
+    # From Python 3.13 on, "<string>" has the lines of `python -c`; text passed to exec() has the same file name.
     if source is None or code.co_filename == "<string>":
         text = "its source is not available: define it in a file or a notebook cell, as a def"
     else:
@@ -329,7 +329,7 @@ def _matching(source: _Source, code: types.CodeType) -> Sequence[ast.FunctionDef
             for place in places
         )
     ]
-    # The bytecode of an inner lambda lies within the outer one too: the innermost is meant.
+    # The bytecode of an inner lambda also lies within the outer one, so the innermost is the right one.
     return sorted(around, key=lambda node: (node.body.lineno, node.body.col_offset))[-1:]
 
 
@@ -345,7 +345,7 @@ def _is_loaded(source: _Source, node: ast.AST, code: types.CodeType) -> bool:
 
 
 def _as_function(node: ast.FunctionDef | ast.Lambda) -> ast.FunctionDef:
-    # A copy: what is captured is rewritten in place, the parsed file is kept for the next capture.
+    # A copy: the captured function is rewritten in place, and the parsed file is kept for later captures.
     node = copied(node)
     if isinstance(node, ast.FunctionDef):
         for inner in ast.walk(node):
@@ -500,6 +500,7 @@ def _library_name(value: Any) -> str | None:
     if not isinstance(name, str) or isinstance(value, types.ModuleType):
         return None
     for module, prefix in _MODULES.items():
-        if vars(module).get(name) is value and getattr(builtins, name, None) is not value:  # numpy warns of names it lost
+        # vars, not getattr: numpy warns about names that it has removed.
+        if vars(module).get(name) is value and getattr(builtins, name, None) is not value:
             return f"{prefix}.{name}"
     return None

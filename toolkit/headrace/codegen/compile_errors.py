@@ -57,7 +57,7 @@ def _text_of(error: BaseException) -> str:
     rejected = re.findall(r"raised a specific error:\s*\w+: (.*)", text)
     if rejected:
         return rejected[-1].strip()
-    if re.search(r"scipy \S+ is required", text):  # which would not help: what these functions work on are arrays of their own
+    if re.search(r"scipy \S+ is required", text):  # installing it would not help: these functions need arrays of their own
         return (
             "calls np.linalg, np.dot or @ on arrays, which are not compiled here: write the sums as loops, or compute the column"
             " with NumPy before the stream"

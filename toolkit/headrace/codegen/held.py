@@ -1,7 +1,7 @@
 """Finding names of containers that would mean something else in Python than in a compiled function.
 
 ``old = state.words`` gives the field's list a second name. In Python, ``state.words = []`` then gives the field a new list
-and `old` keeps the one before. Here a field is a place, which is emptied or copied into, and a name stands
+and `old` keeps the previous one. Here a field is a place, which is emptied or copied into, and a name stands
 for the place. So a function that reads such a name after its place was assigned anew is refused, with the line
 of the read; so is a loop over a container whose place is assigned anew in its body, if the loop goes on. The same
 holds for temporary lists with two names, one of which is assigned another list.
@@ -15,9 +15,9 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from headrace.codegen.capture import CapturedFunction
 
 Key = tuple[str, str]
-"""A place: the role of a state and a field of it, or "" and the first name of a list made in passing."""
+"""A place: the role of a state and a field of it, or "" and the first name of a temporary list."""
 Lost = dict[str, ast.AST]
-"""Names that no longer stand for what is in their place -> what was done to it."""
+"""Names that no longer stand for what is in their place -> the node that assigned to it."""
 
 
 def check_held(
@@ -45,7 +45,7 @@ def check_held(
 
 
 class _Walk:
-    """Walks statements with the names that are invalid on some path to each; None where the end is not reached."""
+    """Walks statements with the names that are invalid on some path to each; None where the end of a block is not reached."""
 
     def __init__(
         self,
@@ -58,7 +58,7 @@ class _Walk:
         self._captured, self._field_of, self._roles = captured, field_of, roles
         self._places = _named_places(captured.node, field_of, names, lists)
         self._leaving: list[list[Lost]] = []
-        """For each loop around: what is lost at each `break` and `continue`: ends of the loop, ends of a turn."""
+        """For each enclosing loop: the names lost at each `break`, and in `_turns` at each `continue`."""
         self._turns: list[list[Lost]] = []
 
     def check(self) -> None:
@@ -98,14 +98,14 @@ class _Walk:
 
     def _loop(self, node: ast.For | ast.While, lost: Lost) -> Lost | None:
         over = self._loops_over(node.iter) if isinstance(node, ast.For) else None
-        mark = f"loop {node.lineno} {node.col_offset}"  # no name: no function has one with spaces
+        mark = f"loop {node.lineno} {node.col_offset}"  # cannot be a name: it has spaces
         if over is not None:
             self._places[mark] = over
         self._leaving.append([])
         self._turns.append([])
         begins = lost
         known = -1
-        while known != len(begins):  # what one turn gives to a place is lost in the next
+        while known != len(begins):  # a name lost in one iteration is lost in the next
             known = len(begins)
             if isinstance(node, ast.While):
                 begins = self._read(node.test, begins)
@@ -150,14 +150,14 @@ class _Walk:
     def _given(self, target: ast.expr, value: ast.expr, lost: Lost) -> Lost:
         """Update the names after a target is assigned."""
         if isinstance(target, ast.Tuple | ast.List):
-            return lost  # a container is given to one name or field
+            return lost  # a container is assigned to a single name or field
         field = self._field_of(target)
         if field is not None:
             return lost if self._place_of(value) == field else self._lose(field, target, lost, "")
         if not (isinstance(target, ast.Name) and target.id in self._places):
             return lost
         if self._place_of(value) is None:
-            # A list made in passing goes into the name's own place, which others may stand for.
+            # A temporary list goes into the name's own place, for which other names may stand.
             lost = self._lose(self._places[target.id], target, lost, target.id)
         return {name: what for name, what in lost.items() if name != target.id}
 
@@ -197,7 +197,7 @@ def _named_places(
         for node in ast.walk(root)
         if isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None
     ]
-    # A list that is made has the place of its first name; other names may be given that.
+    # A temporary list has the place of its first name; the same list may be assigned to other names.
     for target, value in given:
         if isinstance(target, ast.Name) and target.id in lists and not isinstance(value, ast.Name) and field_of(value) is None:
             found.setdefault(target.id, ("", target.id))
@@ -213,7 +213,7 @@ def _named_places(
 
 
 def _given_by(helper: CapturedFunction | None, call: ast.Call, roles: Mapping[str, str]) -> set[Key]:
-    """Return the fields that a helper assigns, of its arguments."""
+    """Return the fields of its arguments that a helper assigns."""
     if helper is None:
         return set()
     given = dict(zip(helper.parameters, call.args, strict=False))
@@ -232,7 +232,7 @@ def _given_by(helper: CapturedFunction | None, call: ast.Call, roles: Mapping[st
 
 
 def _either(one: Lost | None, other: Lost | None) -> Lost | None:
-    """Return the names invalid on either of two paths, one of which may not lead here."""
+    """Return the names invalid on either of two paths; None for a path that does not lead here."""
     if one is None or other is None:
         return other if one is None else one
     return other | one

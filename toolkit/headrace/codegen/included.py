@@ -10,9 +10,9 @@ from types import ModuleType
 from typing import NamedTuple
 
 _COMPILED = ast.ImportFrom("headrace.codegen.modules", [ast.alias("compiled", "kernel")], 0)
-"""What makes kernels of the functions of an included file."""
+"""The import of the decorator that makes kernels of an included file's functions."""
 _known: weakref.WeakKeyDictionary[ModuleType, dict[tuple, _Texts]] = weakref.WeakKeyDictionary()
-"""Of each file its texts, by its source and `instead`: parsing takes a quarter of the time in which a run starts."""
+"""Each file's texts, by its source and `instead`: parsing takes a quarter of the time in which a run starts."""
 
 
 class _Texts(NamedTuple):
@@ -20,7 +20,7 @@ class _Texts(NamedTuple):
 
     imports: str
     names: frozenset[str]
-    """Those that the imports define."""
+    """The names that the imports define."""
     whole: str
 
 

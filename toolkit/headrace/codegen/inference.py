@@ -36,7 +36,7 @@ from headrace.codegen.reducers import UNDECIDED
 Static = Any
 TEXT_WORK = "do it before: in Spark, or in an expression, as in .select(..., part=hr.col(...))"
 TEXTS = "list of strings"
-"""The static kind of a list column of strings, and the kind of its binding. It is looped over and asked, and never changed."""
+"""The static kind of a list column of strings, and the kind of its binding. Functions can only read it."""
 NUMBERS = "list of numbers"
 """The kind of the binding of a list column of numbers, which is an array."""
 _CONTAINERS = (Array, ListOf, SetOf, MapOf)

@@ -119,7 +119,7 @@ def _compile(
         **(alone if entry is None else part if is_part else parts.ADDRESSED if namespace[_ADDRESSED] else parts.ENTRY),
     )(function)
     if not is_part:
-        # The module's name holds the identity of all that is in it.
+        # The module's name contains the identity of its contents.
         name = f"{function.__module__}.{function.__qualname__}"
         readable = f"{function.__module__.rpartition('_')[0]}.{function.__qualname__}"
         dispatcher._cache = MachineCodeCache(
@@ -170,7 +170,7 @@ def compiled_user(function: Callable) -> Any:
 
     @functools.wraps(function)
     def interpreted(*arguments):
-        # Numbers from arrays are NumPy's, which would only warn.
+        # Numbers read from arrays are NumPy's, whose division by zero only warns.
         try:
             with numpy.errstate(divide="raise"):
                 return function(*arguments)
@@ -244,7 +244,7 @@ def load_module(
 def _import(source: str, name: str, debug: bool, entry: tuple[str, ...] | None, addressed: bool) -> types.ModuleType:
     path = _kept(name, source.encode("utf-8"))
     if path is None:
-        # Not a file: tracebacks and Numba's messages read it from here.
+        # There is no file: tracebacks and Numba's messages read the source from `linecache`.
         origin = f"<headrace {name}>"
         linecache.cache[origin] = (len(source), None, source.splitlines(keepends=True), origin)
         spec = importlib.machinery.ModuleSpec(name, None, origin=origin)
@@ -259,7 +259,7 @@ def _import(source: str, name: str, debug: bool, entry: tuple[str, ...] | None, 
     # Numba's cache pickles types defined here by module name.
     sys.modules[name] = module
     try:
-        # Not through the loader: it would take the bytecode file's word for the source.
+        # Not through the loader, which would trust a bytecode file instead of the source.
         exec(compile(source, origin, "exec", dont_inherit=True), module.__dict__)
     except BaseException:
         del sys.modules[name]
@@ -267,7 +267,7 @@ def _import(source: str, name: str, debug: bool, entry: tuple[str, ...] | None, 
     return module
 
 
-# A child forked while another thread compiles would find the locks held by a thread it does not have.
+# Without this, a child forked while another thread compiles would inherit locks that nothing in it releases.
 
 
 def _before_fork() -> None:
