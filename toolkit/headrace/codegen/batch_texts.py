@@ -19,7 +19,7 @@ from headrace.codegen.bindings import Texts
 from headrace.expressions.operands import is_text
 
 ARRAYS = ("t_ranks", "t_points", "t_literals")
-"""Parameters of a kernel that uses strings: the rank of each id, its length in code points, the ids of the literals."""
+"""Parameters of a kernel that uses strings: rank and length in code points of each id, the ids of the literals."""
 
 
 def reads_as_text(kind: pa.DataType) -> bool:

@@ -185,8 +185,8 @@ def _explained(error: Exception, function: Callable, offending: dict[str, object
     code = function.__code__
     name, file, line = code.co_name, code.co_filename, code.co_firstlineno
     for frame in traceback.extract_tb(error.__traceback__):
-        # The innermost line of the user's code, not of Python's library, NumPy or this package, unless the function itself
-        # is there, as those of `apps` are.
+        # The innermost line of the user's code, not of Python's library, NumPy or this package; but the function
+        # itself may be in this package, as those of `apps` are.
         is_other = frame.filename.startswith((_PACKAGE, _LIBRARY, "<frozen ")) or "site-packages" in frame.filename
         if frame.lineno and (not is_other or frame.filename == code.co_filename):
             name, file, line = frame.name, frame.filename, frame.lineno

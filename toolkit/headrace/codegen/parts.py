@@ -15,8 +15,8 @@ from numba.core.codegen import JITCodeLibrary
 
 from headrace.linkable import REFUSE, UNWRAPPED, LibraryCompiler, LinkableLibrary, let_wrap, mark
 
-# LLVM makes vectors of 256 bits on Intel's processors with AVX-512: the first of them slowed down for wider
-# ones. Those since Ice Lake, which VBMI2 tells, hardly do, and a join compares 1.4 to 1.7 times as fast.
+# LLVM limits vectors to 256 bits on Intel's processors with AVX-512, the first of which slowed down for wider
+# ones. Those since Ice Lake, recognised by VBMI2, hardly do, and a join compares 1.4 to 1.7 times as fast.
 _WIDE = ('"prefer-vector-width"="512"',) if binding.get_host_cpu_features().get("avx512vbmi2", False) else ()
 
 
@@ -29,7 +29,7 @@ class OperatorLibrary(JITCodeLibrary):
 
 
 class PartLibrary(LinkableLibrary):
-    """LLVM code that is linked into its caller's as lowered: only one operator has it, which is optimised as a whole."""
+    """LLVM code that is linked unoptimised into its caller's: it belongs to one operator, optimised as a whole."""
 
     placing = _WIDE
 
@@ -114,7 +114,7 @@ class UserAloneCompiler(EntryCompiler):
 
 
 class SeldomLibrary(PartLibrary):
-    """LLVM code of a rarely called function: it is not inlined, and its callers are laid out for not calling it."""
+    """LLVM code of a rarely called function: it is not inlined, and its callers treat the call as unlikely."""
 
     placing = (*_WIDE, "noinline", "cold")
 
@@ -126,18 +126,18 @@ class SeldomCompiler(EntryCompiler):
 
 
 PART: dict[str, Any] = {"pipeline_class": PartCompiler, **UNWRAPPED}
-"""For `numba.njit`, of a part."""
+"""Options of `numba.njit` for a part."""
 WITHIN: dict[str, Any] = {"pipeline_class": WithinCompiler, **UNWRAPPED}
-"""For `numba.njit`, of a part with one caller, however large LLVM finds it."""
+"""Options for a part that is inlined into its one caller, whatever its size."""
 SELDOM: dict[str, Any] = {"pipeline_class": SeldomCompiler, **UNWRAPPED}
-"""For `numba.njit`, of a part that is seldom called."""
+"""Options for a part that is seldom called."""
 USER: dict[str, Any] = {"pipeline_class": UserCompiler, **UNWRAPPED}
-"""For `numba.njit`, of a part that is a user's function."""
+"""Options for a part that is a user's function."""
 USER_WITHIN: dict[str, Any] = {"pipeline_class": UserWithinCompiler, **UNWRAPPED}
-"""For `numba.njit`, of one with one caller, however large LLVM finds it."""
+"""Options for a user's function that is inlined into its one caller, whatever its size."""
 USER_ALONE: dict[str, Any] = {"pipeline_class": UserAloneCompiler, "no_cfunc_wrapper": True}
-"""For `numba.njit`, of one in a module without an entry."""
+"""Options for a user's function in a module without an entry."""
 ENTRY: dict[str, Any] = {"pipeline_class": EntryCompiler, "no_cfunc_wrapper": True}
-"""For `numba.njit`, of the function that Python calls."""
+"""Options for the function that Python calls."""
 ADDRESSED: dict[str, Any] = {"pipeline_class": AddressCompiler, **UNWRAPPED}
-"""For `numba.njit`, of functions that generated code calls by their addresses (`called`)."""
+"""Options for functions that generated code calls by their addresses (`called`)."""

@@ -24,8 +24,8 @@ __all__ = ["ALWAYS", "UNDECIDED", "reduce_comprehensions"]
 ALWAYS = frozenset({"all", "any", "next"})
 """Builtins that are compiled no other way."""
 UNDECIDED = "undecided"
-"""`kind` of a constant that nobody reads: it does not make a number of a name that is a string elsewhere, of which a
-compiled function has the number."""
+"""`kind` of a constant whose value is never read. `Inference` does not derive from it that a name is a number: elsewhere
+the name may be a string, which is an id in compiled code."""
 _REDUCERS = ALWAYS | {"len", "max", "min", "sum"}
 _Comprehension = ast.GeneratorExp | ast.ListComp
 
@@ -62,7 +62,7 @@ class _Rewriting(ast.NodeTransformer):
         self.made: list[ast.FunctionDef] = []
 
     def visit_Call(self, node: ast.Call) -> ast.expr:
-        self.generic_visit(node)  # one inside another first
+        self.generic_visit(node)  # inner calls first
         if not isinstance(node.func, ast.Name) or node.func.id not in _REDUCERS or node.func.id in self._local:
             return node
         found = _taken_apart(node)
@@ -178,7 +178,7 @@ def _truth(over: _Comprehension, fresh: _Fresh, given: str | None, *, found: boo
     if isinstance(over, ast.GeneratorExp):
         inner = _written(f"if ELEMENT: return {found}", element, ELEMENT=test)
         return [_loop(over, inner), *_written(f"return {not found}", over)]
-    answer = fresh("answer")  # a list is made before it is looked at: all of it is evaluated
+    answer = fresh("answer")  # a list comprehension is evaluated completely before its elements are tested
     inner = _written(f"if ELEMENT: {answer} = {found}", element, ELEMENT=test)
     return [*_written(f"{answer} = {not found}", over), _loop(over, inner), *_written(f"return {answer}", over)]
 

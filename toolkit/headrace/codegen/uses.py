@@ -40,7 +40,7 @@ def given_away(body: Iterable[ast.stmt], roles: Mapping[str, str], of: Iterable[
 
 
 def _search(body: list[ast.stmt], names: Mapping[str, str], elsewhere: Uses, found: dict[int, ast.Attribute]) -> None:
-    """Search the statements of a path on which `elsewhere` is used too."""
+    """Search the statements of a path on which the fields `elsewhere` are used as well."""
     uses = [_uses(one, names) for one in body]
     for at, one in enumerate(body):
         others = elsewhere.union(*uses[:at], *uses[at + 1 :])

@@ -49,7 +49,7 @@ class Assignment(Calls):
             ast.Subscript(node.value, ast.Slice(None, None, None), ast.Load()), node
         )
         is_whole = isinstance(node.value, ast.Attribute | ast.Name)
-        # What a call makes, such as sorted(...), may take several steps: all but the last need a list of their own.
+        # A call such as sorted(...) may take several steps in a temporary list, from which the last one copies.
         is_call = isinstance(node.value, ast.Call)
         made = self._made(whole if is_whole else node.value, None if is_call else place)
         if made is None:
@@ -60,13 +60,13 @@ class Assignment(Calls):
         return [self._statement(made.at, node)]
 
     def _handed_over(self, value: ast.expr, target: Place) -> Place | None:
-        """Return the container that can be handed over: of a state that ends with the call, not used again; else None."""
+        """Return the container if it can be handed over: its state ends with the call, and it is not used again."""
         source = self._place(value) if isinstance(value, ast.Attribute) else None
         if source is None or source.role not in self.host.ends or source.kind != target.kind or isinstance(source.kind, Array):
             return None
         if id(value) not in self.given_away:
             if isinstance(source.kind, ListOf):
-                return None  # a copy, as anywhere
+                return None  # copied, as in any other assignment
             text = ast.unparse(value)
             raise self._error(f"{text} would be moved, but it is used elsewhere as well; copy it in a loop", value)
         self._note_write(source)
@@ -139,7 +139,7 @@ class Assignment(Calls):
             key = self._word(place.kind.key, target.slice, where, is_key=True)
             at = self._kept("made", self._own(place), key, 1)
             kind = place.kind.value
-            # The map may move to another block: its place is found before anything is written.
+            # Inserting may move the map to another block, so the place is found before anything is written.
             here = self._temporary("place")
             value = self._as_word(kind, ast.Name(name, ast.Load()))
             return [
@@ -171,7 +171,7 @@ class Assignment(Calls):
         found_first: list[ast.stmt] = []
         may_move = any(self._may_move(inner) for inner in ast.walk(node.value))
         if may_move:
-            # The place is asked for twice, and its key is found once: as in state.xs[state.n] += f(state).
+            # The place is looked up twice, but its key is evaluated once, as in state.xs[state.n] += f(state).
             target, found_first = self._with_keys_found(target)
         if isinstance(target, ast.Attribute) and isinstance(target.value, ast.Subscript | ast.Name):
             if not isinstance(self.inference.of(target.value), Record):
@@ -215,7 +215,7 @@ class Assignment(Calls):
         ]
         if not may_move:
             return [*load, self._statement(f"{array}[{here}] = {result}", node)]
-        # The container may change, as in d[k] += d.pop(j): the place is asked for again.
+        # The container may change, as in d[k] += d.pop(j), so the place is looked up again.
         word = self._temporary("value")
         if place is not None and isinstance(place.kind, MapOf):
             at = self._kept("made", self._own(place), key, 1)
@@ -228,7 +228,7 @@ class Assignment(Calls):
         ]
 
     def _with_keys_found(self, target: ast.expr) -> tuple[ast.expr, list[ast.stmt]]:
-        """Replace the keys and indices of a target by names; returns it and the statements that assign these names."""
+        """Replace the keys and indices of a target by names; returns the target and the assignments of these names."""
         if isinstance(target, ast.Attribute):
             owner, before = self._with_keys_found(target.value)
             return ast.copy_location(ast.Attribute(owner, target.attr, target.ctx), target), before

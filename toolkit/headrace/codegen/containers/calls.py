@@ -11,7 +11,7 @@ from headrace.codegen.kinds import Array, ListOf, MapOf, SetOf, width_of
 
 _PLAIN_CALLS = ("print", "isinstance")
 _OF_LISTS = ("len", "zip", "enumerate", "reversed")
-"""Builtins that take list columns of strings: they look at no element."""
+"""Builtins that take list columns of strings: they do not look at the elements."""
 
 
 class Calls(Expressions):

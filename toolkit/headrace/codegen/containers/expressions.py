@@ -61,7 +61,7 @@ class Expressions(Places):
         raise self._error(f"{ast.unparse(node)}: strings cannot be put together here; {TEXT_WORK}", node)
 
     def _message(self, node: ast.expr | None) -> ast.expr | None:
-        """Rewrite what is raised, or its message: strings in it stay Python's own."""
+        """Rewrite what is raised, or its message: strings in it stay Python strings."""
         if node is None:
             return None
         self._is_message = True
@@ -219,7 +219,7 @@ class Expressions(Places):
         for middle in operands[1:-1]:
             if any(self._changes(inner) for inner in ast.walk(middle)):
                 raise self._error(f"{ast.unparse(node)}: give {ast.unparse(middle)} a name in a statement before", node)
-        # What stands in the middle of a chain is written twice, and rewriting changes what it is given.
+        # The middle operands of a chain are written twice, and rewriting changes a tree in place: hence the copies.
         chain = zip(operands, node.ops, map(copied, operands[1:]), strict=False)
         pairs = [self._pair(left, op, right, node) for left, op, right in chain]
         if len(pairs) == 1:
@@ -236,7 +236,7 @@ class Expressions(Places):
                 raise self._bare(side, static)
         if "string" in statics and None not in statics and statics[0] != statics[1]:
             for side in (left, right):
-                self.visit(copied(side))  # what cannot be done with a string at all is said first
+                self.visit(copied(side))  # an operation that no string has is reported first
             raise self._error(
                 f"{ast.unparse(node)}: {said(statics[0])} and {said(statics[1])} are compared, and never equal", node
             )
@@ -302,7 +302,7 @@ class Expressions(Places):
         return self._text(f"{call} >= 0", node)
 
     def _among(self, static: Any, left: ast.expr, right: ast.expr, node: ast.AST) -> ast.expr:
-        """Rewrite ``left in right``, both sides rewritten, where the right side is not a container of the state."""
+        """Rewrite ``left in right``, both sides already rewritten, where `right` is not a container of the state."""
         if static == "number" and isinstance(right, ast.Tuple):
             return self._number_call(tuples.checked_among, [left, right], node)
         return ast.copy_location(ast.Compare(left, [ast.In()], [right]), node)

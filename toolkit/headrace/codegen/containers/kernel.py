@@ -85,7 +85,7 @@ def kept_count(heads, at):
 
 @kernel
 def kept_hand_over(free, arena, lists, heads, at, given_heads, given_at):
-    """Move the contents of a container to another place of its kind, whose own are freed; nothing is copied."""
+    """Move a container's contents to another place of its kind, whose own contents are freed; nothing is copied."""
     release(free, arena, lists, heads, at)
     for word in range(HEAD):
         heads[at + word] = given_heads[given_at + word]
@@ -350,7 +350,7 @@ def kept_pop_or(free, arena, lists, heads, at, key, width, word):
 
 @kernel
 def kept_drop(free, arena, lists, heads, at, key, width):
-    """``pop(key)`` of a value that is not a single one, and ``remove`` of a set."""
+    """``pop(key)`` of a map of arrays or records, and ``remove`` of a set."""
     if map_remove(free, arena, lists, heads, at, key, width) == 0:
         raise KeyError
 
@@ -371,7 +371,7 @@ def kept_clear_keys(free, arena, lists, heads, at):
     map_clear(free, arena, lists, heads, at)
 
 
-# -- sums and extremes of what lies in words: (first place, from one to the next, how many)
+# -- sums and extremes of words, given as (first place, distance to the next, count)
 
 
 @kernel

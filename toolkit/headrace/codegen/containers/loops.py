@@ -54,7 +54,7 @@ class KeptValues(Assignment):
         here = replace(place, at=at)
         before = [self._statement(f"{at} = {place.at}", node)]
         begin = ast.unparse(start)
-        if not isinstance(start, ast.Constant):  # what it is when the loop begins
+        if not isinstance(start, ast.Constant):  # its value when the loop begins
             begin = self._temporary("begin")
             before.insert(0, self._statement(f"{begin} = {ast.unparse(start)}", node))
         if isinstance(place.kind, ListOf | Array):
@@ -66,7 +66,7 @@ class KeptValues(Assignment):
         count = str(place.kind.size) if is_array else self._kept("count", place.heads, place.at)
         begin, step, test = ("0", "+", f"{turn} < {count}")
         if is_reversed:
-            begin, step, test = (f"{count} - 1", "-", f"0 <= {turn} < {count}")  # what it loses meanwhile ends it
+            begin, step, test = (f"{count} - 1", "-", f"0 <= {turn} < {count}")  # a list that shrinks to `turn` ends it
         if is_array:
             word = f"{place.heads}[{place.at} + {turn}]"
         else:
@@ -98,8 +98,8 @@ class KeptValues(Assignment):
             self.places[named.id] = Place(place.kind.value, arena, f"({at_entry} + 1)", place.lists, is_local=True)
         taken = self._take(target, values, node)
         counted = [] if counter is None else self._take(counter, [self._text(f"{turn} + {start}", node)], node)
-        # The place of a value is asked for by its number each time: the number must stay that of this turn. So it advances
-        # at the beginning of a turn, and the test looks one turn ahead.
+        # Each use of a value looks up its place by the number `turn`, which must not change during the iteration.
+        # So `turn` advances at the beginning of an iteration, and the test looks one ahead.
         is_late = is_nested and view in ("items", "values")
         first, following = ("-1", f"{turn} + 1") if is_late else ("0", turn)
         before = [
@@ -123,7 +123,7 @@ class KeptValues(Assignment):
         return [*before, loop]
 
     def _take(self, target: ast.expr, values: Sequence[ast.expr | None], node: ast.AST) -> list[ast.stmt]:
-        """Assign what an iteration of a loop gives; None: a container, which has a place."""
+        """Assign the values of an iteration to the target; None: a container, whose name stands for its place."""
         if len(values) == 1:
             pairs = [(target, values[0])]
         elif isinstance(target, ast.Tuple | ast.List) and len(target.elts) == len(values):

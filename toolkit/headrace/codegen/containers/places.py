@@ -15,7 +15,7 @@ from headrace.codegen.trees import statements
 from headrace.memory.lists_kernel import ORDER_FLOAT, ORDER_INT, ORDER_TEXT
 
 NO_END = "np.int64(9223372036854775807)"
-"""In place of a slice's end that is not given."""
+"""Stands for the end of a slice that has none."""
 
 
 def seen_as(kind: str) -> str:
@@ -40,7 +40,7 @@ class Place:
     role: str | None = None
     field: str | None = None
     is_local: bool = False
-    """Whether `at` is of names of this function alone: of a turn of its loop."""
+    """Whether `at` contains local names of this function, which change with each iteration of its loop."""
 
 
 class Places(ast.NodeTransformer):
@@ -56,11 +56,11 @@ class Places(ast.NodeTransformer):
     given_places: frozenset[str]
     """Names in `places` that are parameters."""
     given_away: dict[int, ast.Attribute]
-    """Containers of states that end with the call which are assigned, and not used again."""
+    """Containers that are assigned and not used again, of states that end with the call."""
     _is_message = False
-    """Within ``raise``: strings are texts for people."""
+    """Within ``raise``, where strings are messages."""
 
-    # -- what it needs of the rest
+    # -- what subclasses provide
 
     def _text(self, text: str, node: ast.AST) -> ast.expr:
         raise NotImplementedError
@@ -124,7 +124,7 @@ class Places(ast.NodeTransformer):
         given = self.inference.of(node)
         if given is not None and given != static:
             if isinstance(node, ast.BinOp):
-                self._refuse_operation(node, [node.left, node.right])  # of strings, which would not be a number either
+                self._refuse_operation(node, [node.left, node.right])  # inference takes any operation for a number
             raise self._error(f"{ast.unparse(node)} is {said(given)}: {where} takes {said(static)}", node)
 
     def _refuse_operation(self, node: ast.expr, parts: Sequence[ast.expr]) -> None:

@@ -39,7 +39,7 @@ def _conversion(name: str, round_float: Callable | None, least: int, most: int, 
         return result(whole) if result is not np.int64 else whole
 
     convert.__name__ = convert.__qualname__ = f"checked_{name}"
-    low, high = float(least), float(most)  # of 64 bits the upper bound is rounded up: itself too large
+    low, high = float(least), float(most)  # a bound of 64 bits is rounded up to a value that is itself too large
     is_wide = most >= 2**53
     cut = np.trunc if round_float is None else round_float
 
@@ -71,7 +71,7 @@ def _conversion(name: str, round_float: Callable | None, least: int, most: int, 
     return convert
 
 
-# Each by its name: the identity of compiled code follows names in the text.
+# Each has a name: the identity of compiled code follows the names in a text.
 checked_int = _conversion("int", None, LEAST, MOST, np.int64)
 checked_round = _conversion("round", np.rint, LEAST, MOST, np.int64)
 checked_floor = _conversion("floor", np.floor, LEAST, MOST, np.int64)
@@ -100,4 +100,4 @@ CONVERSIONS: dict[str, Callable] = {
     "float": checked_float,
     "np.float64": checked_float,
 }
-"""What a function calls with one number -> what it calls instead."""
+"""Calls with one number -> what is called instead."""

@@ -17,6 +17,6 @@ PAIRS: dict[str, Callable] = {
     "math.gcd": checked_gcd,
     "round": checked_round_to,
 }
-"""Calls with two numbers."""
+"""Calls with two numbers -> what is called instead."""
 
 __all__ = ["PAIRS"]

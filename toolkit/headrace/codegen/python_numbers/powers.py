@@ -65,7 +65,7 @@ def _typed_power(x, y, is_exact):
                 raise ValueError(NEGATIVE_POWER)
             if is_exact and rest > 64 and base != 0 and base != 1 and base != -1:
                 raise OverflowError(TOO_LARGE)
-            too_large = False  # the last square of the base is not used
+            too_large = False  # whether the base has overflowed: its last square is not used
             while rest > 0:
                 if rest & 1:
                     if is_exact and (too_large or not checked_product_fits(result, base)):

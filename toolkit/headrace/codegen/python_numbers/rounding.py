@@ -11,11 +11,11 @@ from numba.extending import overload
 from headrace.codegen.python_numbers.values import MOST, TOO_LARGE, fits, is_number, is_whole, plain, refuse
 
 MOST_DIGITS = 22
-"""So far a power of ten is a float."""
+"""Up to this exponent, powers of ten are exact floats."""
 DIGITS = f"round(x, n) of a float: n is between {-MOST_DIGITS} and {MOST_DIGITS} here"
 TOLERANCES = "tolerances must be non-negative"
 _WHOLE = 2.0**53
-"""From here on floats have no digits behind the point."""
+"""From here on, floats have no fractional part."""
 _SPLIT = 2.0**27 + 1
 
 
@@ -69,7 +69,7 @@ def _round_float(x, n):
         scaled = value * power
         if abs(scaled) >= _WHOLE:
             return value
-        # What the product lost to rounding, exactly (Dekker), decides what lies next to a half.
+        # The rounding error of the product, computed exactly (Dekker), decides values next to a half.
         high = _SPLIT * value
         high = high - (high - value)
         low = value - high

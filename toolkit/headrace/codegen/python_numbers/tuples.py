@@ -25,7 +25,7 @@ def _checked_among(x, items):
     if not kinds:
         return lambda x, items: False
     if is_number(x, *kinds) and len(set(kinds)) > 1:
-        # One by one, each as a comparison has it: the compiler's own `in` takes a tuple of one type.
+        # Compared one by one: the compiler's own `in` needs a tuple of one type.
         return _written("x, items", " or ".join(f"x == items[{place}]" for place in range(len(kinds))))
     return lambda x, items: x in items
 
@@ -37,7 +37,7 @@ def checked_alike(items):
 
 @overload(checked_alike)
 def _checked_alike(items):
-    kinds = [types.unliteral(kind) for kind in getattr(items, "types", ())]  # of what is no tuple, none
+    kinds = [types.unliteral(kind) for kind in getattr(items, "types", ())]  # empty if this is no tuple
     if not is_number(*kinds) or len(set(kinds)) < 2:
         return lambda items: items
     of = "np.float64" if any(isinstance(kind, types.Float) for kind in kinds) else "np.int64"

@@ -7,7 +7,7 @@ Each class builds on the one before; `containers` comes first, with operations o
 ``fields``      names and attributes: what they stand for, read and assigned
 ``calls``       helpers, builtins, emit
 ``statements``  assignments, loops, conditions, returns
-``polls``       polls in loops for whether the run is stopped
+``polls``       tests in loops whether the run is stopped
 ``function``    `rewrite`: a whole function as text marked with the user's lines
 ``lines``       statements and their lines
 ==============  ==============================================================================

@@ -25,7 +25,7 @@ class Calls(Fields):
     passes: tuple[str, ...]
     """What a helper is passed beside its own parameters."""
     handed: tuple[str, ...] = ()
-    """Parameters of a helper that say where containers lie which it is given."""
+    """Parameters of a helper that hold the places of containers passed to it."""
 
     def __init__(self, captured, roles, own, name, returns, written, given, places):
         raise NotImplementedError
@@ -123,12 +123,12 @@ class Calls(Fields):
                 advice = f"give {helper.name} its fields, as in {text}.{kind.fields[0][0]}"
                 raise self._error(f"{ast.unparse(node)}: {text} is {said(kind)}: {advice}", node)
         places = {p: self._given_place(given[p], node) for p, kind in kinds.items() if is_container(kind)}
-        # Where what a loop of this function is at lies, is handed to the helper as a number.
+        # A place that depends on a loop of this function is passed to the helper as a number.
         handed = {p: f"handed_{number}" for number, p in enumerate(places) if places[p].is_local}
         where = [from_text(f"_ = {places[p].at}", node)[0].value for p in handed]  # type: ignore[attr-defined]
         places |= {p: dataclasses.replace(places[p], at=name) for p, name in handed.items()}
         own = tuple(p for p in helper.parameters if p in given and p not in roles and p not in places)
-        # The same text, not the same object: functions of one name and line may differ in what they freeze.
+        # Compared by text, not by identity: functions of one name and line may differ in their frozen values.
         frozen = tuple(sorted((name, ast.dump(value)) for name, value in helper.constants.items()))
         key = (helper.file, helper.line, helper.node.col_offset, frozen, tuple(roles.items()), own)
         numbers = tuple(p for p in own if self.inference.is_numbers(given[p]))
@@ -138,12 +138,12 @@ class Calls(Fields):
             name = f"{self.host.name}_{plain}"
             while name in self.written.markers:
                 name += "_"
-            # It is rewritten in place, and another function may call it as well.
+            # A copy: a helper is rewritten in place, and another function may call it as well.
             own_copy = dataclasses.replace(helper, node=copied(helper.node))
             called = type(self)(own_copy, roles, own, name, "helper", self.written, kinds, places)
             called.handed = tuple(handed.values())
             called.inference.note_numbers(numbers)
-            self.written.markers[name] = own_copy  # taken, while what it calls is named
+            self.written.markers[name] = own_copy  # reserves the name, while the helpers that it calls are named
             called.write()
             self.written.helpers[key] = name, called.passes
         name, passes = self.written.helpers[key]

@@ -19,11 +19,11 @@ class Fields(Numbers):
     """Rewriting of reads and assignments."""
 
     objects: dict[str, Mapping[str, Binding]]
-    """Role -> the fields it has, those of the tuple that a loop is at among them."""
+    """Role -> its fields. The stored tuple that a loop is at has a role, too."""
     loop_variables: set[str]
     """Variables of loops over stored tuples: they stand for a tuple inside the loop, and for nothing outside."""
     temporaries: Counter[str]
-    """Prefix -> how many temporaries there are of it."""
+    """Prefix -> how many temporaries have it."""
 
     def _object_of(self, node: ast.AST) -> str | None:
         """Return the role of x in ``x.field``, if x is a parameter with fields."""
@@ -144,7 +144,7 @@ class Fields(Numbers):
         is_whole = isinstance(node.slice, ast.Slice | ast.BinOp) or self._constant(node.slice) is not None
         self.generic_visit(node)
         if isinstance(value, ast.Tuple) and not is_whole:
-            # It may be a bool, by which the compiler indexes no tuple.
+            # The index may be a bool, which the compiler does not accept for a tuple.
             node.slice = ast.copy_location(ast.BinOp(node.slice, ast.Mult(), self._text("1", node)), node.slice)
         return node
 
@@ -155,7 +155,7 @@ class Fields(Numbers):
             raise self._error(f"{target.id!r} is assigned: use another name for a local variable", target)
 
     def _targets(self, targets: list[ast.expr]) -> tuple[list[ast.expr], list[ast.stmt]]:
-        """Replace fields among the targets, and all targets after one, by temporaries that following statements store."""
+        """Replace fields, and all targets after the first field, by temporaries that the returned statements store."""
         after: list[ast.stmt] = []
         return [self._target(target, after) for target in targets], after
 
@@ -177,7 +177,7 @@ class Fields(Numbers):
         role = self._object_of(target)
         if role is None and not after:
             return self.visit(target)
-        if role is None:  # in the order written: state.xs[i], i = t.x, i + 1 stores at what `i` was
+        if role is None:  # in the order written: state.xs[i], i = t.x, i + 1 stores at the old `i`
             name = self._temporary("store")
             after += placed_at([ast.Assign([self.visit(target)], ast.Name(name, ast.Load()))], target)
             return ast.copy_location(ast.Name(name, ast.Store()), target)
@@ -205,7 +205,7 @@ class Fields(Numbers):
         known = scalar(kind)
         kind = kind if known is None else known.in_functions
         if kind == "string":
-            return value  # an id: what gives one is known before anything runs
+            return value  # an id: `inference` decides what is a string
         self.written.checks.add(f"checked_{kind}")
         call = ast.Call(ast.Name(f"checked_{kind}", ast.Load()), [value], [])
         return ast.copy_location(call, value) if hasattr(value, "lineno") else call

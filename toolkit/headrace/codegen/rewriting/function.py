@@ -90,7 +90,7 @@ class _Function(Statements):
             for node in loops
             if isinstance(node.target, ast.Name) and self._list_of(node.iter) is not None
         }
-        # Before templates put their own, which are within bounds.
+        # Looked for before templates insert indices of their own, which are within bounds.
         self.has_indices = any(isinstance(node, ast.Subscript) for node in nodes)
         names = [node for node in nodes if isinstance(node, ast.Name)]
         stored = {name.id for name in names if isinstance(name.ctx, ast.Store)} - set(self.host.rows)
@@ -138,12 +138,12 @@ class _Function(Statements):
         body = self._block(self.captured.node.body)
         if self.returns not in (None, "helper") and not always_returns(body):
             raise self.captured.error("must return a value on every path")
-        # A value would have to be invented, so a function with one raises instead.
+        # A stopped function that owes a value has none to return, so it raises.
         valued = any(isinstance(n, ast.Return) and n.value is not None for n in ast.walk(self.captured.node))
         leave = "raise RuntimeError('stopped')" if valued and self.returns is not None else "return"
         self.written.turns[self.name] = add_polls(body, self.host.poll, leave, self.written.turns)
         if self.name != self.host.name or self.host.only_used:
-            # What is not used is not passed: Numba knows no calls of more than 30 arguments, and each takes time to compile.
+            # Only what is used is passed: Numba takes at most 30 arguments in a call, and each takes time to compile.
             used = {node.id for statement in body for node in ast.walk(statement) if isinstance(node, ast.Name)}
             self.passes = tuple(name for name in self.passes if name in used)
         parameters = [*self.passes, *self.handed, *(self.names[p] for p in self.own)]
@@ -162,7 +162,7 @@ class _Function(Statements):
 
     def _append(self, definition: ast.FunctionDef) -> None:
         text = ast.unparse(ast.fix_missing_locations(definition))
-        # The text parses to the same statements: walking both pairs new lines with old ones.
+        # The text parses to the same statements, so walking both in step maps new lines to old ones.
         again = ast.parse(text).body
         origin: dict[int, int] = {}
         for new, old in zip(statements_of(again), statements_of([definition]), strict=True):

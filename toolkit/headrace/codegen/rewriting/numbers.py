@@ -76,7 +76,7 @@ class Numbers(KeptValues):
         try:
             value = _FOLDED[type(node.op)](*parts)
         except (ArithmeticError, ValueError, TypeError):
-            return None  # it fails when it is called, as in Python
+            return None  # fails at run time, as in Python
         return None if isinstance(value, complex) else value
 
     def _folded(self, node: ast.expr) -> ast.expr | None:
@@ -100,7 +100,7 @@ class Numbers(KeptValues):
         right = self._constant(node.right)
         function = self._operations.get(type(node.op))
         if not self.host.debug and right is not None:
-            # By a constant nothing can go wrong, or what can is in the documentation of `operator`.
+            # With these constants nothing can go wrong, except what the documentation of `operator` describes.
             if isinstance(node.op, ast.LShift | ast.RShift) and 0 <= right < 64:
                 function = None
             elif isinstance(node.op, ast.FloorDiv) and right != -1:
@@ -154,7 +154,7 @@ class Numbers(KeptValues):
 
 
 def may_be_narrow(node: ast.expr) -> bool:
-    """Whether this may be an integer of 32 bits, whose negative needs 33: computed values have 64, chosen ones may have 32."""
+    """Whether this may be a 32-bit integer, whose negative needs 33 bits: results of arithmetic have 64."""
     return not isinstance(node, ast.Constant | ast.BinOp | ast.UnaryOp)
 
 

@@ -18,9 +18,9 @@ from headrace.codegen.python_numbers.tuples import checked_alike
 from headrace.codegen.trees import statements
 
 BLOCK = 1024
-"""Turns without a look."""
+"""Maximum number of iterations between two polls."""
 _KEPT_TURNS = 64
-"""Turns that a call counts for that works on a container: some sort, search or copy all of it."""
+"""Iterations that a call of a container kernel counts as: some sort, search or copy the whole container."""
 
 
 def add_polls(body: list[ast.stmt], poll: str | None, leave: str, helpers: Mapping[str, int]) -> int:
@@ -73,7 +73,7 @@ class _Polls:
             return self._turns_of_loop(node)
         inside = sum(map(self.turns, ast.iter_child_nodes(node)))
         if isinstance(node, ast.comprehension):
-            return BLOCK  # there is no place in it to look
+            return BLOCK  # there is no place in it for a poll
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
             inside += _KEPT_TURNS if node.func.id.startswith("kept_") else self.helpers.get(node.func.id, 0)
         return inside
@@ -101,7 +101,7 @@ def _constant_count(iterable: ast.expr) -> int | None:
     try:
         return len(range(*map(ast.literal_eval, iterable.args)))
     except (ValueError, TypeError, OverflowError):
-        return None  # bounds that are computed, a step of 0, more than can be counted
+        return None  # computed bounds, a step of 0, or more iterations than `len` can count
 
 
 __all__ = ["BLOCK", "add_polls"]

@@ -19,14 +19,14 @@ class Statements(Calls):
     """What the function returns: see `headrace.codegen.functions.specialise`; "helper": whatever it returns."""
 
     walks: int
-    """How many loops over stored tuples are around."""
+    """How many loops over stored tuples enclose the current statement."""
 
     def _block(self, block: list[ast.stmt]) -> list[ast.stmt]:
         result: list[ast.stmt] = []
         for statement in block:
             new = self.visit(statement)
             for each in new if isinstance(new, list) else [new]:
-                # What was inserted belongs to the line it was inserted for.
+                # Inserted nodes belong to the line that they were inserted for.
                 for node in statements_of([each]):
                     if not hasattr(node, "lineno"):
                         ast.copy_location(node, statement)
@@ -135,7 +135,7 @@ class Statements(Calls):
         return ast.copy_location(ast.For(targets[0], iterable, body, self._block(node.orelse)), node)
 
     def _looped(self, node: ast.expr) -> ast.expr:
-        """Rewrite what a loop goes over: numbers listed there may be of several types."""
+        """Rewrite the iterable of a loop: numbers listed in it may be of several types."""
         if not isinstance(node, ast.Tuple | ast.List) or not node.elts:
             return self.visit(node)
         if any(isinstance(one, ast.Starred) or self.inference.of(one) != "number" for one in node.elts):
@@ -161,7 +161,7 @@ class Statements(Calls):
         self.walks -= 1
         del self.roles[name]
         self.written.reads[stored.role] |= self.written.reads.pop(here, set())
-        # The next node is taken first, so that `continue` goes on to it.
+        # The next node is read before the body, so that `continue` goes on to it.
         step = f"    {here} = {at}\n    {at} = {stored.following.replace('{node}', here)}"
         walk = statements(f"{at} = {stored.first}\nwhile {at} != 0:\n{step}", node)
         loop = walk[1]

@@ -40,7 +40,7 @@ def values_of(column: pa.Array, is_event_time: bool = False) -> np.ndarray:
         array = np.empty(0, dtype)
     else:
         array = np.frombuffer(buffer, dtype, len(column), column.offset * np.dtype(dtype).itemsize)
-    # The same for every batch: a writable array would be another type to the compiler.
+    # Read-only for every batch: a writable array would be another type to the compiler.
     array.flags.writeable = False
     return array
 

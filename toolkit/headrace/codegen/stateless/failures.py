@@ -53,4 +53,4 @@ def explain(
     error = explain_failure(function_of(steps[0]), ("t", "emit"), {"t": seen}, (), cause)
     error.tuple = whole
     error.args = (*error.args[:4], whole)
-    return error  # its times are dates as they are
+    return error  # the times in the row are dates already

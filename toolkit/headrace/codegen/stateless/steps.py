@@ -87,6 +87,6 @@ def computed_by(steps: Sequence[Step]) -> dict[str, Scalar]:
     for step in steps:
         for name, kind in {}.items() if isinstance(step, Filter) else step.columns.items():
             known = scalar(kind)
-            assert known is not None  # as `check_step` has seen
+            assert known is not None  # checked by `check_step`
             found[name] = known
     return found

@@ -12,8 +12,8 @@ from headrace.codegen.functions import FieldBinding, GeneratedFunction, Unreadab
 from headrace.codegen.stateless.steps import Filter, Map, Step, computed_by, function_of, returns_value
 
 COUNT, FULL, ROW, EMITTED = 0, 1, 2, 3
-"""Words of `loop_words`: results stored, whether there was no room, the row at work, and from
-the last one on, how often each map emitted for it."""
+"""Words of `loop_words`: how many results are stored, whether there was no room for more, the current row, and from
+`EMITTED` on, how often each map emitted for it."""
 
 
 @dataclass(frozen=True)
