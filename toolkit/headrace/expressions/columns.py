@@ -268,7 +268,7 @@ class Expression:
     def __ne__(self, other: object) -> Expression:  # type: ignore[override]
         return Binary("!=", self, _compared(other))
 
-    # Equality builds an expression, so sets and dictionaries go by identity.
+    # == builds an expression, so sets and dictionaries use identity.
     __hash__ = object.__hash__
 
     def __and__(self, other: object) -> Expression:
@@ -428,7 +428,7 @@ class IsIn(Expression):
 
     def _compute(self, batch):
         array = self.operand._compute(batch)
-        # NaN equals nothing here as in ==, so it is not in any list.
+        # NaN equals nothing, as with ==, so it is in no list.
         known = [value for value in self.values if value is not None and value == value]
         found: Any = pa.scalar(False)
         for value in known if pa.types.is_null(array.type) else ():
@@ -444,7 +444,7 @@ class IsIn(Expression):
                 common = common_type(self, array.type, options.type)
                 array, options = array.cast(common, safe=False), options.cast(common, safe=False)
             if pa.types.is_floating(array.type):
-                # Arrow tells -0.0 from 0.0 here, though not in ==.
+                # Arrow distinguishes -0.0 from 0.0 in is_in, though not in ==.
                 array, options = pc.add(array, 0.0), pc.add(options, 0.0)
             found = call(self, lambda side: pc.is_in(side, value_set=options), array)
         if None in self.values:
@@ -529,7 +529,7 @@ def col(name: str) -> Expression:
 
 
 def _compared(value: object) -> Expression:
-    """Make a constant of what is compared and not computed with: of whole numbers also those that only uint64 has."""
+    """Make a constant that is only compared: it may also be a whole number beyond int64, up to the end of uint64."""
     whole = value.item() if isinstance(value, np.integer) else value
     return Literal(whole) if type(whole) is int and 2**63 <= whole < 2**64 else lit(value)
 

@@ -1,4 +1,4 @@
-"""What operands of expressions become before Arrow computes with them: types that meet, constants, errors in the user's words.
+"""Preparing the operands of expressions for Arrow: common types, constants, errors in the user's words.
 
 `expression` is what the user wrote, for messages.
 """
@@ -23,13 +23,13 @@ from headrace.errors import (
 )
 
 _BEYOND_INT64 = re.compile(r"Integer value (\d+) not in range: 0 to 9223372036854775807$")
-"""What Arrow says of a uint64 that is to become int64."""
+"""Arrow's message for a uint64 that does not fit in int64."""
 _BEYOND_FLOAT64 = re.compile(r"Integer value (-?\d+) not in range: -?\d+ to 9007199254740992$")
 _AS_FLOAT = "add 0.0 to the integer first, which makes it float64"
-"""A cast would not do: it refuses what float64 has to round, as most integers so large."""
+"""A cast would not help: it refuses an integer that float64 has to round, as it does most of this size."""
 
 _WIDER = pa.decimal128(20)
-"""Has all of int64 and of uint64."""
+"""Holds every int64 and every uint64."""
 
 Value = Any
 """A column, or a constant: pa.Array or pa.Scalar."""
@@ -41,7 +41,7 @@ def is_text(type_: pa.DataType) -> bool:
 
 
 def call(expression: object, function: Callable, *arguments: Any, **options: Any) -> Any:
-    """Call Arrow, and say its errors in the user's words."""
+    """Call Arrow, and raise its errors in the user's words."""
     try:
         return function(*arguments, **options)
     except HeadraceError:
@@ -63,7 +63,7 @@ def call(expression: object, function: Callable, *arguments: Any, **options: Any
 
 
 def condition(expression: object, value: Value) -> Value:
-    """Return what `&`, `|` and `~` take: true, false or null."""
+    """Return an operand of `&`, `|` or `~`: true, false or null."""
     if pa.types.is_null(value.type):
         return value.cast(pa.bool_())
     if not pa.types.is_boolean(value.type):
@@ -93,7 +93,7 @@ def mixed(left: Value, right: Value) -> tuple[Value, Value]:
 
 
 def as_float(expression: object, value: Value, other: Value) -> Value:
-    """Return what `/` divides, or divides by, as a float."""
+    """Return an operand of `/` as a float."""
     if pa.types.is_floating(value.type) and value.type != pa.float16():
         return value
     if pa.types.is_integer(value.type) or pa.types.is_null(value.type) or value.type == pa.float16():
@@ -102,7 +102,7 @@ def as_float(expression: object, value: Value, other: Value) -> Value:
 
 
 def common_type(expression: object, left: pa.DataType, right: pa.DataType) -> pa.DataType:
-    """Return the type in which numbers of two types are looked for among each other."""
+    """Return the type in which `is_in` compares numbers of two types."""
     if pa.types.is_floating(left) or pa.types.is_floating(right):
         if all(pa.types.is_floating(side) or pa.types.is_integer(side) for side in (left, right)):
             return pa.float64()
@@ -119,18 +119,18 @@ def value_set(values: list[Any], target: pa.DataType | None) -> pa.Array:
 
 
 def those_among(kind: pa.DataType, values: list[int]) -> list[int]:
-    """Return the constants that integers of a type may be equal to: of uint64 or, as int64, of any other."""
+    """Return the constants that an integer of a type may equal: those within uint64 for uint64, else within int64."""
     low, high = (0, 2**64) if pa.types.is_uint64(kind) else (-(2**63), 2**63)
     return [value for value in values if low <= value < high]
 
 
 def constant(value: Any) -> pa.Scalar:
-    """Return a constant; a whole number beyond int64 is of uint64."""
+    """Return a constant; a whole number beyond int64 has type uint64."""
     return pa.scalar(value, pa.uint64() if type(value) is int and value >= 2**63 else None)
 
 
 def signed_and_not(left: Value, right: Value) -> tuple[Value, Value]:
-    """Return uint64 and integers with a sign in a type that has both: int64, where that has all of them."""
+    """Return uint64 and signed integers in a type for both: int64 if that holds all of the values, else a decimal."""
     is_mixed = any(pa.types.is_uint64(side.type) for side in (left, right)) and any(
         pa.types.is_signed_integer(side.type) for side in (left, right)
     )
@@ -154,26 +154,26 @@ def as_type(constant: pa.Scalar, target: pa.DataType) -> pa.Scalar:
         constant = pa.scalar(moment)
     if pa.types.is_timestamp(target) and pa.types.is_timestamp(constant.type):
         if (constant.type.tz is None) != (target.tz is None):
-            # Without a zone means UTC, on either side, as for event times.
+            # A time without a zone is UTC, on either side, as for event times.
             unit = constant.type.unit
             return constant.cast(pa.timestamp(unit, "UTC")).cast(pa.timestamp(unit, target.tz))
         return constant
     if is_text(target) and pa.types.is_string(constant.type):
         return constant.cast(target)
     if pa.types.is_uint64(target) and pa.types.is_integer(constant.type) and constant.is_valid and constant.as_py() >= 0:
-        return constant.cast(target)  # else the whole column would have to change its type
+        return constant.cast(target)  # otherwise the whole column would have to be cast
     return constant
 
 
 def comparable(expression: object, left: Value, right: Value) -> tuple[Value, Value]:
-    """Return what `==` and `<` compare: a constant as the type of the column beside it."""
+    """Return the operands of `==` or `<`: a constant gets the type of the column beside it."""
     if isinstance(right, pa.Scalar) and not isinstance(left, pa.Scalar):
         right = as_type(right, left.type)
     elif isinstance(left, pa.Scalar) and not isinstance(right, pa.Scalar):
         left = as_type(left, right.type)
     textual = [is_text(side.type) for side in (left, right) if not pa.types.is_null(side.type)]
     if len(textual) == 2 and textual[0] != textual[1]:
-        # Arrow would quietly cast 5 to "5" or fail on "a"; neither is meant.
+        # Arrow would silently cast 5 to "5", or fail on "a"; the user means neither.
         raise UnsupportedTypeError(
             f"{expression!r}: compares {left.type} with {right.type}; write the constant as the column's type"
         )
@@ -181,7 +181,7 @@ def comparable(expression: object, left: Value, right: Value) -> tuple[Value, Va
 
 
 def half_to_even(expression: object, value: Value) -> Value:
-    """Round to whole numbers, of two the even one; what is no number, or beyond 64 bits, is an error as in Python."""
+    """Round to whole numbers, ties to the even one; NaN, or a value beyond int64, is an error."""
     if pa.types.is_integer(value.type) or pa.types.is_null(value.type):
         return value
     if not pa.types.is_floating(value.type):

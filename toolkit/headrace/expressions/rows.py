@@ -1,9 +1,9 @@
-"""Rows of Arrow columns of any type: chosen, put together, cast, where Arrow alone fails or is wrong.
+"""Selecting, concatenating and casting rows of Arrow columns of any type, where Arrow alone fails or is wrong.
 
 What pyarrow 26 lacks: `take` and `filter` of views of strings (alone, in lists
-and structs) and of run-end encoded columns; dictionaries put together with null
-entries, of lists, of halffloat (which it gives other numbers without a word).
-What can be made right is; the rest `check_movable` refuses before a run.
+and structs) and of run-end encoded columns; concatenation of dictionaries with null
+entries, of lists, of halffloat (whose numbers it silently changes).
+This module mends what can be mended; `check_movable` refuses the rest before a run.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def take(array: pa.Array | pa.ChunkedArray, rows: np.ndarray | pa.Array) -> Any:
 
 
 def empty_batch(schema: pa.Schema) -> pa.RecordBatch:
-    """Return no rows. (`pa.array([], kind)` and `empty_table` know not every type.)"""
+    """Return a batch without rows. (`pa.array([], kind)` and `empty_table` do not support every type.)"""
     return pa.RecordBatch.from_arrays([pa.nulls(0, kind) for kind in schema.types], schema=schema)
 
 
@@ -67,7 +67,7 @@ def concat(arrays: Sequence[pa.Array]) -> pa.Array:
 
 
 def _with_one_dictionary(arrays: Sequence[pa.Array]) -> list[pa.Array]:
-    """The arrays with the dictionaries within them in one, of the entries they refer to."""
+    """Return the arrays with one common dictionary for each one within them, of the entries that are used."""
     kind = arrays[0].type
     if pa.types.is_dictionary(kind):
         whole = pa.concat_arrays([plain(array) for array in arrays]).dictionary_encode()
@@ -92,7 +92,7 @@ def _with_one_dictionary(arrays: Sequence[pa.Array]) -> list[pa.Array]:
 
 
 def _cut(whole: pa.Array, like: Sequence[pa.Array]) -> list[pa.Array]:
-    """Pieces as long as other arrays are."""
+    """Cut an array into pieces as long as other arrays."""
     starts = np.cumsum([0, *map(len, like)]).tolist()
     return [whole.slice(start, len(array)) for start, array in zip(starts, like, strict=False)]
 
@@ -147,7 +147,7 @@ def check_movable(schema: pa.Schema, use: str) -> None:
 
 @functools.lru_cache(maxsize=256)
 def _movable_as(kind: pa.DataType) -> pa.DataType | None:
-    """The type to cast to where Arrow cannot choose rows (`take` has no kernel for views); None where it can."""
+    """Return the type to cast to if Arrow cannot choose rows (`take` has no kernel for views); None if it can."""
     layout = _without_views(kind)
     return None if layout.equals(kind) else layout
 
@@ -174,7 +174,7 @@ def _field_without_views(field: pa.Field) -> pa.Field:
 
 @functools.lru_cache(maxsize=256)
 def _why_fixed(kind: pa.DataType) -> str:
-    """Why rows of such a column cannot be chosen and put together, which Arrow is asked; empty if they can."""
+    """Return why rows of such a column cannot be chosen and concatenated, found by trying; empty if they can."""
     try:
         sample = pa.nulls(2, kind)
         moved = take(pa.concat_arrays([sample, sample]), np.array([3, 0]))
@@ -187,11 +187,11 @@ def _why_fixed(kind: pa.DataType) -> str:
 
 
 def _unify_dictionaries(kind: pa.DataType) -> None:
-    """Raise unless batches may bring different dictionaries for each dictionary within the type."""
+    """Raise if the type contains a dictionary whose entries cannot be unified across batches."""
     if pa.types.is_dictionary(kind):
         entries = kind.value_type
         if entries.num_fields or pa.types.is_dictionary(entries) or pa.types.is_float16(entries):
-            # Of halffloat pyarrow 26 gives other numbers without a word.
+            # pyarrow 26 silently changes the numbers in dictionaries of halffloat.
             raise ValueError(f"dictionaries of {entries} cannot be put together")
     for i in range(kind.num_fields):
         _unify_dictionaries(kind.field(i).type)
