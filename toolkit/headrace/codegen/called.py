@@ -167,7 +167,7 @@ def load_looped(
         Text that is the same for all programs, so that it is compiled once.
     loop_name : str
     entries, place, parameters
-        As of `Looped`.
+        As in `Looped`.
     debug : bool
         Check bounds in the program.
     """

@@ -6,7 +6,7 @@ by the columns in their bytecode. The source found is compared with the code
 that is loaded: after an edit without a reload, the wrong text would be compiled.
 
 Names that are not local are frozen: numbers, strings, bools and tuples of them
-become constants, functions are captured in turn, math, numpy and random stay.
+become constants, functions are captured in turn, and math, numpy and random stay.
 Anything else is an error that names the variable.
 """
 

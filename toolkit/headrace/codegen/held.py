@@ -62,7 +62,7 @@ class _Walk:
         self._turns: list[list[Lost]] = []
 
     def check(self) -> None:
-        """Check the function if it has a loop over a container, or a name for one."""
+        """Check the whole function."""
         self._block(self._captured.node.body, {})
 
     def _block(self, statements: Iterable[ast.stmt], lost: Lost | None) -> Lost | None:

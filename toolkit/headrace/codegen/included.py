@@ -37,8 +37,8 @@ def included(module: ModuleType, instead: Mapping[str, str] | None = None) -> st
     module : module
         Its imports, from `headrace.kernel` among them, stand before all definitions.
     instead : dict, optional
-        Modules to import the same names from instead: name -> name. With an empty
-        name nothing is imported, since the generated module has these names.
+        Module of an import -> module to import the same names from instead. With an
+        empty name nothing is imported, since the generated module has these names.
 
     Returns
     -------
@@ -60,7 +60,7 @@ def imports_of(module: ModuleType, instead: Mapping[str, str] | None = None) -> 
     Parameters
     ----------
     module, instead
-        As of `included`.
+        As in `included`.
 
     Examples
     --------

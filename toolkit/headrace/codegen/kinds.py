@@ -199,14 +199,14 @@ def arrow_of(kind: Kind) -> pa.DataType:
 
 
 def cells_of(kind: Kind) -> int:
-    """Words that a field of a state takes: one, a container's head, or those of an array."""
+    """Return how many words a field of a state takes: one, those of a container's head, or those of an array."""
     if isinstance(kind, Array):
         return kind.size
     return 1 if isinstance(kind, str) else HEAD
 
 
 def width_of(kind: Kind) -> int:
-    """Return how many words an element of a container takes; in a set none beside its key."""
+    """Return how many words an element of a container takes, in a set or map beside its key."""
     if isinstance(kind, MapOf):
         return kind.width
     return 0 if isinstance(kind, SetOf) else 1

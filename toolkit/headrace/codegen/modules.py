@@ -142,7 +142,7 @@ def compiled(
     inline : {"never", "always"} or bool
         Numba's inlining. LLVM inlines small functions either way.
     borrows, seldom : bool
-        As of `headrace.kernel.kernel`, for which this stands in a file that is included.
+        As in `headrace.kernel.kernel`, which this replaces in an included file.
     """
     if function is None:
         return functools.partial(compiled, inline=inline, borrows=borrows, seldom=seldom)

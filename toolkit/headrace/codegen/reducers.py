@@ -22,7 +22,7 @@ from headrace.codegen.trees import names_in, statements
 __all__ = ["ALWAYS", "UNDECIDED", "reduce_comprehensions"]
 
 ALWAYS = frozenset({"all", "any", "next"})
-"""Builtins that are compiled no other way."""
+"""Builtins that can be compiled in no other way."""
 UNDECIDED = "undecided"
 """`kind` of a constant whose value is never read. `Inference` does not derive from it that a name is a number: elsewhere
 the name may be a string, which is an id in compiled code."""

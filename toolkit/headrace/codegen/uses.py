@@ -55,7 +55,7 @@ def _search(body: list[ast.stmt], names: Mapping[str, str], elsewhere: Uses, fou
 
 
 def _uses(node: ast.AST, names: Mapping[str, str]) -> Uses:
-    """Return role and field of what is used; the field of a whole state is ""."""
+    """Return the role and field of each use in a node; a state used as a whole has the field ""."""
     fields = [
         each
         for each in ast.walk(node)

@@ -115,11 +115,11 @@ class StatelessChain:
         Raises
         ------
         FunctionError, RunStoppedError
-            As of `apply`.
+            As in `apply`.
         """
         (loop,) = self._parts
         assert isinstance(loop, Loop)
         (source, values), texts = loop.run(batch, self.stop)
         (kind,) = loop.computed.values()
-        ends = np.searchsorted(source, np.arange(batch.num_rows + 1))  # rows come in their order
+        ends = np.searchsorted(source, np.arange(batch.num_rows + 1))  # results are in the order of their rows
         return pa.LargeListArray.from_arrays(pa.array(ends, pa.int64()), as_column(values, kind, texts))
