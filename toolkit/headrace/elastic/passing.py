@@ -29,7 +29,7 @@ from headrace.runtime.inlets import Books
 from headrace.workers import worker_kernel
 
 _LATEST = 1 << 12
-"""So many of an instance's latest keys are looked at for `hot_keys`."""
+"""How many of an instance's latest keys `hot_keys` looks at."""
 
 
 class PassedRows:
@@ -82,7 +82,7 @@ class PassedBooks(Books):
 
     @property
     def adding(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
-        left_out = self._passed.left_out  # first: with `added` it is to be no less than what the gate was given by now
+        left_out = self._passed.left_out  # first: `added` + `adding` must not be less than what the gate has been given
         return max(0, self._passed.rows - left_out - self._passed.kept)
 
     @adding.setter

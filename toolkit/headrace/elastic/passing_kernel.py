@@ -5,8 +5,8 @@ source of the next operator's gate. That operator reads the rows where they were
 the results of each instance are in order; ties between instances come in the gate's order: (time, instance, position).
 
 The ring's kernels call `take_results` by its address, in ELSEWHERE. The operator and the loop of its instances do not know
-where results go, so they are compiled once for both ways, and this file is compiled once for all operators. (As part of both
-modules it took 21 s of the 52 s that the first start of a query of two aggregates took.)
+where results go, so they are compiled once for both ways, and this file is compiled once for all operators. (Compiled as
+part of both modules, it took 21 s of the 52 s that the first start of a query of two aggregates took.)
 
 State       the gate's (`merged_log_kernel`); for each instance r, of the rows of its ring
             [r, i % capacity]: WRITTEN[r] = HEAD[r] are written; SENT[r] are given to the
@@ -14,33 +14,34 @@ State       the gate's (`merged_log_kernel`); for each instance r, of the rows o
             readers. With a filter KEPT_COUNT[r] + LEFT_COUNT[r] = SENT[r], and the k-th row
             given to the gate (from 0) has number KEPT_ROW[r, k % capacity]
 Invariants  I1  FREED[r] <= rows read by all <= SENT[r] <= WRITTEN[r] <= FREED[r] + capacity
-                with a filter: of the U records that may be unread (F1) at most U are rows of r,
-                the last ones given, so all rows before KEPT_ROW[r, KEPT_COUNT[r] - U] are read
+                with a filter: U records may be unread (F1), so at most the last U rows that r
+                gave the gate are, and all rows before KEPT_ROW[r, KEPT_COUNT[r] - U] are read
                 or left out. KEPT_ROW still holds that entry if U <= capacity, and the entry
-                exists if U <= KEPT_COUNT[r]; otherwise others' records are among the U, and
-                only the earlier FREED[r] is known. If U is 0, all of SENT[r] is free
+                exists if U <= KEPT_COUNT[r]; otherwise the U include records of other sources
+                or heartbeats, and FREED[r] stays as it is. If U is 0, all of SENT[r] is free
             I2  only instance r stores WRITTEN[r], SENT[r], FREED[r] and, while it is a
-                source, MARK[r] of the gate; a thread that changes the members may, while r is parked
-            I3  what an instance promises at a barrier is promised at the gate before the
-                instance arrives there: no row below it is missing, and none will follow
-            I4  with each promise P goes a heartbeat at P, and MARK becomes P + 1: between two
-                barriers' records none in the gate is later than the promise that covers it
+                source, MARK[r] of the gate; a thread that changes the members may store them while
+                r is parked
+            I3  before an instance arrives at a barrier, it has made its promise there to the
+                gate, too: no row that the promise covers is missing, and none will follow
+            I4  with each promise P goes a heartbeat at P, and MARK becomes P + 1: of the records
+                given between two barriers, none is later than the promise that covers it
 Ordering    A1 write rows (and what `ready_rows` adds), A2 the gate's `add`, A3 MARK
                     A1 -> A2 -> the reader's load of END: it reads whole rows
-            F1 of the gate's `unread_rows`: a reader has read a row before the gate says so
+            F1 `unread_rows` of the gate: a reader has read a row before the gate counts it as read
 Membership  `change_source`, called by the thread that changes the upstream's members, while
             these wait: a leaver's source is removed, a joiner's is added. With P the promise
             at the barrier, every MARK is P + 1 (I3), so a leaver's rows are merged without
-            further action, and its slot is soon free if it comes back. By I4 the log ends at
-            P at most, so the floor of a new source is P + 1 at most, and no result of the
+            further action, and its slot is soon free for it to come back. By I4 the log ends
+            at P at most, so the floor of a new source is P + 1 at most, and no result of the
             joiner is below it.
 Progress    An instance that finds the gate full waits for the readers, as any source does. Only
             at the upstream's own barrier does a thread wait for its members, and they arrive
-            there with everything published. An instance whose ring is full, or that comes
-            back, polls how far the readers are.
+            there with everything published. An instance whose ring is full polls how far the
+            readers are; `change_source` polls until the rows of an earlier activation are merged.
 Source      STRETCH, section 7: TB_out, whose sources are the instances, added and removed
-            with them. Differs: ties are not ordered by content, so only operators follow
-            whose results do not depend on the order of ties, or for which no key has ties
+            with them. Differs: ties are not ordered by content, so an operator may follow
+            only if its results do not depend on the order of ties, or no key has ties
             (`ways`).
 Checked     tests/headrace/elastic/test_passing_interleave.py, test_passing.py, test_passing_filter.py
 """
@@ -95,19 +96,19 @@ class PassingArrays(NamedTuple):
     gate: Any  # the next operator's: LogArrays, or ReaderQueues
     rings: OutArrays  # the rings, with `tail` for FREED
     sent: np.ndarray
-    kept_count: np.ndarray  # per instance, where a filter leaves some out: how many of those it has sent the gate was given
-    left_count: np.ndarray  # per instance: how many it was not
-    kept_row: np.ndarray  # int64[instances, capacity]: the numbers of those it was given; of no size where it is all of them
-    comparisons: np.ndarray  # int64[comparisons, WORDS], of `kept_rows_kernel`: what rows have to pass
+    kept_count: np.ndarray  # per instance, with a filter: how many of the rows sent the gate was given
+    left_count: np.ndarray  # per instance, with a filter: how many were left out
+    kept_row: np.ndarray  # int64[instances, capacity]: numbers of the rows the gate was given; of no size without a filter
+    comparisons: np.ndarray  # int64[comparisons, WORDS], of `kept_rows_kernel`: that rows have to satisfy
     told: np.ndarray  # per instance: the latest heartbeat
-    keys: np.ndarray  # int32[instances, capacity]: `a` as the next operator reads it; [instances, 0] where it does not
-    ids: np.ndarray  # int32[ids]: of an id of a key here, that of its key behind; of no size where these are the same
-    known: np.ndarray  # int64[columns]: where an int64[instances, capacity] is that is 0 at rows whose value is null
-    numbers: np.ndarray  # int64[columns]: where a float64[instances, capacity] is whose NaN is null as well; 0: there is none
+    keys: np.ndarray  # int32[instances, capacity]: key ids for the next operator; [instances, 0] if it has no key
+    ids: np.ndarray  # int32[ids]: by the id of a key here, the id of its key downstream; of no size where they are the same
+    known: np.ndarray  # int64[columns]: address of an int64[instances, capacity], 0 at rows whose value is null
+    numbers: np.ndarray  # int64[columns]: address of a float64[instances, capacity] in which NaN is null as well; 0: none
     valid: np.ndarray  # uint8[columns, instances * capacity]
     latency: np.ndarray  # int64[instances, bins]
     longest: np.ndarray  # per instance: the largest latency, ns
-    stop: np.ndarray  # word 0 is not 0 once nobody shall wait any more
+    stop: np.ndarray  # word 0 is non-zero once no thread may wait any longer
 
 
 @kernel
@@ -208,15 +209,15 @@ def send(p, me, head):
 
 @kernel(seldom=True)
 def first_unread(p, me, unread):
-    """The number of the first row that may be unread, with a filter, if at most the latest `unread` records are.
+    """With a filter: the number of the first row that may be unread, if at most the latest `unread` records are.
 
-    At most `unread` of the rows given to the gate are unread, and no reader gets a row that is left out before them.
+    At most the last `unread` rows given to the gate are unread, and no reader gets the rows left out before them.
     """
     kept = load_relaxed(p.kept_count, me * CELL)
     if unread == 0:
         return load_relaxed(p.sent, me * CELL)
     if unread > min(kept, p.rings.primary.shape[1]):
-        return np.int64(0)  # others' records, and heartbeats, are among them: this says nothing
+        return np.int64(0)  # they include others' records or heartbeats: nothing is known
     return p.kept_row[me, (kept - unread) & (p.rings.primary.shape[1] - 1)]
 
 
@@ -226,7 +227,7 @@ def note_read(p, me):
     before = load_relaxed(p.rings.tail, me * CELL)
     unread = unread_rows(p.gate, me)  # F1
     if unread < 0:
-        return before  # members change just now
+        return before  # membership is changing
     if p.comparisons.size == 0:
         freed = max(before, load_relaxed(p.sent, me * CELL) - unread)
     else:
@@ -314,7 +315,7 @@ def change_source(p, me, promised):
                 store_release(p.gate.mark, me * CELL, promised + 1)
             is_done = True
         close_membership(p.gate)
-        if not is_done:  # it was here before, and not all it gave is merged
+        if not is_done:  # it was a source before, and not all of its rows are merged
             merge(p.gate)
             nanosleep(NAP_NS)
 

@@ -11,7 +11,8 @@ input come before it, since an instance sees only its share of them.
 All routers read the same merged input and so agree on every record's RANK: how
 many tuples and control records come before it. Each record is written by one
 router; heartbeats and control records are all written by the first. An instance
-moves what every router has passed from its queues to its lane, in order of rank.
+moves the records that every router has passed from its queues to its lane, in
+order of rank.
 With one router there is nothing to merge, and its queues are the lanes.
 
 State       per queue q = router * instances + r   END[q] records written,
@@ -25,7 +26,8 @@ Invariants  I1  only router s stores END and records of its queues, and RANK[s];
                 and a lane is filled again only when CURSOR[r] = MERGED[r]
             I3  a control record stands in a queue of every member of the
                 configuration it ends, at the same rank, SEEN and watermark, and
-                is merged only when every router has put the next one in force
+                is merged only when every router has put the next configuration in
+                force
             I4  an instance that left has read its lane up to the control record
                 that ended its membership: when it joins again it starts at its
                 cursor
@@ -39,8 +41,8 @@ Ordering    W1 write record (and the row it refers to), W2 store_release END,
             M1 fill the lane, M2 store_release MERGED, before R3
                     another thread finds a record in a queue, in the lane, or before CURSOR
 Progress    A router waits for its fullest queue (back-pressure), polling STOP.
-            Routers cannot deadlock: all records of the one with the smallest
-            RANK are below it, so they can be merged.
+            Routers cannot deadlock: all records of the router with the smallest
+            RANK are below that RANK, so they can be merged.
 Source      STRETCH, section 2.2: each instance has a dedicated queue for each
             upstream instance.
 Checked     tests/headrace/elastic/test_shared_nothing.py, test_instance_queues.py
@@ -72,7 +74,7 @@ from headrace.memory.event_count import signal
 from headrace.memory.seqlock import begin_change, end_change
 
 RESERVE = 64
-"""Slots beyond the bound: heartbeats and control records go in whenever one tuple would."""
+"""Slots beyond the bound: where a tuple has room, heartbeats and control records have room, too."""
 
 LANE = 1024
 """Records an instance merges at once; a power of two."""
@@ -85,7 +87,7 @@ class QueueArrays(NamedTuple):
     words: np.ndarray
     event: np.ndarray
     membership: np.ndarray  # words of the input gate: their VERSION is the seqlock the collector reads under
-    gate_event: np.ndarray  # of the input gate: where threads sleep that found VERSION odd
+    gate_event: np.ndarray  # of the input gate: threads that found VERSION odd sleep on it
     # Per queue.
     end: np.ndarray
     taken: np.ndarray
@@ -93,7 +95,7 @@ class QueueArrays(NamedTuple):
     queue_ref: np.ndarray
     queue_at: np.ndarray
     queue_seen: np.ndarray
-    queue_rank: np.ndarray  # with one router, no more than a place: order in a queue is all there is
+    queue_rank: np.ndarray  # with one router, one unused word: records are in the order of the queue
     # Per router.
     rank: np.ndarray
     # Per instance.
@@ -160,7 +162,7 @@ def peek(g, reader, position, limit):
 def merge(g, reader, end):
     """Fill the empty lane of an instance from its queues, in order of rank. Returns the new MERGED.
 
-    If two records have one rank, that of the later router goes first: the first
+    If two records have the same rank, that of the later router goes first: the first
     router gives a heartbeat the rank of the record it comes after.
     """
     routers = g.rank.size // CELL
@@ -172,7 +174,7 @@ def merge(g, reader, end):
     lane_size = g.out_ts.shape[1]
     free = lane_size
     while free > 0:
-        # The queue whose first record is next, and up to where the others have none before its own.
+        # `best`: the queue with the next record. Its records of ranks below `until` come before all others.
         best = -1
         best_rank = passed
         until = passed
