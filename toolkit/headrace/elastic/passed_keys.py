@@ -1,15 +1,15 @@
-"""Key ids of the downstream operator for those of the upstream one, where its key is some of the upstream key's columns.
+"""Key ids of the downstream operator by those of the upstream one, where its key is made of some of the upstream key's columns.
 
 Results carry the id of their key in the dictionary of the operator that made them (upstream). The operator that takes them
-(downstream) has another key, whose columns are some of these, maybe in another order, and so a dictionary of its own. IDS maps
+(downstream) has another key, made of some of these columns, maybe in another order, and so a dictionary of its own. IDS maps
 each upstream id to the downstream id of its key. The writer of results reads IDS (`passing_kernel.ready_rows`), and no values.
 
 State       IDS[i], an id of the downstream dictionary, for upstream id i; KNOWN[i]: whether it is valid
-Invariants  I1  IDS[i] is written before a tuple with key i is published, so a thread that has one may read it
-            I2  KNOWN[i] ends when i, or IDS[i], is recycled; i is looked up again when it comes again
+Invariants  I1  IDS[i] is written before a tuple with key i is published, so a thread that has such a tuple may read it
+            I2  KNOWN[i] is cleared when i, or IDS[i], is recycled; i is looked up again at its next use
             I3  IDS[i] changes only after that, when no window upstream or downstream has a tuple of either
-                key: the recycler waits for all windows, upstream and downstream, that an id was in
-                (`ElasticSection.release`), and each use of an upstream id counts as one of its downstream id
+                key: the recycler waits until all windows, upstream and downstream, that an id was in are over
+                (`ElasticSection.release`), and each use of an upstream id counts as a use of its downstream id
 Ordering    IDS is published by the same store as the tuples: the gate's
 Locks       the upstream dictionary, then the downstream one; the recycler of either holds its lock
 Checked     tests/headrace/elastic/test_passing_keys.py
@@ -57,7 +57,7 @@ class PassedKeys:
         self.ids = reserved(capacity, np.int32)
         self._known = reserved(capacity, np.uint8)
         self._end = 0
-        """No id from here on was looked up yet."""
+        """No id from here on has been looked up yet."""
         before.when_recycled.append(self._forget_before)
         behind.when_recycled.append(self._forget_behind)
 
@@ -75,7 +75,7 @@ class PassedKeys:
         with before.lock, behind.lock:
             used = before.last_use(ids)
             is_known = self._known[ids] != 0
-            self._touch(ids[is_known], used)  # before others need room, for which some may have to go
+            self._touch(ids[is_known], used)  # before `_look_up`, which may recycle ids to make room
             if not is_known.all():
                 missing = distinct(ids[~is_known])
                 self._look_up(missing)

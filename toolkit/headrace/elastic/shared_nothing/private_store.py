@@ -71,7 +71,7 @@ class PrivateStore(Store):
             if number not in self.chunks:
                 self.open(number, masked)
             if number < chunk_of(rows):
-                # Its last time decides when it is freed, and too old ones are not transferred.
+                # Its last time decides when it is freed, and the transfer leaves out times that are too old.
                 self.chunks[number].ts[-1] = other.chunks[number].ts[-1]
         self.add_masks(masked)
         self.first_chunk = numbers[0] if numbers else chunk_of(rows)

@@ -29,11 +29,11 @@ TO_OWNERS, TO_ALL, BY_POSITION = range(3)
     SEEN,  # tuples of the merged input before it
     SWITCHED,  # configurations put in force so far
     PLANNED,  # planned changes among these
-    CONFIG,  # the one in force
-    NEXT_CONFIG,  # the one that Python is to prepare (SWITCHES)
+    CONFIG,  # the configuration in force
+    NEXT_CONFIG,  # the configuration that Python is to prepare (SWITCHES)
     PREPARED,  # the one that it has prepared; -1: none
     TIME,  # event time reached
-    ARRIVAL,  # of the record that brought it there
+    ARRIVAL,  # of the record that brought TIME there
     COPIES,  # sent so far
     BUDGET,  # keys that fit, whichever member gets them
     KEYS_NEEDED,  # by the tuple that did not fit (NEEDS_MEMORY)
@@ -51,16 +51,16 @@ class RouterArrays(NamedTuple):
 
     words: np.ndarray
     end: np.ndarray  # int64[instances]: records written
-    last_ts: np.ndarray  # int64[instances]: time the instance has reached when its queue is empty
+    last_ts: np.ndarray  # int64[instances]: event time the instance has reached once its queue is empty
     last_seen: np.ndarray  # the same for tuples of the merged input
     rows: np.ndarray  # int64[instances]: rows written to the private store
     room: np.ndarray  # int64[instances]: rows its chunks have room for
     used: np.ndarray  # int64[instances]: keys in the chunk of the next row
     keys_room: np.ndarray  # int64[instances, 2]: keys that fit the even and the odd chunk in use
-    touched: np.ndarray  # int64[instances]: the last tuple that got a row there
-    origin: np.ndarray  # int64[instances, 2]: address of the reference each row of that chunk is a copy of
+    touched: np.ndarray  # int64[instances]: the tuple being copied, once it has a row there; else -1
+    origin: np.ndarray  # int64[instances, 2]: address of the rows in the source, by row of that chunk
     item: np.ndarray  # int64[columns]: bytes of a value
-    masked: np.ndarray  # int64[columns]: private chunks have a validity mask
+    masked: np.ndarray  # int64[columns]: 1 if private chunks have a validity mask
 
 
 def allocate(

@@ -10,21 +10,21 @@ private store. After each batch the first router gives a heartbeat with the time
 and the count reached to every member whose last record from it is older, so
 instances that own nothing still have watermarks and hold no output back. A
 control record, or a planned tuple count, becomes one control record for every
-member, written by the first router; the others only put it in force.
+member, written by the first router; the others only put the change in force.
 
 State       `t` (`router.RouterArrays`): the router's state between two calls of `route`, which
             returns whenever memory is needed (a chunk, a larger key buffer,
             a validity mask): Python provides it and calls again
-Invariants  I1  a batch is no longer than every member's queue and stores have room
-                for, whichever owns its tuples: none gets half a tuple
+Invariants  I1  a batch is no longer than every member's queue and store have room
+                for, whichever owns its tuples: no tuple is sent in part
             I2  before a control record all members are at the same time and
                 count of tuples
             I3  the mapping in force for a tuple is the one of its position
-            I4  the merged input alone decides where a change is in force, so a
-                rank (SEEN plus changes so far) means one place to every router
+            I4  the merged input alone decides where a change comes into force, so a
+                rank (SEEN plus changes so far) is the same place for every router
 Source      STRETCH, Algorithm 1 (forwardSN) and Corollary 1. Differs: instances
             merge by the place in the merged input, which all routers read, so
-            ties in time need no rule of their own.
+            equal event times need no rule of their own.
 """
 
 from headrace.elastic.shared_nothing.copies_kernel import (

@@ -53,7 +53,7 @@ from headrace.workers.spans import counters
 
 
 class SharedNothingSection(ElasticSection):
-    """An operator with a state for each instance, and a queue and a store for each source and instance."""
+    """An operator with a state for each instance, and a queue and a store for each pair of source and instance."""
 
     def _build(self) -> build.Instance:
         program, debug = self.program, self.options.debug
@@ -119,7 +119,7 @@ class SharedNothingSection(ElasticSection):
         )
         names = self.kept_fields
         private = [self.state, *(program.allocate(instances, 1) for _ in range(instances - 1))]
-        # For the transfer: where each of them is in the state of every instance.
+        # For the transfer: the address of each field in the state of every instance.
         among_all = {f"all_{name}": np.array([getattr(own, name).ctypes.data for own in private]) for name in names}
         among_all |= {"transfers": self._transfers, "stores": self._directories}
         self._states = [
@@ -212,7 +212,7 @@ class SharedNothingSection(ElasticSection):
                 number = chunk_of(int(t.rows[r]))
                 store.grow_keys(number, int(t.used[r]), needed)
                 t.keys_room[r, number & 1] = store.chunks[number].keys.size
-        for own in self._private:  # of those, too, that are no members now and may be again
+        for own in self._private:  # of all instances: one that is not a member now may become one
             own[source].add_masks(t.masked)
         t.words[router.KEYS_NEEDED] = 0
 
@@ -264,13 +264,13 @@ class SharedNothingSection(ElasticSection):
         All instances count, because routers may have tuples for some that are not yet members.
         """
         queues, instances = self._queues, self.max_threads
-        reads = [read_cell(t.words, router.SEEN) for t in self._routing]  # first: what is put into a queue later comes after
+        reads = [read_cell(t.words, router.SEEN) for t in self._routing]  # first: what enters a queue later comes after these
         passed = [min(reads)]
         for r in range(instances):
-            # Queues before the lane: what leaves one meanwhile is found in the other, or was passed.
+            # Queues before the lane: a record that leaves a queue meanwhile is found in the lane, or was passed.
             for source, t in enumerate(self._routing):
                 q = source * instances + r
-                # Its own END: SEEN runs ahead of what it has published.
+                # The router's own END: its SEEN runs ahead of what it has published.
                 passed += _first_waiting(queues.taken[q * CELL :], t.end[r:], queues.queue_seen[q])
             if len(reads) > 1:
                 passed += _first_waiting(queues.cursor[r * CELL :], queues.merged[r * CELL :], queues.out_seen[r])
@@ -333,9 +333,12 @@ def _held(written: np.ndarray, taken: np.ndarray, cell: int) -> int:
 
 
 def _first_waiting(taken: np.ndarray, end: np.ndarray, seen: np.ndarray) -> list[int]:
-    """SEEN of the first record that a reader has not taken yet (arguments are first words of views); None if there is none."""
+    """SEEN of the first record that a reader has not taken yet, as a list; empty if there is none.
+
+    `taken` and `end` are views that begin with the cell to read.
+    """
     cursor, last, first = -1, -1, 0
-    while cursor != read_cell(taken, 0):  # its slot may have been used again meanwhile
+    while cursor != read_cell(taken, 0):  # the slot may have been reused meanwhile
         cursor, last = read_cell(taken, 0), read_cell(end, 0)
         first = int(seen[cursor & (len(seen) - 1)])
-    return [first] if cursor < last else []  # as it was before the slot was read: it had been written
+    return [first] if cursor < last else []  # `last` was read before the slot: the record had been written

@@ -1,11 +1,11 @@
-"""The transfer of a join that shares nothing: its state is the tuples stored.
+"""The transfer of a shared-nothing join: its state is the tuples it stores.
 
 Included in the module of such an instance, which supplies `copy_left` and
 `copy_right` (copy the columns of a row from one instance's store to another's) and
 the widths of the directories.
 
-An instance owns the tuples of its buckets. It has every tuple that arrived while it
-was a member, and needs the times of all tuples, to know which are too old.
+An instance owns the tuples of its buckets. It has received every tuple that arrived while
+it was a member, and needs the times of all tuples to know which are too old.
 """
 
 # ruff: noqa: F821  (the names above)

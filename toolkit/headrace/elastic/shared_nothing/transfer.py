@@ -268,7 +268,7 @@ def keyed_transfer(state: KeyedState) -> str:
     for name, size in state.by_place:
         views += _both(name, size, "places")
         moves += [f"to_{name}[p] = from_{name}[p]", f"from_{name}[p] = 0"]
-    # The first field says what is there: it is cleared last.
+    # The first field tells which places are in use: it is cleared last.
     moves = [*moves[2:], *moves[:2]]
     if state.lists is not None:
         moves = [f"first_node = from_{state.lists.first}[p]", *moves, *_lists_text(state.lists, views)]

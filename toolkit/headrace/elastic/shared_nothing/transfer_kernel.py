@@ -1,12 +1,12 @@
 """Record how much state moved at a barrier of a shared-nothing operator, and how long that took.
 
 Included in the module of a shared-nothing instance, with the `transfer` that its
-state needs (`transfer`). The last arriver runs it while all members wait, so nothing
-is updated.
+state needs (`transfer`). The last arriver runs it while all members wait, so no state
+is updated meanwhile.
 
-State       in `s`  all_NAME[r], for a field NAME of the state: its address in that of
-            instance r; transfers[e % EPOCH_RING], bytes and nanoseconds of epoch
-            e, and row EPOCH_RING, their totals; stores[r, s], the directory of
+State       in `s`  all_NAME[r], for each field NAME of the state: its address in the
+            state of instance r; transfers[e % EPOCH_RING], bytes and nanoseconds of
+            epoch e, and row EPOCH_RING, their totals; stores[r, s], the directory of
             instance r's store of source s
 """
 
