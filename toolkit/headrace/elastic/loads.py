@@ -11,10 +11,10 @@ a thousandth of its time on this.
 A join compares stored tuples, and forwarding takes positions: both go through
 the buckets in turn, so their load is spread over the buckets an instance owns.
 
-Invariants  I1  LOADED is the load that the buckets of a worker have been given:
-                never more than the load counted
-            I2  at a barrier and at the end of input it is all of it: no load is
-                given to a bucket by an instance that did not own it
+Invariants  I1  LOADED is the load that a worker has given to buckets: never more
+                than the load counted
+            I2  at a barrier and at the end of input LOADED is all of that load, so no
+                instance gives load to a bucket that it did not own
 Source      STRETCH, section 8.4 (loads that mappings are balanced by).
 Checked     tests/headrace/elastic/test_loads.py, tests/headrace/metrics/test_books.py
 """
@@ -96,7 +96,7 @@ def add_load(me, g, c, x, config, row, first, tuples, now, share, rest):
 
 @kernel
 def spread_load(me, c, config, due):
-    """Divide `due` equally among the buckets owned; the remainder goes to the buckets after those that got the last one."""
+    """Divide `due` equally among the buckets owned; the remainder goes to the buckets after those that got the last remainder."""
     owner = c.owner[config]
     owned = 0
     for bucket in range(BUCKETS):
@@ -106,7 +106,7 @@ def spread_load(me, c, config, due):
         return
     share = due // owned
     rest = due - share * owned
-    turn = -(c.meter[me, LOADED] % owned)  # 0 at the bucket after the last one that got more than others
+    turn = -(c.meter[me, LOADED] % owned)  # 0 at the bucket after the last one that got 1 more
     for bucket in range(BUCKETS):
         if owner[bucket] == me:
             c.load[me, bucket] += share + (1 if turn % owned < rest else 0)

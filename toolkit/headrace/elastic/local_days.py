@@ -48,7 +48,7 @@ def day_starts(zone: str) -> tuple[np.ndarray, int]:
     epoch = _EPOCH.date().toordinal()
     starts = np.empty(last - first, np.int64)
     for place, ordinal in enumerate(range(first, last)):
-        # Of two midnights it is the first; one that the clock skips counts on from before.
+        # If midnight occurs twice, this is the first; if the clock skips it, the offset from before the change counts.
         midnight = datetime.datetime.fromordinal(ordinal).replace(tzinfo=where)
         seconds = (ordinal - epoch) * 86_400 - int(midnight.utcoffset() / _SECOND)
         if _date(where, seconds - 1) >= ordinal:

@@ -43,7 +43,7 @@ DEPTH_MS = Measure(
 """At its recent speed."""
 LIVE_KEYS = Measure("live_keys", "keys", "Keys in the dictionary.", shown="column")
 LIVE_WINDOWS = Measure("live_windows", "windows", "Window instances; of a join: tuples it stores.", shown="column")
-"""From 16,384 places on an estimate."""
+"""An estimate from 16,384 places on."""
 STATE_BYTES = Measure("state_bytes", "bytes", "Estimated memory of the state.", shown="column")
 """Of the window instances; of a join: of the tuples it stores."""
 
@@ -51,13 +51,13 @@ FILTERED = Measure("filtered", "rows", "Rows removed by filters.", "counter", sh
 NULL_KEYS = Measure("null_keys", "keys", "Null keys ignored by policy.", "counter", shown="column")
 """Their tuples were added all the same."""
 
-# BUCKET_LOAD is by sampling (`headrace.elastic.loads`); in sum never more than `load`, and less by half a millisecond's work of
-# each instance at most.
+# BUCKET_LOAD is sampled (`headrace.elastic.loads`): its sum is never more than `load`, and less by at most half a millisecond's
+# work of each instance.
 
 DUPLICATION = Measure(
     "duplication", "copies", "Copies made of each tuple, for the instances that own one of its keys.", shown="snapshot"
 )
-"""1 under VSN: all read the same one."""
+"""1 under VSN: all instances read the same tuple."""
 TRANSFERRED_BYTES = Measure(
     "transferred_bytes", "bytes", "State moved between instances by reconfigurations.", "counter", shown="snapshot"
 )
@@ -68,13 +68,13 @@ BARRIER = Measure(
 TRANSFERRED_NS = Measure(
     "transferred_ns", "ns", "Time spent moving state between instances.", "counter", shown="snapshot"
 )
-"""Both are 0 under VSN."""
+"""As TRANSFERRED_BYTES, 0 under VSN."""
 LATEST_LATENCY = Measure(
     "latest_latency", "ns", "Emission minus arrival of the latest tuple in the result.", "histogram", shown="snapshot"
 )
-"""The papers' latency. Given for joins and `forward`, where that is the tuple that made the result ready. For windows it
-is not: each update would have to write the time of arrival beside the value, 8 bytes more for each key and window, where
-a whole count is 4."""
+"""The papers' latency. Given for joins and `forward`, where the latest tuple is the one that made the result ready. Not given
+for windows: each update would have to write the time of arrival beside the value, 8 bytes more for each key and window, where
+a whole count takes 4."""
 
 MEASURES = (
     PROCESSED,

@@ -23,7 +23,7 @@ from headrace.workers.spans import times
 
 EXACT_PLACES = 1 << 14
 _BLOCKS, _BLOCK = 64, 256
-"""No more are read, because the instances that write them would have to fetch them back into their caches."""
+"""How many blocks, of how many places, are read at most: instances have to fetch what is read back into their caches."""
 
 
 class Measured(Protocol):
@@ -65,7 +65,7 @@ def measure(operator: Measured, now_ns: int = 0, seconds: float = 0.0, is_finish
     arrays, collector, program = operator.arrays, operator.collector, operator.program
     members = list(operator.reconfiguration.current.members)
     added, passed, balance = take_balance(operator, members, is_finished, is_stopped=bool(now_ns) and not is_finished)
-    buckets = read_cells(arrays.load, 1).sum(axis=0)  # before what was counted: they are never given more
+    buckets = read_cells(arrays.load, 1).sum(axis=0)  # before the load counted: they are never given more
     meter = times(arrays.meter, now_ns)
     load = meter[:, program.load_meter]
     variation, max_over_mean = operator.reconfiguration.imbalance(load)

@@ -26,12 +26,12 @@ CONTROLS = ("threads", "mapping")
 INPUT_ORDERS = ("merged", "arrival")
 DEFAULT_CAPACITY = 1 << 14
 ONE_SOURCE_CAPACITY = 1 << 17
-"""A thread that works for longer than it takes to wake it; more sources, or another gate, would take memory for each."""
+"""Enough that a thread works for longer than waking it takes. With more sources, or another gate, each source would need this."""
 DEFAULT_BOUND_NS = 1_000_000
 DEFAULT_MAX_KEYS = 1 << 24
 MOST_CAPACITY = 1 << 26  # beyond, the gates' arrays alone are larger than most machines' memory
 MOST_BOUND_NS = 1 << 62
-MOST_KEYS = 1 << 30  # ids of keys are 32 bits, and reach up to twice as many
+MOST_KEYS = 1 << 30  # key ids have 32 bits, and there may be twice as many ids as keys
 LEAST_STATE, MOST_STATE = 1 << 12, 1 << 44
 
 
@@ -131,7 +131,7 @@ class ElasticOptions:
                 raise ParameterError(
                     f"reconfigure=[({at!r}, {wish!r})]: say threads= as well, as in {{'threads': 2, 'mapping': ...}}"
                 )
-            # An even mapping, unless the wish has its own: what the change before has left is not looked at.
+            # An even mapping, unless the change has one: the mapping of the change before does not matter.
             configuration = resolve(wish["threads"], wish.get("mapping"), Configuration.even(1), self.max_threads)
             self._planned.append((int(at), configuration))
             last = int(at)

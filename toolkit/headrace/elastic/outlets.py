@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from headrace.plan.nodes import OperatorNode, Query
 
 WAYS = ("collector", "gate", "auto")
-"""Through a collector; through the gate, or an error says why not; through the gate where that is possible and no order shows."""
+"""Through a collector; through the gate, or an error says why not; through the gate unless `ways.why_not` says why not."""
 
 READER = "reader"
 CHANNELS = (READER, "shared", "auto")

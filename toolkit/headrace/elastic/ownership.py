@@ -93,7 +93,7 @@ if JIT and HAS_AVX512:
 
     @kernel
     def places_in_range(keys, start, stop, buffer, low, width):
-        """Write to `buffer` where in keys[start:stop] the keys are whose bucket is in [low, low + width)."""
+        """Write to `buffer` the places of the keys of keys[start:stop] whose bucket is in [low, low + width)."""
         used = 0
         i = start
         while i + LANES <= stop:
@@ -121,7 +121,7 @@ else:
 
     @kernel
     def places_in_range(keys, start, stop, buffer, low, width):
-        """Write to `buffer` where in keys[start:stop] the keys are whose bucket is in [low, low + width)."""
+        """Write to `buffer` the places of the keys of keys[start:stop] whose bucket is in [low, low + width)."""
         used = 0
         for i in range(start, stop):
             buffer[used] = i

@@ -97,7 +97,7 @@ class Reconfiguration(ConfigurationRows):
     def place(self, target: Configuration) -> int | None:
         """Put a control record for a configuration into the gate. Returns its row; None if there is no room now."""
         if self._written is None or self._written[1] is not target:
-            self._note_loads()  # before the row of an older configuration is written anew
+            self._note_loads()  # before the row of an older configuration is overwritten
             self._written = self._put(target), target
         row = self._written[0]
         if not self._place(row):
@@ -113,7 +113,7 @@ class Reconfiguration(ConfigurationRows):
         write_configuration(self._arrays, row, configuration)
 
     def _moved_at(self, change: int) -> dict[str, int]:
-        """The state that instances that share nothing transferred at an epoch."""
+        """The state that shared-nothing instances transferred at an epoch."""
         moved, ns = self._transfer_of(change) if self._transfer_of else (0, 0)
         return {"transferred_bytes": moved, "transferred_ns": ns}
 

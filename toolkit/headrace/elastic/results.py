@@ -31,7 +31,7 @@ class KeyedResults:
             self._dictionary.compile_results()
 
     def _in_order(self, records: Records) -> tuple[Ordered, list[pa.Array]]:
-        """The records by (primary, key), and their time and key columns."""
+        """The records in order of (primary, key), and their time and key columns."""
         times, keys = records.primary, []
         if self._dictionary is None:
             order = argsort(times)

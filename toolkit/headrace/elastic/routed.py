@@ -30,7 +30,7 @@ from headrace.workers.spans import counters
 
 _KERNELS = reader_queues_kernel.__name__
 _LEAST_SHARE = 1024
-"""The least number of tuples each queue may take of what a gate is allowed: queues grow with the square of the threads."""
+"""The least bound of a queue, in tuples, if the gate has no lower one: queues grow in number with the square of the threads."""
 
 _SHARING = build.READS_SOME + build.SHARES_STATE + '''
 from headrace.elastic.instance_loop import SEEN

@@ -71,7 +71,7 @@ class ElasticSection(GatedSection):
         self.never_negative = never_negative
         """Results that are whole numbers and never negative; see `ways.never_negative`."""
         self.key_ids: PassedKeys | None = None
-        """Its key ids by those of the operator before; None if both have the same ids, or it has no key."""
+        """Maps key ids of the operator before to its own; None if both have the same ids, or it has no key."""
         if self.above is not None and self.program.dictionary is not None:
             self.key_ids = passed_keys(self.program, self.above.program, way.between)
             if self.key_ids is None:
@@ -111,7 +111,7 @@ class ElasticSection(GatedSection):
         self.initial = initial
         self.reconfiguration = self._steer(planned)
         if self.above is not None:
-            self.note_ids()  # the operator before it does, once there are more
+            self.note_ids()  # later, the operator before calls it for new ids
         column = list(self.program.result_fields).index
         self.result_lists = [(column(position), column(count)) for position, count in self.program.list_fields]
 
@@ -195,7 +195,7 @@ class ElasticSection(GatedSection):
             window_size=max(program.retention, program.window_size),
             nulls=program.nulls,
             equal_columns=program.equal_columns_of(side),
-            no_key=-1 - side,  # a left tuple without a key equals no right one without
+            no_key=-1 - side,  # a left tuple without a key matches no right one without
             time_value=program.time_value,
         )
 
@@ -390,7 +390,7 @@ class ElasticSection(GatedSection):
 
     def note_ids(self) -> None:
         """Publish how far key ids reach, before tuples with new ids are published."""
-        with self._ids_lock:  # several sources come here, and what is published must not go back
+        with self._ids_lock:  # several sources call this, and the published limit must not decrease
             self._note_ids(BUCKETS if self.dictionary is None else self.dictionary.id_limit)
         following = self.following
         if following is not None and self._shares_keys(following):
@@ -414,14 +414,14 @@ class ElasticSection(GatedSection):
             store.release(watermark - self.program.retention)
         dictionary = self.dictionary
         if dictionary is not None and watermark < END_OF_TIME and not self._shares_keys(self.following):
-            # Every window that holds ts ended by ts + WS. An encoder that finds no room recycles by itself.
+            # Every window that holds ts ends by ts + WS. An encoder that finds no room recycles ids itself.
             dictionary.expire(watermark - self._keys_last() + 1)
         self.program.release(watermark)
         if self.above is not None:
-            self.above.release(watermark)  # all its results up to there have come
+            self.above.release(watermark)  # all its results up to the watermark have arrived
 
     def _keys_last(self) -> int:
-        """How long after a tuple a window may have its key, here or in upstream operators that know the key, too."""
+        """How long after a tuple some window may still have its key, here or in upstream operators that know the key."""
         above = self.above
         is_theirs = self.key_ids is not None or self._shares_keys(above)
         return self.program.window_size + (above._keys_last() if above is not None and is_theirs else 0)

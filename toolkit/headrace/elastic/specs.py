@@ -181,7 +181,7 @@ class JoinSpec(ElasticSpec):
         """Event time (the later one plus one unit), columns of the left, columns of the right."""
         left, right = inputs
         self._check_condition(left.schema, right.schema)
-        # One unit later than the later tuple: a time in seconds cannot say that.
+        # One unit later than the later tuple: a timestamp in seconds cannot hold that.
         fields = [pa.field(left.event_time, output_time_type(_time_type(inputs)))]
         left_out = ({left.event_time}, {right.event_time} | self.kept_once(left.event_time))
         for given, prefix, without in zip((left, right), self.prefixes, left_out, strict=True):

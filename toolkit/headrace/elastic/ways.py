@@ -5,14 +5,14 @@ makes Arrow columns of them and encodes these for the next operator. By the gate
 operator's gate, whose readers read the rows where they were written (`passing`, `passing_kernel`); keys have the same ids in
 both operators, or the downstream key is made of some of the upstream key's columns and has ids of its own (`passed_keys`).
 
-This file decides which way is taken, and `why_not` says why it is not the gate. By the gate, the results of the query have to be
-the same bytes, so the order of tuples of one time must not show in them. Either the downstream operator has the same key, which
-has one result per window and so never two at one time (`_has_no_ties`), or what it computes does not depend on that order
-(`headrace.elastic.aggregate.as_they_come`). It may read numbers and times of any type, and nothing else: what is computed in 64
-bits keeps its value in a column of its type, and event times count microseconds in both operators. Where there are ties, one
-thing may still depend on their order: whether a sum of whole numbers of either sign overflows int64 on the way, which is an
-error. A user who asks for the gate accepts that. Unasked, the gate is taken only for sums of values that are never negative,
-which overflow in every order or in none.
+This file decides which way is taken, and `why_not` says why it is not the gate. By the gate, the query has to give the same
+bytes as by a collector, so its results must not depend on the order of tuples of equal event time. Either the downstream
+operator has the same key, which has one result per window and so never two at one time (`_has_no_ties`), or what it computes
+does not depend on that order (`headrace.elastic.aggregate.as_they_come`). It may read numbers and times of any type, and nothing
+else: what is computed in 64 bits keeps its value in a column of its type, and event times count microseconds in both operators.
+Where there are ties, one thing may still depend on their order: whether a partial sum of whole numbers of either sign overflows
+int64, which is an error. A user who asks for the gate accepts that. Unasked, the gate is taken only for sums of values that are
+never negative, which overflow in every order or in none.
 
 Where both operators have a key, the gate may be one channel for each downstream instance, into which the upstream instances
 route the tuples it owns (`gates.reader_queues_kernel`, `routed`); `Way.why_shared` says why it is not.
@@ -49,14 +49,14 @@ two: the first operator of that query is a custom one, and the next one has anot
 
 Also open, and done through the collector:
 
-- a mean of whole numbers in 128 bits, which the collector divides; strings and lists, which rows hold as ids and as places in a
-  ring of words: as columns that are read, or as a key;
+- a mean of whole numbers in 128 bits, which the collector divides; strings and lists, as columns that are read or as a key: rows
+  hold them as ids and as places in a ring of words;
 - a key that is a result (``key_by("n")``): ids are given by the one thread that encodes (`ingress.keys`), not by the several that
   write results. It would take a table to which these add concurrently, with recycling that waits for all of them;
 - a join downstream. Its pairs come in the order of their later tuples, so the order of equal times shows, and it needs the next
   point first. It keeps tuples for as long as `within`, while a ring's rows are freed once they are read: either the operator's
-  time would free rows (`retention`), in a ring as long as that, or their first reader would copy them into a store. What it
-  carries into its results are Arrow columns by row: keys would be decoded, and results finished, when a pair is;
+  event time would free rows (`retention`), in a ring that long, or their first reader would copy them into a store. What it
+  carries into its results are Arrow columns by row: keys would be decoded, and results finished, when a pair is finished;
 - content order in the gate, for `hr.first`, lists and sums of floats behind another key or none. Now a record is ready once
   (time, source) is below the least MARK. It would be simple to wait until every source has passed the time, and then to sort by
   content, but that would deadlock: there may be more results of one time than a ring holds, and an instance whose ring is full
@@ -64,8 +64,8 @@ Also open, and done through the collector:
   (time, content) once every other source has a record in its ring or a MARK beyond that time; a full ring has a record, so the
   merge always proceeds. This takes a rank of each key, in words that tell how any two keys are ordered, whatever keys come later
   (ids do not; the prefixes of `memory.text_order` do for short strings, longer ones need their texts); an emission that visits
-  the keys of a window by rank and not by id, so a sort of all that an instance owns; and a column of ranks in the rings of the
-  gate, beside the time. Changes of members need nothing more: they are between two times.
+  the keys of a window by rank and not by id, so a sort of all keys that an instance owns; and a column of ranks in the rings of
+  the gate, beside the time. Changes of members need nothing more: they are between two times.
 
 Results that leave the query always go through a collector.
 """
@@ -87,13 +87,13 @@ if TYPE_CHECKING:
     from headrace.elastic.options import ElasticOptions
 
 _EXACT = ("count", "count_distinct", "sum", "min", "max", "first", "last", "quantile", "mode")
-"""Results whose value in the state is the one that kernels would read from a column of them: in a column of a narrow type or
-of times, every value fits again."""
+"""Results whose value in the state is the one that kernels would read from a column of them: if the column is of a narrow type
+or of times, every value fits it."""
 _COUNTED = ("count", "count_distinct")
 _OF_THE_SIGN_OF_THEIRS = ("sum", "min", "max", "first", "last")
 _MANY_READERS = 16
 """Skipping a record of another instance takes a fraction of a nanosecond; routing and merging one takes a few. With two
-instances a channel each took 1.0 to 1.2 times as long (``headrace bench passing``); it was not measured with more cores."""
+instances, a channel for each took 1.0 to 1.2 times as long (``headrace bench passing``); more cores were not measured."""
 
 
 class Upstream(NamedTuple):
