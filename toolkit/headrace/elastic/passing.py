@@ -1,7 +1,7 @@
 """Results from one operator to the next without a thread in between: what replaces the collector, where `ways` decides so.
 
 Each instance is a source of the next operator's gate, whose readers read the rows where they were written (`passing_kernel`).
-The operator before has a `Passed` in place of a collector. The one behind has a `PassedInlet` in place of an inlet, with
+The operator before has a `Passed` in place of a collector. The next one has a `PassedInlet` in place of an inlet, with
 `PassedBooks`, which the instances keep, and a `PassedRows` for each instance in place of a store.
 """
 

@@ -40,7 +40,7 @@ class Program:
     list_fields: Sequence[tuple[str, str]] = ()
     """Pairs of these fields that hold lists: positions, as `words_ring.write_words` gives them, and numbers of words."""
     lead = 0
-    """Not 0: tuples of several sources come in order of arrival, each at most so far ahead of the watermark."""
+    """If not 0, tuples of several sources come in order of arrival, each at most this far ahead of the watermark."""
     order_matters = "it gives its results in the order of its input"
     """Why tuples have to come in order; "" if they need not."""
     first_promise = MIN_TIME

@@ -23,7 +23,7 @@ TO_OWNERS, TO_ALL, BY_POSITION = range(3)
 (
     SOURCE,  # whose tuples it copies; also which reader of the gate it is
     RECIPIENTS,  # which members get a tuple
-    SEVERAL_KEYS,  # its tuples have any number of keys, not one
+    SEVERAL_KEYS,  # its tuples may have any number of keys
     BY_COUNT,  # instances promise by position: they are kept up to date in count, too
     POSITION,  # in the gate, of the next record
     SEEN,  # tuples of the merged input before it

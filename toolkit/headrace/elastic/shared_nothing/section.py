@@ -230,7 +230,7 @@ class SharedNothingSection(ElasticSection):
                 t.room[r] = t.room[model]
         t.words[router.PREPARED] = following
 
-    # -- what differs in being watched and ended
+    # -- what differs in measuring and stopping
 
     def release(self, watermark: int) -> None:
         super().release(watermark)
@@ -314,7 +314,7 @@ class SharedNothingSection(ElasticSection):
         return replace(measured, values={**measured.values, **own})
 
     def explain_exception(self, error: Exception, worker: int) -> BaseException | None:
-        """A custom operator's tuple is a copy: explain the tuple it was copied from, on this worker's state."""
+        """A custom operator's tuple is a copy: explain the original tuple, with this worker's state."""
         program, words = self.program, self.own_words[worker]
         if isinstance(program, CustomProgram):
             ref = int(words[custom_kernel.CAUSE_REF])

@@ -13,8 +13,8 @@ unchanged; other text around them replaces what sharing gives for free:
 State moves while all members wait, so no key is updated meanwhile. Bytes and
 nanoseconds are recorded for each epoch.
 
-Two things differ from a distributed engine, both in its favour: columns carried
-by reference (strings) are not copied, and results meet in the same output gate.
+Two things differ from a distributed engine, both in the baseline's favour: columns
+carried by reference (strings) are not copied, and results meet in the same output gate.
 
 Source      STRETCH, section 2.2, Algorithms 1 and 2, Corollary 1.
 """
