@@ -40,7 +40,7 @@ IMBALANCE_MAX_MEAN = Measure(
 DEPTH_MS = Measure(
     "depth_ms", "ms", "Work in the gate, for the slowest instance.", shown="column", exported="depth_milliseconds"
 )
-"""At its recent speed."""
+"""At that instance's recent speed."""
 LIVE_KEYS = Measure("live_keys", "keys", "Keys in the dictionary.", shown="column")
 LIVE_WINDOWS = Measure("live_windows", "windows", "Window instances; of a join: tuples it stores.", shown="column")
 """An estimate from 16,384 places on."""

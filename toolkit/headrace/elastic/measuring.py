@@ -115,7 +115,7 @@ def measure(operator: Measured, now_ns: int = 0, seconds: float = 0.0, is_finish
 
 
 def count_places(present: np.ndarray, places: int) -> int:
-    """Count the non-zero ones among the first `places`; where there are many, estimate by blocks spread over them."""
+    """Count the non-zero ones among the first `places`; if there are many, estimate from blocks spread over them."""
     places = min(places, len(present))
     if places <= EXACT_PLACES:
         return int(np.count_nonzero(present[:places]))

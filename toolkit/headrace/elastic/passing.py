@@ -125,7 +125,7 @@ class PassedInlet:
         """Nothing to do: the instances of the operator before add its input."""
 
     def let_go(self) -> None:
-        """Cut what refers back to it."""
+        """Remove the references back to it."""
         vars(self.books).clear()
 
     def encode(self, batch: Any, ts: Any = None) -> Any:

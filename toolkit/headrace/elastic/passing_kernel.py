@@ -168,7 +168,7 @@ def give(p, me, slot, count):
 
 @kernel(seldom=True)
 def give_kept(p, me, at, slot, count):
-    """Add to the gate those of `count` rows from number `at` on that pass. Returns how many rows are done; fewer if stopped."""
+    """Add to the gate the rows that pass, of `count` from number `at` on. Returns how many rows are done; fewer if stopped."""
     capacity = p.rings.primary.shape[1]
     first_row = me * capacity + slot
     kept = load_relaxed(p.kept_count, me * CELL)

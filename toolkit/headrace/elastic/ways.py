@@ -306,7 +306,7 @@ def passed_keys(program: AggregateProgram, before: AggregateProgram, middle: Bet
 
 
 def _has_no_ties(program: AggregateProgram, before: AggregateProgram, middle: Between) -> bool:
-    """Whether no key has two results of one time, for a program with the same key as `before`, in any order of its columns.
+    """Whether the program has the key of `before`, its columns in any order, and no key has two results of equal event time.
 
     A key has one result per window, from the instance that owns it when the window expires, and windows end at different
     times. Windows of local days may not: two end at one instant where the zone skipped the day between their ends.

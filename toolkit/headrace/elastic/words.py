@@ -23,7 +23,7 @@ WORD_COUNT = WORKER_WORDS + 8
     OUTPUTS,
     PASSED,  # tuples of the merged input before its position
     LOADED,  # how much of the load the buckets have been given (`loads`)
-    LOADED_AT,  # when that was
+    LOADED_AT,  # when the load was last sampled
 ) = range(FIRST_COUNTER, FIRST_COUNTER + 8)
 
 # Columns of `layout`: how the keys of a source's tuples are found (`loads`), the width of its store's directory, and

@@ -58,7 +58,7 @@ class RouterArrays(NamedTuple):
     used: np.ndarray  # int64[instances]: keys in the chunk of the next row
     keys_room: np.ndarray  # int64[instances, 2]: keys that fit the even and the odd chunk in use
     touched: np.ndarray  # int64[instances]: the tuple being copied, once it has a row there; else -1
-    origin: np.ndarray  # int64[instances, 2]: address of the rows in the source, by row of that chunk
+    origin: np.ndarray  # int64[instances, 2]: address of an int64 for each row of that chunk: its row in the source
     item: np.ndarray  # int64[columns]: bytes of a value
     masked: np.ndarray  # int64[columns]: 1 if private chunks have a validity mask
 

@@ -217,7 +217,7 @@ class SharedNothingSection(ElasticSection):
         t.words[router.KEYS_NEEDED] = 0
 
     def _prepare(self, source: int) -> None:
-        """Prepare a configuration about to be in force: joiners that get every tuple need a store as long as the others'."""
+        """Prepare for the next configuration: joiners that get every tuple need a store as long as the others'."""
         t = self._routing[source]
         now, following = int(t.words[router.CONFIG]), int(t.words[router.NEXT_CONFIG])
         members = self._members(now)
