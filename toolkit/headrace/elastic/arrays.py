@@ -36,13 +36,13 @@ class InstanceArrays(NamedTuple):
     met_at: np.ndarray  # int64[ring]: first arrival at the barrier
     reached_at: np.ndarray  # int64[ring]: last arrival
     installed: np.ndarray  # int64[ring, 2]: configurations before and after
-    load_at: np.ndarray  # int64[ring, workers]: what the workers' load had come to
+    load_at: np.ndarray  # int64[ring, workers]: each worker's load counter at the change
     done_at: np.ndarray  # int64 cells[ring]
     acknowledged: np.ndarray  # per worker: epoch it runs in
     failure: np.ndarray  # int64[16]
     meter: np.ndarray  # int64[workers, METER_WORDS]
     load: np.ndarray  # int64[workers, BUCKETS]: the worker's load by bucket, as sampled (`loads`)
-    layout: np.ndarray  # int64[sources, 3]: where `loads` finds a tuple's keys, and what load is
+    layout: np.ndarray  # int64[sources, 3]: how `loads` finds a tuple's keys, and which counter is the load
 
 
 def allocate(max_threads: int, sources: int = 1, planned: int = 0, batch_ns: int = DEFAULT_BATCH_NS) -> InstanceArrays:

@@ -1,20 +1,20 @@
 """How many tuples an instance takes at once, and the estimated cost of a tuple.
 
-The estimate also bounds the content of the gate in time (`membership_kernel.tuples_allowed`), and a reconfiguration
-takes effect behind the tuples already in the gate. So the estimate has to follow the present cost of a tuple, not its
-cost while windows were empty.
+The estimate also limits how many tuples may wait in the gate, by the time they take (`membership_kernel.tuples_allowed`),
+and a reconfiguration takes effect after the tuples already in the gate. So the estimate has to follow the present cost
+of a tuple, not its cost while windows were empty.
 """
 
 from headrace.kernel import kernel
 
 BATCH_RECORDS = 1024
 FIRST_BATCH = 64
-"""While the cost of a tuple is unknown."""
+"""Tuples in a batch while the cost of a tuple is unknown."""
 LEAST_BATCH = 8
 LEAST_BATCH_NS = 8_000_000
-"""LEAST_BATCH tuples are to take no longer; where they would, a batch has fewer."""
+"""The longest that LEAST_BATCH tuples may take; where they would take longer, a batch has fewer."""
 LONG_NS = 200_000
-"""The fixed cost of a batch is negligible in one that took so long."""
+"""In a batch that took at least this long, the fixed cost is negligible."""
 
 
 @kernel
@@ -36,10 +36,10 @@ def batch_limit(cost, batch_ns):
 def cost_after(cost, count, took_ns):
     """The new estimate of a tuple's cost, `cost` ns so far (0: unknown), after a batch of `count` that took `took_ns`.
 
-    A heartbeat is not a tuple (`count` is 0) and changes nothing, however long the windows it closes take. In a small
-    batch the fixed cost outweighs that of the tuples, so a small batch may lower the estimate, and may raise it only if
-    the batch took long. It has to be able to raise it: while an instance keeps up with its input, all its batches are
-    small, and yet windows fill and each tuple meets more of them.
+    A heartbeat is not a tuple (`count` is 0) and changes nothing, however long it takes to close windows. In a small
+    batch the fixed cost outweighs that of the tuples, so a small batch may lower the estimate, but raises it only if
+    the batch took long. It must be able to raise it: while an instance keeps up with its input, all its batches are
+    small, and yet tuples become more expensive as windows fill.
 
     Examples
     --------

@@ -49,7 +49,7 @@ def tuples_before(g, l, row, start):
 
 SHARING = READS_ALL + _SHARES_LOG
 SHARING_WITH_GAPS = READS_SOME + _SHARES_LOG
-"""Where rows are left out on the way into the log."""
+"""For a log that some rows of the input do not enter."""
 
 _RECORDS = "me, g, c, o, x, s, l, buffer"
 _ENTRIES = (
@@ -122,7 +122,7 @@ def sources(operator_text: str, gate: str, sharing: str) -> tuple[str, str]:
 
 
 def _names_of_the_loop(gate: str) -> str:
-    """Import what the loop imports, and its constants: operators' texts use these names."""
+    """Write imports of the names that the loop imports and of its constants: operators' texts use them."""
     imports, imported = imports_of(instance_loop, {WRITTEN_FOR: gate})
     constants = [name for name in vars(instance_loop) if name.isupper() and name not in imported]
     return f"{imports}\nfrom {instance_loop.__name__} import {', '.join(constants)}"

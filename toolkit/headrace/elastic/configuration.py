@@ -47,7 +47,7 @@ def check_threads(threads: object, max_threads: int) -> tuple[int, ...]:
 def resolve(
     threads: object, mapping: Mapping | None, current: Configuration, max_threads: int
 ) -> Configuration:
-    """Complete a request with what the newest known configuration has."""
+    """Complete a request from the newest known configuration."""
     if threads is None and mapping is None:
         raise ReconfigurationError("reconfigure(): give threads=, mapping=, or both")
     members = current.members if threads is None else check_threads(threads, max_threads)

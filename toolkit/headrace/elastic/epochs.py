@@ -7,7 +7,8 @@ position of the gate's order; the last to arrive installs the new one.
 State       CONFIG row in force, EPOCH how many times it changed, BARRIER
             arrivals; per worker START_* (where a joiner begins);
             PENDING[e % ring] acknowledgements epoch e waits for;
-            TURN changes of the operator behind, TURN_BARRIER arrivals there
+            TURN changes of the downstream operator's configuration put into force
+            here, TURN_BARRIER arrivals at the barrier for the next one
 Invariants  I1  between two barriers CONFIG does not change, so each key is
                 updated by exactly one instance: operator state needs no atomics
             I2  only the last arriver writes between its arrival and EPOCH += 1
@@ -21,7 +22,7 @@ Ordering    B1 all state written under the old mapping, B2 fetch_add BARRIER
 Progress    Members wait for the slowest one: the barrier is where a
             reconfiguration costs time. Waiting ends on STOP.
 Source      STRETCH, Algorithm 4, corrected: the boundary is a position in the
-            order and the same for all, joiners start at it inclusive, and every
+            order and the same for all, joiners start at it, inclusive, and every
             window that ends at or before the watermark there has been expired
             by its old owner (see Lemma 3).
 Checked     tests/headrace/elastic
@@ -59,7 +60,7 @@ BEHIND = 1 << 20
 
 @kernel
 def acknowledge(c, me, epoch):
-    """Acknowledge that `me` runs in `epoch`, or left at it; the last one records when the epoch was complete."""
+    """Acknowledge that `me` runs in `epoch`, or left at it; the last acknowledgement records when the epoch was complete."""
     store_release(c.acknowledged, me * CELL, epoch)
     cell = (epoch % c.met_at.size) * CELL
     if epoch > 0 and fetch_add(c.pending, cell, -1) == 1:
@@ -109,7 +110,7 @@ def await_count(c, word, count):
         pause()
     while True:
         ticket = prepare(c.words, BARRIER_WAITING, c.event, BARRIER_EVENT)
-        over = stopped(c)  # first: a run that ended well is stopped after its last epoch
+        over = stopped(c)  # before the word: a run that ends normally is stopped after its last epoch
         if load_acquire(c.words, word) >= count:
             cancel(c.words, BARRIER_WAITING)
             return True

@@ -1,8 +1,8 @@
 """Operator 15: every tuple once, in merged order. Instances take turns by position.
 
 Position p belongs to bucket p % 1024, so the mapping divides tuples as it
-divides keys. The position is the only state. More tuples of the last event
-time may follow, and come out with that time: the watermark is one unit below it.
+divides keys. The position is the only state. More tuples with the last event
+time may follow and are emitted with it, so the watermark is one unit below it.
 """
 
 from headrace.egress.rings import reserve_slot

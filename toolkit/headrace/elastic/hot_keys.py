@@ -17,7 +17,7 @@ def hottest(section: Any, limit: int) -> pd.DataFrame:
     import pandas as pd
 
     ids = np.concatenate([inlet.latest_keys for inlet in section.inlets])
-    ids = ids[ids >= 0]  # what has no key equals nothing
+    ids = ids[ids >= 0]  # a row with a negative id has no key and matches nothing
     found, counts = np.unique(ids, return_counts=True)
     order = np.lexsort((found, -counts))[: max(0, limit)]
     buckets = found[order] % BUCKETS

@@ -14,10 +14,10 @@ and the text for how instances share state (`build.SHARING`, `shared_nothing.tem
 supplies `tuples_before`, `process_batch` and `transfer`. Once the run has stopped,
 `process`, `process_batch`, `advance_time` and `finish` return -1.
 
-Invariants  I1  between two batches everything the instance owes is published:
-                outputs, promise, cursor, in this order (a cursor that is seen
-                passed implies the promise for what was passed)
-            I2  a special record ends a batch, and is handled by itself
+Invariants  I1  between two batches all the instance's work is published:
+                outputs, promise, cursor, in this order (a thread that sees the
+                cursor past a record also sees the promise after that record)
+            I2  a heartbeat or control record ends a batch, and is handled alone
             I3  at a boundary (a control record, or a planned tuple count)
                 every member has the same position, watermark and count of
                 tuples: heartbeats are part of the order, so time advances
@@ -99,10 +99,10 @@ from headrace.references import HEARTBEAT
     LAST_WINDOW,  # the last one that a tuple fell into
     WATERMARK,
     SEEN,  # tuples of the merged input before the next one
-    ARRIVAL,  # when the tuple came that makes results ready
-    LOW,  # the buckets owned are those from LOW on,
-    WIDTH,  # so many,
-    SCATTERED,  # unless it is set: then the owners' table says which
+    ARRIVAL,  # arrival time of the record that makes results ready
+    LOW,  # the first bucket owned
+    WIDTH,  # how many are owned, from LOW on
+    SCATTERED,  # not 0: LOW and WIDTH do not apply, the owners' table says which are owned
     ME,
     IN_FORCE,  # the configuration
     PROGRAM,  # the addresses of the operator's entries, in the order of `build`
@@ -111,7 +111,7 @@ from headrace.references import HEARTBEAT
 FREE = PROGRAM + PROGRAM_ENTRIES  # the operator's own words begin here
 
 PRIVATE_WORDS = 64
-"""Words of an instance, at least: no other instance shares a cache line with them."""
+"""The least number of an instance's words; no other instance shares a cache line with them."""
 
 
 @kernel
@@ -131,7 +131,7 @@ def meet(me, g, c, o, s, l, position, planned, next_config):
     config = l[IN_FORCE]
     epoch = load_acquire(c.words, EPOCH) + 1
     settle_load(me, c, config)
-    arrived = now_ns()  # before B2: after it, the others may be epochs ahead
+    arrived = now_ns()  # before B2: after it, the other members may be epochs ahead
     before = fetch_add(c.words, BARRIER, 1)  # B2
     if before == 0:
         c.met_at[epoch % c.met_at.size] = arrived
@@ -176,9 +176,9 @@ def meet(me, g, c, o, s, l, position, planned, next_config):
 def meet_for_behind(me, c, o, l, config):
     """The barrier at which a configuration of the downstream operator is put into force. False if the run stops first.
 
-    At it all members have published everything they owe, and the same promise (I3). None sends while one of them switches.
+    At this barrier all members have published their work (I1) and the same promise (I3). None sends while one switches.
     """
-    done = load_acquire(c.words, TURN)  # before the barrier: nobody passes it without this instance
+    done = load_acquire(c.words, TURN)  # before the barrier: no member passes it without this instance
     if fetch_add(c.words, TURN_BARRIER, 1) == members(c, l[IN_FORCE]) - 1:
         store_relaxed(c.words, TURN_BARRIER, 0)
         switch_behind(o, me, config, promise(l))
@@ -210,7 +210,7 @@ def run_instance(me, g, c, o, x, s, l, buffer):
     buffer : ndarray or bundle
         Private scratch.
     """
-    # Each kernel that is called counts the references to its arrays, by atomics.
+    # Otherwise every call of a kernel would count references to these arrays, with atomics.
     x, l = borrowed(x), borrowed(l)
     row = lane(g, me)
     batch_ns = load_relaxed(c.words, BATCH_NS)
@@ -270,7 +270,7 @@ def run_instance(me, g, c, o, x, s, l, buffer):
             ts = g.out_ts[row, start]
             l[ARRIVAL] = g.out_at[row, start]
             if ts == END_OF_TIME:
-                # Planned changes that no tuple reached are applied all the same.
+                # Planned changes that no tuple reached are applied now.
                 while c.plan_at[planned] != NEVER:
                     planned += 1
                     if not meet(me, g, c, o, s, l, position, planned, c.plan_row[planned - 1]):
@@ -279,7 +279,7 @@ def run_instance(me, g, c, o, x, s, l, buffer):
                         break
                     begin(c, l, s, buffer)
                 if load_acquire(g.reading, me * CELL) != activation:
-                    continue  # it left, and may have come back: start over there
+                    continue  # this instance left, and may have rejoined: start over
                 settle_load(me, c, l[IN_FORCE])
                 if finish(me, g, c, o, x, s, l, buffer) < 0:
                     break

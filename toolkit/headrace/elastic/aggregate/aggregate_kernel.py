@@ -5,13 +5,13 @@ Included in the module of each aggregate (`template`), which supplies
     to_units        event time as SIZE and ADVANCE count it: itself, or the local day (`local_days_kernel`)
     to_time         the first event time of a unit
     SLOTS           window instances a key may have at once
-    IN_ORDER        whether tuples come in event-time order, or in order of arrival, with watermarks between
+    IN_ORDER        whether tuples come in event-time order; else in order of arrival, with watermarks between them
     update_run      fold tuples into their windows; returns a failure code, or 0
     emit            write the results of a window's instances, and reset these
     forget          empty the sets that a window kept
 
-A key id and a window give the place of a window instance, ``id * SLOTS + window
-% SLOTS``, so all live windows of a key lie together. A window instance whose count
+A key id and a window determine the place of a window instance, ``id * SLOTS +
+window % SLOTS``, so all live windows of a key lie together. A window instance whose count
 is 0 does not exist.
 
 State       `s`, see `shape.Layout`; per instance, NEXT_WINDOW and LAST_WINDOW
@@ -105,7 +105,7 @@ def expire_window(me, c, o, s, l, buffer, window):
     """Emit the results of a window for the keys owned."""
     place = window % SLOTS
     boundary = to_time(s, window * l[ADVANCE] + l[SIZE])
-    if l[SEEN] - s.opened[place] >= MOST_TUPLES:  # one of its counts may have gone round
+    if l[SEEN] - s.opened[place] >= MOST_TUPLES:  # one of its counts may have wrapped around
         fail(c, COUNT_OVERFLOW, me, 0, boundary, 0, 0)
         return -1
     for row in range(load_acquire(c.words, IDS)):

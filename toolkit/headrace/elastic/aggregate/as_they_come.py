@@ -1,14 +1,14 @@
 """Aggregates over tuples in order of arrival: which have the same results as in order, and how far ahead a source may be.
 
-A window's result is emitted when the watermark, the least time that any source may still give, has passed its end.
+A window's result is emitted when the watermark, a lower bound of all event times still to come, has passed its end.
 Until then, tuples of all sources are folded into the window in the order in which they are read. So the result must be
 a function of the multiset of values. A count is, and so are integers added in 128 bits, the least and the greatest
 value, and the set of distinct values. These are not: sums of floats, which are rounded at every step; the first value,
-the last value and lists; and for floats, whatever picks one of several equal values, since 0.0 equals -0.0 and the
-result is the one that comes first.
+the last value and lists; and for floats, any aggregate that picks one of several equal values, since 0.0 equals -0.0
+and the result is the one that comes first.
 
-A source that is ahead of the others opens windows while these still fill earlier ones. It may be one window advance
-ahead, so that a key needs room for one more window.
+A source that is ahead of the others opens windows while the others still fill earlier ones. It may be one window
+advance ahead, so a key needs room for one more window.
 
 Source      STRETCH, section 2.3 (explicit watermarks); Li et al., "Out-of-Order Processing" (PVLDB 2008).
 Checked     tests/headrace/elastic/test_as_they_come.py

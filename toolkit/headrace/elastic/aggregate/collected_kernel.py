@@ -1,7 +1,7 @@
 """Results of the values that a window collected: quantiles, the most frequent value, the k best.
 
-At the end of a window nothing is allocated: a quantile is found by selection in
-place, and the k best are in a heap from the beginning, which is sorted in place.
+No memory is allocated at the end of a window: a quantile is found by selection in
+place, and the k best, kept in a heap all along, are sorted in place.
 
 Pivots are drawn at random, from the arena's seed: an attacker who chooses the data
 cannot choose an order that makes selection slow. No result depends on them.
@@ -23,7 +23,7 @@ from headrace.memory.words import ALL_BUT_SIGN, NAN_RANK, float_rank
 
 _SIGN = -(2**63)
 _FEW = 12
-"""Up to so many words are sorted rather than partitioned."""
+"""Up to this many words are sorted rather than partitioned."""
 WORD, BY = range(2)
 """Words of a pair of `top`: the value, and the word it is ranked by."""
 PAIR_SHIFT = 1
@@ -64,9 +64,9 @@ def select(arena, first, count, k):
         drawn ^= drawn >> np.uint64(7)
         drawn ^= drawn << np.uint64(17)
         pivot = arena[low + np.int64((drawn >> np.uint64(1)) % np.uint64(high - low))]
-        less = low  # words from `low` on are less than the pivot,
-        at = low  # from `less` on equal to it,
-        more = high  # from `more` on greater
+        less = low  # words from `low` to `less` are less than the pivot
+        at = low  # words from `less` to `at` are equal to it
+        more = high  # words from `more` on are greater
         while at < more:
             word = arena[at]
             if word < pivot:
@@ -164,7 +164,7 @@ def quantile_of_floats(arena, first, count, numbers, q, ignore_nan):
     high = float_of_rank(high_rank)
     if part == 0.0 or low == high:
         return low
-    if math.isinf(high - low):  # too far apart, or infinite themselves
+    if math.isinf(high - low):  # the difference overflows, or one of them is infinite
         return low * (1.0 - part) + high * part
     return min(low + (high - low) * part, high)
 
@@ -190,7 +190,7 @@ def most_frequent(arena, heads, at, order, prefixes, addresses, lengths):
 def precedes(word, by, other, other_by, order, prefixes, addresses, lengths, by_order, by_prefixes, by_addresses, by_lengths):
     """Whether a word comes before another: by the word it is ranked by, the larger first, then by its own value.
 
-    Values that are equal in order (0.0 and -0.0, NaNs) are told apart by their bits.
+    Values that compare as equal (0.0 and -0.0, NaNs) are ordered by their bits.
     """
     if word_less(other_by, by, by_order, by_prefixes, by_addresses, by_lengths):
         return True

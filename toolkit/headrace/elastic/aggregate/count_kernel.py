@@ -3,7 +3,7 @@
 Included in the modules of such aggregates (`template`), which supply
 
     DIRECTORY_WIDTH     of the store
-    SEVERAL_KEYS        whether a tuple has any number of keys, or one
+    SEVERAL_KEYS        whether a tuple may have any number of keys; else it has one
     count_keys          add 1 to every window of each of these keys
 """
 
@@ -28,7 +28,7 @@ def update_run(me, c, x, s, l, buffer, ref, rows, earliest, latest):
         k, end = keys_between(x, source, entry, k, end)
     keys = view_i32(x[source, entry + KEYS], end)
     windows = latest - earliest + 1
-    if l[WIDTH] == BUCKETS and l[SCATTERED] == 0:  # all of them are its own
+    if l[WIDTH] == BUCKETS and l[SCATTERED] == 0:  # this instance owns all keys
         count_keys(s.counts, keys[k:end], earliest, latest)
         c.meter[me, UPDATES] += (end - k) * windows
         return 0

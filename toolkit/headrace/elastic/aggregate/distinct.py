@@ -5,12 +5,12 @@ So only one instance touches a table, single entries are never deleted, and the
 table changes owner with its bucket, in place. An entry has two words: TAG, the
 key's row within its bucket plus 1, and BITS, the value as 64 bits.
 
-Tables are blocks of an arena (`memory.arena`), whose owners are the buckets, for
-each column. A full table moves to a block twice as large.
+Tables are blocks of an arena (`memory.arena`), in which each bucket of each column
+is an owner. A full table moves to a block twice as large.
 
-The place of an entry depends on the arena's seed, so nobody can choose values that
-all collide. By chance, an entry lies no more than some hundred entries from its
-place; if one lies `PROBE_LIMIT` away, its table grows.
+The place of an entry depends on the arena's seed, so an attacker cannot choose
+values that all collide. Chance puts an entry at most a few hundred entries from its
+place; if one lies more than `PROBE_LIMIT` away, its table grows.
 
 State       TABLES  FIRST word, size CLASS, entries USED of each table; one of
             size class c is a block of 2**c entries

@@ -63,7 +63,7 @@ def update_run(me, c, x, s, l, buffer, ref, rows, earliest, latest):
 
 """
 
-# A tuple's windows are neighbours in a ring of SLOTS places: one piece of it, or two.
+# A tuple's windows are neighbours in a ring of SLOTS places, so they make one piece or two.
 _RING = """
 lead = earliest % SLOTS if windows < SLOTS else 0
 stop = min(SLOTS, lead + windows)
@@ -164,7 +164,7 @@ def _over_windows(shape: AggregateShape, blocks: list[list[str]]) -> list[str]:
     for block in blocks:
         if block:
             lines.append("for j in range(low, high):")
-            # Unsigned: a signed index might count from the end, which keeps LLVM from making vectors.
+            # Unsigned: a signed index might count from the end, which would keep LLVM from vectorising.
             lines += ["    " + line for line in ["p = np.uint64(first + j)", *block]]
     return lines
 
@@ -173,10 +173,10 @@ def _block(aggregate: AggregateColumn, number: int, layout: Layout) -> list[str]
     """Write the statements that fold the value into place `p` of one aggregate."""
     assert aggregate.column is not None
     value, kept = f"value_{aggregate.column}", f"s.{layout.value[number]}[p]"
-    # The tuple itself is counted already.
+    # `counts` already includes this tuple.
     is_first = f"s.counts[p] - 1 == s.{layout.nulls[aggregate.column]}[p]"
     if number in layout.high:
-        # In 128 bits: an overflow goes up or down as the value's sign says.
+        # In 128 bits: the sign of the value says whether an overflow carries or borrows.
         return [
             f"old_{number} = {kept}",
             f"total_{number} = wrapped_sum(old_{number}, {value})",
@@ -223,6 +223,6 @@ def _is_better(aggregate: AggregateColumn, kept: str, value: str, layout: Layout
         pair = f"{value}, {kept}" if aggregate.kind == "min" else f"{kept}, {value}"
         return f"text_less({by}, {pair})"
     better = f"{value} {'<' if aggregate.kind == 'min' else '>'} {kept}"
-    if aggregate.ignore_nan:  # NaN only while nothing else was met
+    if aggregate.ignore_nan:  # NaN is kept only until another value comes
         return f"{better} or {kept} != {kept}"
     return f"{better} or {value} != {value}"

@@ -41,7 +41,7 @@ class AggregateProgram(Program):
         self.node, self.spec, self.given = node, spec, schema
         self.window_size = spec.window.longest
         self.nulls, self.key_names = spec.nulls, spec.key_names
-        # Operators that pass results on share ids, which stay while any of their windows has the key.
+        # Operators in one line may share key ids; an id stays in use while a window of any of them has the key.
         together = options.line_of(node.name)
         self.dictionary = make_dictionary(schema, spec.keys, BUCKETS, options.max_keys, together)
         self.multi_key = bool(spec.keys) and not (
@@ -143,7 +143,7 @@ class AggregateProgram(Program):
         if watermark == END_OF_TIME:
             return
         for dictionary in self.texts.values():
-            # Every window that holds ts ended by ts + WS.
+            # Every window that holds ts ends by ts + WS.
             dictionary.expire(watermark - self.window_size + 1)
 
     def private(self, worker):
@@ -183,7 +183,7 @@ class AggregateProgram(Program):
 
 
 def _is_only_counted(name: str, kind: pa.DataType, aggregates: Sequence[tuple[str, Aggregate]]) -> bool:
-    """Whether aggregates only count a column's non-null values, and its values do not fit 64 signed bits or are no numbers."""
+    """Whether aggregates only count a column's non-null values, and the values are not numbers or do not fit int64."""
     asked = {wanted.kind for _, wanted in aggregates if name in wanted.columns}
     kind = plain_type(kind)
     return asked == {"count"} and (not is_number(kind) or pa.types.is_uint64(kind))

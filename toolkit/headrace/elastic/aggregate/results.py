@@ -75,7 +75,7 @@ class AggregateResults(KeyedResults):
             step = time_step(kind)
             values = mean_of_times(values, above, counts, step) if step else mean_of(values, above, counts)
         if aggregate.ignore_nan and values.dtype.kind == "f":
-            empty = empty | np.isnan(values)  # NaN is left only where there was nothing else
+            empty = empty | np.isnan(values)  # NaN remains only where there was no other value
         return from_values(values, kind, empty if empty.any() else None)
 
 
@@ -115,7 +115,7 @@ def lists_of(
 
 
 def time_step(kind: pa.DataType) -> int:
-    """The step all values of a time or duration are multiples of, in their unit (Arrow counts days in ms, too); else 0."""
+    """The step that all values of a time type are multiples of, in its unit (date64 holds days in ms); 0 for other types."""
     if pa.types.is_date64(kind):
         return 86_400_000
     return 1 if pa.types.is_temporal(kind) else 0

@@ -89,8 +89,8 @@ class Layout:
     value : list of str
         What each aggregate keeps; "" for `count`, which keeps nothing.
     high : dict of int to str
-        By number of the aggregate: the high half of a sum in 128 bits. Integers are averaged exactly, and summed so
-        where they come in any order.
+        By number of the aggregate: the high half of a sum in 128 bits, of integers that are averaged, or that are
+        summed where tuples come in any order.
     distinct : list of int
         Aggregates that count a set of values; the sets of all are in `sets`.
     collected : dict of int to str
@@ -115,7 +115,7 @@ class Layout:
     opened = "opened"
     """Tuples seen when a window opened, by slot."""
     arena = ("kept_free", "kept_arena")
-    """Where all containers and sets of distinct values have their blocks, of the owners by bucket."""
+    """The arena in which all containers and sets of distinct values have their blocks; owners are buckets."""
     fractions, most = "fractions", "most"
     no_texts = "no_texts"
     """Stands for the fields by which texts are compared, where there are no texts."""
@@ -135,7 +135,7 @@ class Layout:
         scalar = ("sum", "min", "max", "mean", "first", "last", "count_distinct")
         self.value = [f"{a.kind}_{i}" if a.kind in scalar else "" for i, a in aggregates]
         self._frequent = {a.column for _, a in aggregates if a.kind == "mode"}
-        # In input order a sum that leaves int64 is an error at once; in any order only one that ends outside is.
+        # With tuples in order, a sum that leaves int64 is an error at once; in any order, only if its result is outside.
         exact = ("mean",) if shape.in_order else ("mean", "sum")
         self.high = {i: f"high_{i}" for i, a in aggregates if a.kind in exact and a.dtype == "int64"}
         self.by_key = {"counts": "uint32", **dict.fromkeys(self.nulls.values(), "uint32")}

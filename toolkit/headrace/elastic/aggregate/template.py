@@ -192,7 +192,7 @@ def allocate_state(
         fields[layout.fractions], fields[layout.most] = np.array([*fractions, 0.0]), np.array([*most, 0], np.int64)
         fields[layout.no_texts] = np.zeros(1, np.int64)
     if layout.sets:
-        # A bucket's containers take blocks that its first sets gave up, and the other way round: one instance has both.
+        # Containers of a bucket share its free blocks with the sets of the first distinct count: one instance owns both.
         fields |= zip(layout.sets, distinct.allocate(len(layout.distinct), shape.slots, most_words), strict=True)
     elif layout.heads:
         fields |= zip(layout.arena, allocate_arena(BUCKETS, most_words), strict=True)
