@@ -50,9 +50,9 @@ class _Readable:
 
     kind: str
     columns: tuple[str | None, ...]
-    """What each input calls it; None where it lacks it."""
+    """Its name in each input; None where an input lacks it."""
     dtypes: tuple[str | None, ...]
-    """As each input's store holds it."""
+    """Its dtype in each input's store; None where an input lacks it."""
 
 
 @dataclass(frozen=True)
@@ -109,8 +109,8 @@ def _rewritten(operator: CustomOperator, inputs: Inputs, key_types: Sequence[pa.
     key_kinds = _key_kinds(key_types)
     every = Stored(tuple((name, column.kind) for name, column in readable.items()), len(inputs) > 1)
 
-    # What containers need is too much for LLVM to copy the function to its only caller by itself: the call, which
-    # hands an operator's whole state over, would cost more than what is done.
+    # A function that uses containers is too large for LLVM to inline it into its only caller unasked. The call, which
+    # passes the operator's whole state, would cost more than the function itself.
     grows = any(not isinstance(field.kind, str | Array) for field in operator.state.values())
 
     def known(kept: Stored | None) -> dict[str, Binding]:
@@ -157,7 +157,7 @@ def _rewritten(operator: CustomOperator, inputs: Inputs, key_types: Sequence[pa.
             **options,
         )
 
-    # What functions read is known once they are rewritten; the second time only that is passed, and kept.
+    # What the functions read is known only after a first rewriting; the second one passes and keeps only that.
     tried = every if operator.keeps_tuples else None
     first = [] if operator.update is None else [update_of(list(readable), tried)]
     first += [] if tried is None or operator.output is None else [output_of(tried)]
@@ -181,7 +181,7 @@ def _rewritten(operator: CustomOperator, inputs: Inputs, key_types: Sequence[pa.
 
 
 def _field_binding(name: str, kind: Kind) -> FieldBinding | ContainerBinding:
-    """The binding of a state field: that of the window instance at place `p`."""
+    """The binding of a state field of the window instance at place `p`."""
     if not isinstance(kind, str):
         return ContainerBinding(kind, f"s.{state_field(name)}", place_of(kind), OWNER)
     cell = f"s.{state_field(name)}[p]"

@@ -2,8 +2,8 @@
 
 Included in the module of an operator whose results have lists, sets or maps. The
 words of each go to the instance's ring of words (`egress.words_ring`), and the
-record holds their position and number. After a stop nothing is written, and
-`emit_row` gives up.
+record holds their position and number. Once the run has stopped nothing is
+written, and `emit_row` gives up.
 """
 
 # ruff: noqa: F821  (names of custom_kernel)

@@ -22,9 +22,9 @@ result is held back until its boundary has passed: the promise is the watermark.
 Elsewhere boundaries never fall, so a result is released as soon as the position
 of its tuple has passed: the promise counts *ticks*, the tuples and heartbeats
 read so far, which every instance numbers alike. In both cases results are
-ordered by (boundary, cause, key, emission). The cause of what a tuple emits is
-2 * tick + 1; causes of what time alone emits are even; and the cause of what
-`output` emits comes last.
+ordered by (boundary, cause, key, emission). The cause of a result that a tuple
+emits is 2 * tick + 1; causes of results that time alone emits are even; and
+results of `output` come last.
 
 Invariants  I1  TICKS of all members are equal at a barrier; a joiner gets the
                 last arriver's (`hand_over`)
@@ -66,14 +66,14 @@ from headrace.references import BUCKET_MASK, BUCKETS
     CAUSE_KEY,
     CAUSE_BOUNDARY,  # and its window
     STAGE,  # which function is called
-    SNAPSHOT,  # from here on: the fields as the call found them, where it may fail after changing them
+    SNAPSHOT,  # from here on: the fields' values before the call, if it may change them and then fail
 ) = range(FREE, FREE + 9)
 
 UPDATE, OUTPUT, SLIDE = 1, 2, 3
 """Stages."""
 
 COMES_LAST = np.iinfo(np.int64).max
-"""The cause of what `output` emits."""
+"""The cause of results that `output` emits."""
 
 
 @kernel
@@ -139,7 +139,7 @@ def expire_until(me, c, o, s, l, last, cause):
             return -1
         window += 1
         if IS_SINGLE and kept == 0:
-            break  # all instances are at the same window: there is none left
+            break  # all instances are at the same window, so none is left
     return 0
 
 

@@ -28,7 +28,7 @@ def append_node(me, s, p):
 def drop_node(s, p, before, node, dropped):
     """Take `node`, which follows `before`, out of the list of window instance `p`, and link it in front of `dropped`.
 
-    Returns `node`, the first one of the chain of nodes taken out, which the caller gives back with `give_chain`.
+    Returns `node`, the head of the chain of nodes taken out, which the caller gives back with `give_chain`.
     """
     if before == 0:
         s.list_first[p] = s.following[node]

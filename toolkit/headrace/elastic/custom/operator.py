@@ -7,10 +7,10 @@ f_U        update(state, t, emit)    for each tuple, in each window of each of i
            or update(key, state,     before the tuple is kept, if tuples are;
            t, emit)                  left out without state: keep the tuple
 f_O        output(key, state, emit)  when a window expires
-f_S        slide(key, state, left)   with one instance per key (WT=single), when it has
-                                     moved on and now begins at `left`, before those kept
-                                     tuples are forgotten that lie before it,
-                                     unless ``purge=False`` leaves that to it
+f_S        slide(key, state, left)   with one instance per key (WT=single), when its window
+                                     has moved on and now begins at `left`, before kept
+                                     tuples before `left` are removed, as they are
+                                     unless ``purge=False``
 =========  ========================  ==================================================
 
 ``state.name`` is a field of the window instance, and ``t.name`` a column of

@@ -44,10 +44,10 @@ from headrace.references import BUCKETS, row_of, source_of
 from headrace.workers import worker_kernel
 
 _MOST_SHOWN = 20
-"""Elements of a container, in an error."""
+"""Of a container with more elements than this, an error shows only the size."""
 _SIZES_HELD = 3
-"""So many window sizes after its last use a string may still be in the state of a sliding instance: it is recorded once per
-window size, rounded up to advances (`texts_kernel`)."""
+"""For so many window sizes after its last recorded use, a string may still be in the state of a sliding instance: uses are
+recorded once per window size, rounded up to advances (`texts_kernel`)."""
 
 
 class CustomProgram(Program):
@@ -70,7 +70,7 @@ class CustomProgram(Program):
         operator = spec.operator
         self._operator = operator
         self.bound = bind(operator, list(zip(schemas, self._times, strict=True)), key_types, options.debug)
-        # Attribute of t -> column, and what its values are.
+        # For each input: attribute of t -> column, and column -> dtype.
         self._read: list[dict[str, str]] = []
         self._dtypes: list[dict[str, np.dtype]] = []
         for side in sides:
@@ -186,7 +186,7 @@ class CustomProgram(Program):
         texts = self._texts
         if texts is None or watermark == END_OF_TIME:
             return
-        # Every window that holds ts ended by ts + WS.
+        # Every window that holds ts ends by ts + WS.
         texts.expire(watermark - self._held_for + 1)
 
     def text(self):
@@ -278,7 +278,7 @@ class CustomProgram(Program):
                 time = python_name(self._times[values["t"]["input"]])
                 explained.times = dict.fromkeys((time, "ts"), self.time_text(values["t"]["ts"]))
             return explained
-        # There is no tuple at expiry: the window instance is what it failed on.
+        # At expiry there is no tuple to show: the error shows the window instance.
         found = {name: _shown(value) for name, value in values["state"].items() if name != "tuples"}
         if self.shape.stored is not None:
             found["tuples"] = f"{len(values['state']['tuples'])} of them"
@@ -294,7 +294,7 @@ class CustomProgram(Program):
         return (units - window.size) // window.advance
 
     def _state_before(self, words: np.ndarray, stage: int, key_id: int, boundary: int) -> dict[str, Any]:
-        """The state fields as the failed call found them, as it may have changed some before it failed."""
+        """The state fields as they were before the failed call, which may have changed some of them."""
         shape = self.shape
         window = self._window_before(boundary)
         place = key_id if shape.is_single else key_id * shape.slots + window % shape.slots
@@ -379,5 +379,5 @@ class CustomProgram(Program):
 
 
 def _shown(value: Any) -> Any:
-    """A state value for an error message; for a large container only its size, which may be millions."""
+    """A state value for an error message; of a large container only the size, as it may have millions of elements."""
     return f"{len(value)} of them" if isinstance(value, list | set | dict) and len(value) > _MOST_SHOWN else value

@@ -129,8 +129,8 @@ class CustomShape:
     output: Function | None
     slide: Function | None
     key_arrays: tuple[str, ...] = ()  # dtypes of key values that kernels read
-    stored: Stored | None = None  # what is kept of tuples, behind `update` if there is one
-    purges: bool = True  # kept tuples that lie before the window leave it by themselves
+    stored: Stored | None = None  # what is kept of a tuple, after the call of `update` if there is one
+    purges: bool = True  # kept tuples that lie before the window are removed automatically
     is_local: bool = False  # windows are of days of a time zone
     holds_texts: bool = False  # state that outlives the windows of its tuples may hold strings
     has_arena: bool = False  # there are containers in the state, or functions make some

@@ -51,13 +51,13 @@ EMIT = "emit_row(me, o, s, l, key, boundary, cause, {values})"
 """The text that an emission becomes."""
 
 STAGE = "stage(me, o, s, l, {heads}, {at}, {width})"
-"""The text that an emitted container becomes: it gives a pair of numbers."""
+"""The text that an emitted container becomes; its value is a pair of numbers."""
 
 OWNER = f"(key & {BUCKETS - 1}) * {CLASSES}"
 """Where the free lists of a key's containers begin."""
 
 OWN = f"({BUCKETS} + me) * {CLASSES}"
-"""The same for containers that last for one call."""
+"""Where the free lists of containers that last for one call begin."""
 
 ARENA = ", ".join(f"s.{name}" for name in ARENA_FIELDS)
 
@@ -155,7 +155,7 @@ def update_run_{number}(me, c, o, x, s, l, buffer, ats, tick, ref, rows, earlies
 
 """
 
-# No branch on the owner of a key: with several instances it could not be predicted. A batch's rows fit into the buffer.
+# No branch on the owner of a key: with several instances it would be unpredictable. A batch's rows fit into the buffer.
 _ROWS_WITH_ONE_KEY = """
 if scattered:
     used = places_in_table(keys, at, at + rows, buffer, owner, me)
@@ -212,7 +212,7 @@ offsets = view_i32(x[source, entry + OFFSETS], CHUNK + 1)
 keys = view_i32(x[source, entry + KEYS], offsets[at + rows])
 """
 
-# What no kernel's name begins with: a column may have any name.
+# No kernel's name begins with one of these prefixes: a column may have any name.
 _COLUMN = """
 column_{name} = {view}(x[source, entry + values_at({index})], CHUNK)
 address_{name} = x[source, entry + validity_at({index})]
@@ -273,7 +273,7 @@ def _call_text(shape: CustomShape, function: Function, stage: str, call: str) ->
         if name not in function.saves or isinstance(kind, Array):
             continue
         if not isinstance(kind, str):
-            # An element that the call adds is behind those that were there.
+            # The number of elements suffices: the call adds new ones behind those that were there.
             lines.append(f"l[SNAPSHOT + {i}] = s.{state_field(name)}[{place_of(kind)} + {COUNT}]")
         else:
             words = "l.view(np.float64)" if kind.startswith("float") else "l"
@@ -410,12 +410,12 @@ def _first_values(shape: CustomShape) -> list[tuple[str, str]]:
     values = []
     for name, kind, first in shape.state:
         if not isinstance(kind, str):
-            continue  # a container is empty where no instance is
+            continue  # a container is empty where there is no window instance
         text = repr(first)
         if kind == "bool":
             text = "1" if first else "0"
         elif kind == "string":
-            text = "0"  # the id of the empty one
+            text = "0"  # the id of the empty string
         elif isinstance(first, float) and not np.isfinite(first):
             text = "np.nan" if first != first else "np.inf" if first > 0 else "-np.inf"
         values.append((name, text))

@@ -1,12 +1,12 @@
 """Keep strings in the state of sliding window instances from being recycled.
 
 Included in the module of an operator with one instance per key whose state holds
-strings. The event time of a tuple keeps its strings for a window's length. State that
-lives on needs more: an instance that slides records the strings it holds, with the
-left boundary of its window as their time, and again when it has moved on by a window's
-length. So every string that an instance at window l holds was recorded, or came, less
-than `windows_of_size` windows before l, and `CustomProgram.release` frees its id only
-later.
+strings. A tuple keeps its strings in use for a window's length from its event time.
+State that outlives the window needs more: an instance that slides records the strings
+it holds, with the left boundary of its window as their time, each time it has moved on
+by a window's length. So every string that an instance at window l holds was recorded,
+or arrived, less than `windows_of_size` windows before l, and `CustomProgram.release`
+frees its id only after that.
 """
 
 # ruff: noqa: F821  (names of custom_kernel)
