@@ -8,9 +8,9 @@ f_U        update(state, t, emit)    for each tuple, in each window of each of i
            t, emit)                  left out without state: keep the tuple
 f_O        output(key, state, emit)  when a window expires
 f_S        slide(key, state, left)   with one instance per key (WT=single), when its window
-                                     has moved on and now begins at `left`, before kept
-                                     tuples before `left` are removed, as they are
-                                     unless ``purge=False``
+                                     has moved on and now begins at `left`; kept tuples
+                                     before `left` are removed after the call, except
+                                     with ``purge=False``
 =========  ========================  ==================================================
 
 ``state.name`` is a field of the window instance, and ``t.name`` a column of

@@ -180,7 +180,7 @@ def _direction(shape: JoinShape, mine: Side, other: Side) -> str:
     if shape.on_keys:
         views = {"keys": "view_i32(x[source, entry + KEYS], CHUNK)", **views}
         blocks = {"key_block": "keys", **blocks}
-    if not blocks:  # a predicate that reads the other side only: a block is as long as its times
+    if not blocks:  # the predicate reads no stored column: the rows' times give a block its length
         views = {"times": "view_i64(x[source, entry + TS], CHUNK)"}
         blocks = {"block_times": "times"}
     names = {
@@ -203,8 +203,8 @@ def _direction(shape: JoinShape, mine: Side, other: Side) -> str:
 
 
 def _quick_test(shape: JoinShape, mine: Side, other: Side) -> tuple[list[str], str]:
-    """Write what a pass reads of its tuples, once for all rows, and the quick test on row `i` of a block."""
-    # In registers: the blocks' loop reads nothing but the blocks.
+    """Write the loads of a pass's tuples, done once for all rows, and the quick test on row `i` of a block."""
+    # Loaded into registers, so that the loop over a block reads nothing else.
     setup = [
         f"w{number} = buffer.{exact_width(number) if band.is_wide else quick_width(number)}[0]"
         for number, band in enumerate(shape.bands)
@@ -235,7 +235,7 @@ def _quick_test(shape: JoinShape, mine: Side, other: Side) -> tuple[list[str], s
 
 
 def _confirm_text(shape: JoinShape, mine: Side, other: Side, used: list[int], views: list[str]) -> str:
-    """Write the kernel that looks at pairs one by one."""
+    """Write the kernel that evaluates pairs one by one."""
     valid = []
     views = list(views)
     for column in used:

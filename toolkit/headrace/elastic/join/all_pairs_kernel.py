@@ -13,12 +13,12 @@ Each instance compares an arriving tuple with the rows it owns in the window of 
 other side.
 
 All tuples of one side in a group of records probe the rows stored before the group,
-block by block of `BLOCK` rows in the first-level cache, `PROBES` tuples a pass. The
-test is vectorised and in narrow types; it may accept too much but never too little.
-Where it finds anything it is repeated for `FINE` rows at a time, and where that finds
-anything the exact condition is evaluated pair by pair. (At one match in a thousand
-pairs, as hedges of trades have, nearly every block holds one.) Pairs within the group
-are evaluated exactly, without a quick test.
+in blocks of `BLOCK` rows, which fit into the first-level cache, `PROBES` tuples a
+pass. This quick test is vectorised and in narrow types; it has false positives, but no
+false negatives. A block that passes it is tested again, `FINE` rows at a time, and
+where these pass, the exact condition is evaluated pair by pair. (At one match in a
+thousand pairs, as hedges of trades have, nearly every block holds one.) Pairs within
+the group are evaluated exactly, without a quick test.
 
 Source      ScaleJoin; STRETCH, Operator 10. Differs: position modulo 1024 counts
             from 0 in each source, so that no tuple is left out.
@@ -89,7 +89,7 @@ def process_group(me, g, c, o, x, s, l, buffer, row, start, first_position, n):
         elif s.sides[source] == LEFT and right_count > 0:
             if probe_left(me, c, o, x, s, l, buffer, source, right_count, ts, refs, ats, first_position) < 0:
                 return -1
-    # Pairs within the group: the earlier one's owner has them.
+    # A pair within the group belongs to the owner of the earlier tuple.
     owner = c.owner[l[IN_FORCE]]
     pairs = 0
     for a in range(left_count):

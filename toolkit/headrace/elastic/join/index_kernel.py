@@ -1,4 +1,4 @@
-"""A join with an index in the shared state: an arriving tuple meets only the stored ones in its cells.
+"""A join with an index in the shared state: an arriving tuple is compared only with the stored ones in its cells.
 
 Included in the module of such a join (`indexed`), which supplies its sizes and, for
 each side
@@ -7,46 +7,46 @@ each side
     cells_left          note which cells a tuple touches; false if it matches nothing
     insert_left         store a left tuple in its cell
     probe_left          compare a right tuple with the left ones in the cells it touches
-    expire_left         take back blocks of a cell
-    split_left          give a bucket one more cell; merge_left takes one away
+    expire_left         free the expired blocks of a cell
+    split_left          give a bucket one more place for cells; merge_left takes one away
     bucket_of           the bucket of a cell
     spread              the hash that gives a cell its place among those of its bucket
 
 A band |x - a| <= w can be treated as a key: cut the axis into cells a little wider
 than 2w, and a tuple can match only what is stored in the two cells (three or
 four with rounding) that [x - w, x + w] touches. Equal values are the case of
-one cell. Two conditions, where there are two, make a grid. So the join is what
-J+ is for any keys: a stored tuple has one key, its cell; a probing tuple has the
-set of the cells it touches (f_MK); the instance that owns a cell stores its
-tuples and makes the comparisons in it, and a reconfiguration moves none of them.
+one cell. Two conditions make a grid. So the join is J+ with cells as keys: a
+stored tuple has one key, its cell; a probing tuple has the set of the cells it
+touches (f_MK). The instance that owns a cell stores the cell's tuples and makes
+the comparisons in it, and a reconfiguration moves none of them.
 
 A cell's bucket, which the mapping assigns to an instance, is a hash that is linear in
 both coordinates, so that the cells that one tuple touches are always in different
-buckets. Anybody can compute it, and choose values that all share a bucket. The place of
-a cell within its bucket is a hash with a secret seed (`spread`): for values that must be
-equal `twist`, for coordinates a mixed sum of products with random odd factors. (The
-upper bits of that sum alone would do, as in the multiply-shift of Dietzfelbinger et al.,
-but all pairs of cells of a regular grid with the same distance would then share a place
-together: with some factors, twice the comparisons.) Where far cells share a place, the
-only cost is comparisons in vain.
+buckets. The hash is no secret: an attacker can choose values that all share a bucket.
+The place of a cell within its bucket is a hash with a secret seed (`spread`): for values
+that must be equal `twist`, for coordinates a mixed sum of products with random odd
+factors. (The upper bits of that sum would do without mixing, as in the multiply-shift of
+Dietzfelbinger et al., but in a regular grid all pairs of cells at the same distance would
+then share a place together: with some factors, twice the comparisons.) If distant cells
+share a place, the only cost is needless comparisons.
 
 A bucket has `LEAST_CELLS` places for each side, and as many more as its tuples need:
 linear hashing splits one place at a time, in turn, once they hold more than `CROWDED`
-blocks each, and merges them again when they are nearly empty. So each value in a bucket
-meets few others, however many values somebody chose for that bucket.
+blocks each on average, and merges them again when they are nearly empty. So each value
+shares its place with few others, however many values an attacker directs to its bucket.
 
-A cell holds a list of blocks of `BLOCK_ROWS` tuples, oldest first: the columns that
-conditions need, side by side for one vector comparison, and the references. Whole
-blocks are given back once their last tuple is out of the window, when the cell is next
+A cell holds a list of blocks of `BLOCK_ROWS` tuples, oldest first. A block holds each
+column that conditions need, contiguous for one vector comparison, and the references. A
+block is freed as a whole once its last tuple is out of the window: when the cell is next
 stored into, or by a hand that visits all cells in turn.
 
 State       in `s`, besides that of `join_kernel`, for each side
             left_cells[place]   first block << 32 | last block of a cell; 0: none
-            left_buckets[b]     of bucket b: FIRST_PLACE; PLACES, how many it has;
-                                PLACE_MASK, how many its region has room for, less 1;
-                                BLOCKS, how many its cells hold
+            left_buckets[b]     of bucket b: FIRST_PLACE; PLACES, the number it has;
+                                PLACE_MASK, the number its region has room for, less 1;
+                                BLOCKS, the number its cells hold
             pools[LEFT]         address of left_pool, the blocks; number 1 is the first
-            taken[LEFT]         (cells) blocks ever taken; taken[SIDES + LEFT] places
+            taken[LEFT]         (atomic) blocks ever taken; taken[SIDES + LEFT] places
             own[r, LEFT]        of worker r: the first of its free blocks
             own[r, HAND]        where its hand is: bucket, and place in it
             own[r, REGIONS...]  the first of its free regions, by size
@@ -59,11 +59,12 @@ Invariants  I1  a cell and its blocks are read and written by the owner of the
                 two cells were merged, a block may lie behind younger ones: it
                 stays until they expire, one WS more at most
             I3  a reference is followed only for a tuple in the window: the
-                chunk of another one may be gone
-            I4  the cells of a tuple are of different buckets: no pair is met twice
+                chunk of an older one may have been freed
+            I4  the cells that a tuple touches are in different buckets, so no
+                pair is compared twice
             I5  room = PLACE_MASK + 1 is a power of two, room / 2 <= PLACES <= room.
-                Places come and go between two groups of records only, so the
-                slots found for a group stay valid
+                Places are added and removed only between two groups of records,
+                so the slots found for a group stay valid
 
 Tried       (one thread, windows of 100,000 tuples a side, a busy machine) no
             prefetch of a group's blocks before they are used: 1.2 us a tuple
@@ -94,9 +95,9 @@ BLOCK_ROWS = 8
 LEAST_CELLS = 64
 """The least number of places that a bucket has for the cells of a side: a power of two."""
 CROWDED = 2
-"""Above so many blocks per place, on average, a bucket gets more places."""
+"""With more blocks per place than this, on average, a bucket gets more places."""
 SPARSE = 4
-"""Places for each block from which on it gives some back."""
+"""With more places per block than this, a bucket gives some back."""
 FIRST_PLACE, PLACE_MASK, PLACES, BLOCKS, BUCKET_COLUMNS = range(5)
 """Columns of `left_buckets` and `right_buckets`, and how many there are."""
 
@@ -104,7 +105,7 @@ COORDINATE_BITS = 31
 LOW_BITS = (1 << COORDINATE_BITS) - 1
 BUCKET_SHIFT = COORDINATE_BITS - 16
 SPREAD_SHIFT = 38
-"""Of 64 bits those are kept that number `MOST_CELLS`."""
+"""Keeps 26 of 64 bits: a number below `MOST_CELLS`."""
 MIXER = 0x1E3779B97F4A7C15
 
 LINK, LAST_TS, HEADER_WORDS = range(3)
@@ -121,11 +122,11 @@ SIDES = 2
 HAND, HAND_CELL, REGIONS = range(SIDES, SIDES + 3)
 """Columns of `own`, after those of the sides."""
 REGION_SIZES = 24
-"""Sizes of a region: `LEAST_CELLS` doubled so often, less one."""
+"""How many sizes a region may have: `LEAST_CELLS` times 1, 2, 4 and so on."""
 LINE_WORDS = 8
 
 SPARE = GROUP
-"""The place among the probing tuples for a stored one that is looked at again."""
+"""The place among the probing tuples into which a split loads a stored tuple, to find its cell again."""
 
 FIRST_CELL, LAST_CELL, OWN_CELL, KEY_BUCKET, TWIST, CELL_COLUMNS = range(6)
 """Columns of `buffer.cells`, and how many there are. A row for each dimension has the first and the last cell touched, and the
@@ -162,7 +163,7 @@ def mixed(first, second):
 
 @kernel
 def twist(bits, before, words):
-    """A hash with a secret seed, of a value that must be equal and of the values `before` it."""
+    """Hash a value that must be equal, with a secret seed, together with `before`, the hash of the values before it."""
     seed = seed_at(words, 0)
     return np.int64(seeded_pair(np.uint64(np.int64(bits)), np.uint64(np.int64(before)), seed) >> np.uint64(1))
 
@@ -236,7 +237,7 @@ def size_number(size):
 
 @kernel
 def move_region(me, s, side, cells, buckets, bucket, size):
-    """Move a bucket to a region with room for `size` places. False if there is none left: it keeps the one it has."""
+    """Move a bucket to a region with room for `size` places. False if no region is left: the bucket keeps its own."""
     first_free = REGIONS + side * REGION_SIZES
     number = size_number(size)
     start = s.own[me, first_free + number]
@@ -275,7 +276,7 @@ def fetch_blocks(cells, slot, pool, size, both):
 
 @kernel
 def note(me, c, slot, work):
-    """Count the work done in a cell as load of its bucket, exactly: nothing is left to sample."""
+    """Count the work done in a cell as load of its bucket: exactly, so there is nothing to sample."""
     c.load[me, slot & BUCKET_MASK] += work + 1
     c.meter[me, UPDATES] += work + 1
     c.meter[me, LOADED] += work + 1
@@ -290,7 +291,7 @@ def process_group(me, g, c, o, x, s, l, buffer, row, start, first_position, n):
     sides, own_slot, found, slots = buffer.sides, buffer.own_slot, buffer.found, buffer.slots
     horizon = ts[0] - l[SIZE]
     forget(me, x, s, horizon)
-    # First all that is needed is asked for, then it is used: one wait for memory instead of hundreds.
+    # First prefetch what the whole group needs, then use it: one wait for memory instead of hundreds.
     for k in range(n):
         sides[k] = NEITHER
         if s.sides[refs[k] >> SOURCE_SHIFT] == LEFT:
@@ -350,7 +351,7 @@ def process_group(me, g, c, o, x, s, l, buffer, row, start, first_position, n):
 
 @kernel
 def relieve(me, c, s, buffer, side, bucket, horizon):
-    """Give a crowded bucket more places: up to two per stored tuple, since splitting a list may take a block, too."""
+    """Give a crowded bucket more places: up to two per stored tuple, as splitting a list may itself take one more block."""
     for _ in range(2):
         if side == LEFT:
             if is_crowded(s.left_buckets, bucket) and split_left(me, c, s, buffer, bucket, horizon) < 0:
@@ -374,7 +375,7 @@ def has_room_to_spare(buckets, bucket):
 
 @kernel
 def sweep(me, s, owner, count, horizon):
-    """Move the hand on through the cells, so that a cell that is never stored into again does not keep its tuples."""
+    """Advance the hand through the cells, so that a cell that is never stored into again does not keep its tuples."""
     bucket, cell = s.own[me, HAND], s.own[me, HAND_CELL]
     left, right = s.left_buckets, s.right_buckets
     for _ in range(count):

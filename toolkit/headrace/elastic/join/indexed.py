@@ -42,12 +42,12 @@ from headrace.references import BUCKETS
 
 MOST_BLOCKS = 1 << 25
 MOST_CELLS = 1 << 26
-"""Places for the cells of a side, all buckets together; they are int32."""
+"""Places for the cells of a side, all buckets together; their numbers are int32."""
 MOST_TERMS = 2
 SPAN = 5
-"""Cells a tuple touches in one dimension, at most: 2w in cells of 2w, rounding on both sides, and one to spare."""
+"""The most cells that a tuple touches in one dimension: two for 2w in cells of 2w, two for rounding, and one to spare."""
 FACTORS = (0x609FD4D5, 0x48F086D3)
-"""Odd, below 2**31 (the R2 sequence), such that cells less than SPAN apart are of different buckets (tested)."""
+"""Odd, below 2**31 (the R2 sequence), such that cells less than SPAN apart are in different buckets (tested)."""
 
 STATE = ("left_cells", "right_cells", "left_buckets", "right_buckets", "left_pool", "right_pool", "pools", "taken", "own")
 """Fields of the state, besides those of every join; see `index_kernel`."""
@@ -327,7 +327,7 @@ def index_scratch(shape: JoinShape, widths: list[int | float]) -> dict[str, np.n
     for number, term in enumerate(shape.index):
         if term.kind == "band":
             width = max(float(widths[term.band]), _LEAST_WIDTH)
-            # A cell of whole numbers holds 2w + 1 of them: the range of one probe.
+            # A cell of whole numbers holds 2w + 1 of them, as many as a probe's range.
             size = 2 * width + (1.0 if shape.bands[term.band].dtype.startswith("int") else 0.0)
             fields[_reach(number)] = np.array([width, 1.0 / size])  # REACH, INVERSE
     return fields
@@ -341,7 +341,7 @@ def _reach(dimension: int) -> str:
 def allocate_index(shape: JoinShape, instances: int) -> dict[str, np.ndarray]:
     """Allocate the state that an index needs beside that of every join."""
     pools = [reserved(MOST_BLOCKS * _Layout(shape, side).size // 8, np.int64, huge_pages=True) for side in shape.sides]
-    # Place 0 is none.
+    # Place 0 means none.
     starts = np.arange(1, BUCKETS + 1) * LEAST_CELLS
     buckets = np.zeros((SIDES, BUCKETS, BUCKET_COLUMNS), np.int32)
     buckets[:, :, FIRST_PLACE], buckets[:, :, PLACES], buckets[:, :, PLACE_MASK] = starts, LEAST_CELLS, LEAST_CELLS - 1
@@ -470,7 +470,7 @@ def _cell_lines(shape: JoinShape, side: Side) -> list[str]:
         is_float = band.dtype.startswith("float")
         value = f"buffer.{side.values(band.column(side))}[k]"
         if is_float:
-            # NaN is equal to nothing; NaN and what is infinite are within no distance of anything.
+            # NaN equals nothing; NaN and infinities are within no distance of anything.
             is_hopeless = "value != value" if term.kind == "equal" else "not (value - value == 0.0)"
             lines += [f"value = np.float64({value})", f"if {is_hopeless}:", "    return False"]
         if term.kind == "equal" and is_float:

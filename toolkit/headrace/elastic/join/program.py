@@ -70,7 +70,7 @@ class JoinProgram(Program):
         self._schemas = [next(b.schema for b in branches if b.side == side) for side in (0, 1)]
         self._time = [next(b.event_time for b in branches if b.side == side) for side in (0, 1)]
         self._columns: list[dict[str, np.dtype]] = [{}, {}]
-        """What kernels read of each side, by a column's name, or by a longer name for another form of it."""
+        """The columns that kernels read of each side, by name; another form of a column has a longer name."""
         self._forms: list[dict[str, tuple[str, int]]] = [{}, {}]
         self._keys: tuple[list[KeySource], list[KeySource]] = ([], [])
         self._bands: list[tuple[str, str, np.dtype, int | float, bool]] = []
@@ -220,7 +220,7 @@ class JoinProgram(Program):
         return name != self.time_value and is_text(plain_type(self._kind(side, name)))
 
     def _columns_read(self, names: Iterable[str], side: int) -> list[str]:
-        """Columns of a side behind the attributes that the predicate reads."""
+        """The columns of a side that the predicate reads, given the names of its attributes."""
         times = {"ts", python_name(self._time[side])}
         columns = attributes(self._schemas[side].names)
         return list(dict.fromkeys(self.time_value if name in times else columns[name] for name in names))
@@ -240,7 +240,7 @@ class JoinProgram(Program):
 
     def release(self, watermark):
         if self._texts is not None and watermark != END_OF_TIME:
-            # No instance reads a tuple any more whose ts + WS has passed (I1 of `join_kernel`).
+            # Once a tuple's ts + WS has passed, no instance reads it any more (I1 of `join_kernel`).
             self._texts.expire(watermark - self.window_size + 1)
 
     def values_of(self, side):
@@ -341,5 +341,5 @@ class JoinProgram(Program):
 
 
 def _width(width: int | float, dtype: np.dtype) -> int | float:
-    """Widths of integer bands are whole: rounding down changes no comparison."""
+    """The width of a band; for integers rounded down, which changes no comparison."""
     return float(width) if dtype.kind == "f" else int(min(width, 2**64))

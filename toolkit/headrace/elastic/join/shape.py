@@ -24,9 +24,9 @@ class Band:
     right: int
     dtype: str
     is_wide: bool
-    """The narrow type cannot hold the width: there is no quick test."""
+    """The narrow type cannot hold the width: the exact test takes the place of the quick one."""
     is_equal: bool = False
-    """Floats that are to be equal, whatever the width: infinity is, though it has no distance from itself."""
+    """Floats that must be equal, compared with ==: infinity equals itself, though inf - inf is NaN."""
 
     @staticmethod
     def is_too_wide(dtype: str, width: int | float) -> bool:
@@ -51,9 +51,9 @@ class UserPredicate:
     left: tuple[int, ...]
     right: tuple[int, ...]
     may_raise: bool = False
-    """It divides or calls: evaluated pair by pair, with the pair on record, never speculatively."""
+    """It divides or calls, so it is evaluated pair by pair, with the pair on record, never speculatively."""
     reads_texts: bool = False
-    """It reads strings, by id: it is given the scratch memory, which holds `TEXT_FIELDS` and `LITERALS`."""
+    """It reads strings, by id, so it is given the scratch memory, which holds `TEXT_FIELDS` and `LITERALS`."""
 
     @property
     def memory(self) -> tuple[str, ...]:

@@ -36,5 +36,5 @@ def generate(shape: JoinShape) -> str:
     if shape.user is not None:
         text += f"\n{shape.user.text}\n"
     kernels, more = indexed.pieces(shape) if shape.index else all_pairs.pieces(shape)
-    # What is in the module already is not imported.
+    # Modules whose kernels are already in the text are not imported.
     return text + included(kernels, {instance_loop.__name__: "", join_kernel.__name__: ""}) + more
