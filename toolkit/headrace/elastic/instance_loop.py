@@ -5,7 +5,7 @@ kernels by address (`build`, `codegen.called`): once a batch. The operator suppl
 
     promise(l)                  a time that no later result of this instance precedes
     begin(c, l, s, buffer)      the instance starts, or has another configuration
-    hand_over(l, s, me, joiner) give a joiner what it must know of the order so far
+    hand_over(l, s, me, joiner) give a joiner what depends on the order so far
     process(..., row, start, count)     tuples: records of the gate, in order
     advance_time(..., ts)       no tuple below ts will follow
     finish(...)                 the input is over

@@ -25,8 +25,8 @@ class AggregateResults(KeyedResults):
     Parameters
     ----------
     outputs : sequence of (AggregateColumn, value index, count index, another index)
-        Where each aggregate's value, its number of non-null values, and the high
-        part of a sum in 128 bits or the length of a list are among the records' value columns.
+        For each aggregate, the records' value columns that hold its value, its number of non-null values, and the
+        high half of a sum in 128 bits or the length of a list.
     texts : sequence of KeyDictionary or None
         For each aggregate: the dictionary of the strings whose ids its values are, or None if it is not of a text column.
     """

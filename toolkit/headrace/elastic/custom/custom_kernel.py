@@ -24,7 +24,7 @@ of its tuple has passed: the promise counts *ticks*, the tuples and heartbeats
 read so far, which every instance numbers alike. In both cases results are
 ordered by (boundary, cause, key, emission). The cause of a result that a tuple
 emits is 2 * tick + 1; causes of results that time alone emits are even; and
-results of `output` come last.
+the cause of results of `output` comes last.
 
 Invariants  I1  TICKS of all members are equal at a barrier; a joiner gets the
                 last arriver's (`hand_over`)

@@ -273,7 +273,7 @@ def _call_text(shape: CustomShape, function: Function, stage: str, call: str) ->
         if name not in function.saves or isinstance(kind, Array):
             continue
         if not isinstance(kind, str):
-            # The number of elements suffices: the call adds new ones behind those that were there.
+            # Only the number of elements is saved: the call adds new ones after those that were there.
             lines.append(f"l[SNAPSHOT + {i}] = s.{state_field(name)}[{place_of(kind)} + {COUNT}]")
         else:
             words = "l.view(np.float64)" if kind.startswith("float") else "l"
@@ -335,7 +335,7 @@ def _close_text(shape: CustomShape) -> str:
 
 
 def _hold_text(shape: CustomShape) -> list[str]:
-    """Write how window instance `p` keeps the strings of its state, and of tuples that outlast their window, in use."""
+    """Write how window instance `p` keeps in use the strings of its state, and of tuples that outlast their window."""
     lines = []
     for name, kind, _ in shape.state:
         field, place = f"s.{state_field(name)}", place_of(kind)
@@ -374,7 +374,7 @@ def _columns_text(given: Input) -> tuple[str, str]:
 
 
 def _run_text(shape: CustomShape, number: int) -> str:
-    """Write how a run of tuples of one input is updated."""
+    """Write the kernel that updates windows with a run of tuples of one input."""
     given = shape.inputs[number]
     columns, values = _columns_text(given)
     if shape.update is not None and shape.update.may_emit:
