@@ -1,7 +1,7 @@
 """The loop every instance runs: read the gate, process, expire, promise, reconfigure.
 
 The loop compiles as one unit, once for each kind of gate, and calls the operator's
-kernels by address (`build`, `codegen.called`): once a batch. The operator supplies
+kernels by address, once a batch (`build`, `codegen.called`). The operator supplies
 
     promise(l)                  a time that no later result of this instance precedes
     begin(c, l, s, buffer)      the instance starts, or has another configuration
@@ -96,7 +96,7 @@ from headrace.references import HEARTBEAT
 (
     HEAD,  # results written
     NEXT_WINDOW,  # the first window that has not expired
-    LAST_WINDOW,  # the last one that a tuple fell into
+    LAST_WINDOW,  # the last window that may hold tuples
     WATERMARK,
     SEEN,  # tuples of the merged input before the next one
     ARRIVAL,  # arrival time of the record that makes results ready
@@ -309,7 +309,7 @@ def run_instance(me, g, c, o, x, s, l, buffer):
             begin(c, l, s, buffer)
             continue
         publish(o, me, l[HEAD], promise(l), l[WATERMARK])
-        c.meter[me, PASSED] = l[SEEN]  # before the cursor: the gate holds at least what has not passed
+        c.meter[me, PASSED] = l[SEEN]  # before the cursor: tuples not counted here are still in the gate
         advance(g, me, position)
         now = turn(c.meter, me, IDLE_NS)
         c.meter[me, TUPLES] += n

@@ -2,7 +2,7 @@
 
 Included in the module of each aggregate (`template`), which supplies
 
-    to_units        event time as SIZE and ADVANCE count it: itself, or the local day (`local_days_kernel`)
+    to_units        event time in the unit of SIZE and ADVANCE: unchanged, or the local day (`local_days_kernel`)
     to_time         the first event time of a unit
     SLOTS           window instances a key may have at once
     IN_ORDER        whether tuples come in event-time order; else in order of arrival, with watermarks between them
@@ -21,9 +21,9 @@ Invariants  I1  in the arrays by key an instance touches only the places of keys
                 places of NEXT_WINDOW to NEXT_WINDOW + SLOTS - 1 are different
             I3  OPENED[slot] is written by every instance that sees the window's
                 first tuple, and all write the same value
-            I4  a tuple that comes in order of arrival is before the watermark plus
-                LEAD, so none is in a window after LAST_WINDOW; OPENED[slot] is
-                written when the watermark admits that window
+            I4  in order of arrival, a tuple's event time is less than the watermark
+                plus LEAD, so no tuple falls into a window after LAST_WINDOW;
+                OPENED[slot] is written when the watermark admits that window
 Source      STRETCH, section 2.1 (A), Definition 5 (A+), Algorithm 2.
 Checked     tests/headrace/elastic/test_oracle.py, test_fold.py, test_planted_bugs.py
 """

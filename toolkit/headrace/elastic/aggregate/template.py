@@ -117,7 +117,7 @@ def generate(shape: AggregateShape) -> str:
 
 
 def _emit_text(shape: AggregateShape, layout: Layout) -> str:
-    """Write how a window instance is emitted as a result, and reset to zero."""
+    """Write the kernel that emits window instances as results, and resets them to zero."""
     lines = []
     for number, aggregate in enumerate(shape.aggregates):
         out, kept = f"{layout.out_value[number]}[i]", f"s.{layout.value[number]}[p]"
@@ -146,7 +146,7 @@ def _emit_text(shape: AggregateShape, layout: Layout) -> str:
 
 
 def _count_text(shape: AggregateShape) -> str:
-    """Write how a key is counted; the loop over windows is unrolled if there are few."""
+    """Write the kernel that counts keys; its loop over windows is unrolled if there are few."""
     lines = "for j in range(SLOTS):\n    counts[p + j] += 1"
     if shape.slots <= UNROLLED:
         lines = "\n".join(f"counts[p + {j}] += 1" for j in range(shape.slots))

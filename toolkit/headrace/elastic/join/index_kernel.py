@@ -46,7 +46,7 @@ State       in `s`, besides that of `join_kernel`, for each side
                                 PLACE_MASK, the number its region has room for, less 1;
                                 BLOCKS, the number its cells hold
             pools[LEFT]         address of left_pool, the blocks; number 1 is the first
-            taken[LEFT]         (atomic) blocks ever taken; taken[SIDES + LEFT] places
+            taken[LEFT]         (atomic cells) blocks ever taken; taken[SIDES + LEFT] places
             own[r, LEFT]        of worker r: the first of its free blocks
             own[r, HAND]        where its hand is: bucket, and place in it
             own[r, REGIONS...]  the first of its free regions, by size

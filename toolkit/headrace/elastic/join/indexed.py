@@ -458,7 +458,7 @@ def _holds_text(shape: JoinShape, side: Side, probing: Value, values: list[str])
 
 
 def _cell_lines(shape: JoinShape, side: Side) -> list[str]:
-    """Write how a tuple's cells are found: those it touches in each dimension, its own, and the bucket of its key."""
+    """Write the statements that find a tuple's cells: those it touches in each dimension, its own, and the bucket of its key."""
     lines = ["cells[0, TWIST] = 0"]
     for number, term in enumerate(shape.index):
         if term.kind == "keys":

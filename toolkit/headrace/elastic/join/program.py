@@ -179,7 +179,7 @@ class JoinProgram(Program):
             time = found.pop(self.time_value, None)
             return found if time is None else found | dict.fromkeys((python_name(self._time[side]), "ts"), time)
 
-        texts = texts_in("buffer")  # the first literal stands for nulls, too: a speculative test reads them
+        texts = texts_in("buffer")  # the first literal also stands for nulls, which a speculative test reads
 
         def written(read, reads_texts=True):
             return specialise(

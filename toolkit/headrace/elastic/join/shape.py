@@ -119,7 +119,7 @@ class Side:
         return f"{self.name}_{column}"
 
     def lower_ends(self, band: int) -> str:
-        """Field for value - width of a band, modulo 2**32: stored, as LLVM would otherwise subtract twice per row."""
+        """Field for value - width of a band, modulo 2**32; precomputed, because LLVM would otherwise subtract twice per row."""
         return f"{self.name}_low_{band}"
 
 
