@@ -109,7 +109,7 @@ def _rewritten(operator: CustomOperator, inputs: Inputs, key_types: Sequence[pa.
     key_kinds = _key_kinds(key_types)
     every = Stored(tuple((name, column.kind) for name, column in readable.items()), len(inputs) > 1)
 
-    # A function that uses containers is too large for LLVM to inline it into its only caller unasked. The call, which
+    # A function that uses containers is too large for LLVM to inline into its only caller unasked. The call, which
     # passes the operator's whole state, would cost more than the function itself.
     grows = any(not isinstance(field.kind, str | Array) for field in operator.state.values())
 

@@ -2,19 +2,19 @@
 
 Included in the module of each custom operator (`template`), which supplies
 
-    to_units        event time as SIZE and ADVANCE count it: itself, or the local day (`local_days_kernel`)
+    to_units        event time in the unit of SIZE and ADVANCE: unchanged, or the local day (`local_days_kernel`)
     to_time         the first event time of a unit
     SLOTS           window instances a key may have at once; 1 if IS_SINGLE
     IS_SINGLE       one instance per key (WT=single), which slides
     IS_HELD_BACK    a later tuple may emit for an earlier boundary
     update_run      f_U for tuples of one chunk that fall into the same windows; `buffer` has room for a batch
-    close_window    f_O for a window instance, and f_S: 1 if it slides on, 0 if it ends, -1 to give up
+    close_window    f_O for a window instance, and f_S: 1 if it slides on, 0 if it ends, -1 if the run has stopped
 
 Fields of a window instance lie where an aggregate's do: ``id * SLOTS + window %
-SLOTS``; with one instance per key there is one slot, because every instance that
-exists is then at the earliest window that has not expired. An instance touches
-only keys it owns, and ownership changes only at an epoch's barrier, so nothing is
-atomic and nothing is transferred.
+SLOTS``; with one window instance per key there is one slot, because all of them
+are then at the earliest window that has not expired. An instance of the operator
+touches only keys that it owns, and ownership changes only at an epoch's barrier,
+so nothing is atomic and nothing is transferred.
 
 What `update` emits carries the right boundary of its window. Where windows
 overlap (multi, WS > WA) a later tuple may emit for an earlier boundary, so a
@@ -62,9 +62,9 @@ from headrace.references import BUCKET_MASK, BUCKETS
     ADVANCE,
     TICKS,
     HALTED,  # the run stopped while a function emitted
-    CAUSE_REF,  # the tuple of the call in progress,
-    CAUSE_KEY,
-    CAUSE_BOUNDARY,  # and its window
+    CAUSE_REF,  # the tuple, if the call in progress is of `update`
+    CAUSE_KEY,  # the key of the call in progress
+    CAUSE_BOUNDARY,  # the right boundary of its window
     STAGE,  # which function is called
     SNAPSHOT,  # from here on: the fields' values before the call, if it may change them and then fail
 ) = range(FREE, FREE + 9)
@@ -102,7 +102,7 @@ def count_ticks(s, l, me, count):
 
 @kernel
 def expire_window(me, c, o, s, l, window, cause):
-    """Close a window for the keys owned. Returns how many instances slide on, or -1 to give up."""
+    """Close a window for the keys owned. Returns how many window instances slide on, or -1 if the run has stopped."""
     kept = 0
     place = window % SLOTS
     boundary = to_time(s, window * l[ADVANCE] + l[SIZE])

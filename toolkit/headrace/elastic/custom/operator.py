@@ -37,7 +37,7 @@ from headrace.errors import OverflowInputError, ParameterError
 from headrace.names import explains_arguments
 
 MAX_TUPLES = 100_000_000
-"""Default of the most tuples that windows without `update` keep at once."""
+"""Default of `max_tuples`: the most tuples that windows keep at once."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,7 +56,7 @@ class CustomOperator:
     """Whether kept tuples that lie before the window are removed automatically."""
     max_tuples: int = MAX_TUPLES
     bound: dict[Any, Any] = field(default_factory=dict, repr=False)
-    """The functions rewritten so far, by what they are applied to: rewriting reads their source file."""
+    """The functions rewritten so far, by inputs, key types and `debug`: rewriting reads their source file."""
 
     @property
     def update_arguments(self) -> tuple[str, ...]:

@@ -316,7 +316,7 @@ class CustomProgram(Program):
         return fields
 
     def _container_at(self, name: str, kind: Container, place: int, count: int | None) -> Any:
-        """A container of a window instance as plain Python, without what the failed call added after `count` elements.
+        """A container of a window instance as plain Python, without elements that the failed call added after the first `count`.
 
         Other changes that the call made in it before it failed remain.
         """

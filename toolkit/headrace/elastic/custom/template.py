@@ -252,7 +252,7 @@ def generate(shape: CustomShape) -> str:
 
 
 def _emit_text(shape: CustomShape) -> str:
-    """Write how a result is emitted; containers are staged before that."""
+    """Write the kernel that emits a result, after the one that stages its containers, if it has any."""
     lines, listed = [], dict(shape.lists)
     for name, _ in shape.emits:
         if name in listed:
@@ -282,7 +282,7 @@ def _call_text(shape: CustomShape, function: Function, stage: str, call: str) ->
 
 
 def _store_text(shape: CustomShape) -> str:
-    """Write how a tuple is kept."""
+    """Write the kernel that keeps a tuple."""
     assert shape.stored is not None
     names = [name for name, _ in shape.stored.arrays()]
     return _STORE.format(
@@ -292,7 +292,7 @@ def _store_text(shape: CustomShape) -> str:
 
 
 def _update_text(shape: CustomShape, number: int) -> str:
-    """Write how a tuple updates window instance `p`."""
+    """Write the statements that update window instance `p` with a tuple."""
     lines = ["s.latest[p] = ts"] if shape.is_single else []
     if shape.update is not None:
         lines += ["boundary = to_time(s, window * l[ADVANCE] + l[SIZE])", "cause = 2 * (tick + r - at) + 1"]
@@ -314,7 +314,7 @@ def _update_text(shape: CustomShape, number: int) -> str:
 
 
 def _close_text(shape: CustomShape) -> str:
-    """Write how window instance `p` is closed when its window expires."""
+    """Write the statements that close window instance `p` when its window expires."""
     lines = []
     if shape.output is not None:
         lines += _call_text(shape, shape.output, "OUTPUT", f"user_output({CALL})")
@@ -335,7 +335,7 @@ def _close_text(shape: CustomShape) -> str:
 
 
 def _hold_text(shape: CustomShape) -> list[str]:
-    """Write how window instance `p` keeps in use the strings of its state, and of tuples that outlast their window."""
+    """Write the statements that keep in use the strings of window instance `p`: of its state, and of tuples that outlast it."""
     lines = []
     for name, kind, _ in shape.state:
         field, place = f"s.{state_field(name)}", place_of(kind)
