@@ -335,7 +335,7 @@ def _close_text(shape: CustomShape) -> str:
 
 
 def _hold_text(shape: CustomShape) -> list[str]:
-    """Write the statements that keep in use the strings of window instance `p`: of its state, and of tuples that outlast it."""
+    """Write the statements that keep in use the strings of window instance `p`: in its state, and in tuples older than the window."""
     lines = []
     for name, kind, _ in shape.state:
         field, place = f"s.{state_field(name)}", place_of(kind)
