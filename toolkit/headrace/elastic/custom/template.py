@@ -335,7 +335,10 @@ def _close_text(shape: CustomShape) -> str:
 
 
 def _hold_text(shape: CustomShape) -> list[str]:
-    """Write the statements that keep in use the strings of window instance `p`: in its state, and in tuples older than the window."""
+    """Write the statements by which window instance `p` keeps strings in use.
+
+    They are the strings of its state, and of tuples that outlast their window.
+    """
     lines = []
     for name, kind, _ in shape.state:
         field, place = f"s.{state_field(name)}", place_of(kind)
