@@ -43,7 +43,7 @@ from headrace.elastic.instance_loop import SEEN
 
 @kernel
 def tuples_before(g, l, row, start):
-    """How many tuples of the merged input come before a record: all were read here."""
+    """Count the tuples of the merged input before a record: this instance read them all."""
     return l[SEEN]
 '''
 

@@ -39,7 +39,7 @@ from headrace.gates.reader_queues_kernel import tuples_passed
 
 @kernel
 def tuples_before(g, l, row, start):
-    """How many tuples were passed before a record, here or elsewhere: a window of any key was given no more since."""
+    """Count the tuples passed here and elsewhere: a window gets at most as many as this grows by while it is open."""
     return tuples_passed(g)
 '''
 

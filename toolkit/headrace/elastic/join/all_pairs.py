@@ -24,7 +24,7 @@ from headrace.elastic.join.shape import JoinShape, Side, exact_width, quick_widt
 _MATCH_PROBES = '''
 @kernel
 def match_probes(a, b, buffer):
-    """Whether left tuple `a` of those that probe matches right tuple `b` of them."""
+    """Whether left tuple `a` matches right tuple `b`, both among those that probe."""
     return {condition}
 
 '''

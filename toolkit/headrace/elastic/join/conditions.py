@@ -73,7 +73,7 @@ def column_view(side: Side, column: int) -> str:
 _LOAD = '''
 @kernel
 def load_{side}(x, ref, k, buffer):
-    """Fetch what is compared of a {side} tuple, as number `k` of those that probe; false if it is null and matches nothing."""
+    """Load the compared values of a {side} tuple, number `k` of those that probe; false if one is null: it matches nothing."""
     source, entry, at = locate(ref, {width})
 {load}
     return True

@@ -79,7 +79,7 @@ SECOND_FACTOR = {second_factor}
 _BY_CELL = '''
 @kernel
 def bucket_of(first, second, _):
-    """Which bucket a cell is of."""
+    """Return the bucket of a cell."""
     return mixed(first, second)
 
 '''
@@ -87,7 +87,7 @@ def bucket_of(first, second, _):
 _BY_KEY = '''
 @kernel
 def bucket_of(_, second, key_bucket):
-    """Which bucket a cell is of. Ids depend on the order of arrival, their buckets do not: buckets of cells must not."""
+    """Return the bucket of a cell. It must not depend on the order of arrival: ids do, their buckets do not."""
     return mixed(key_bucket, second)
 
 '''
@@ -95,7 +95,7 @@ def bucket_of(_, second, key_bucket):
 _EQUAL_ONLY = '''
 @kernel
 def spread(first, second, buffer):
-    """What says which cell of its bucket it is: what must be equal."""
+    """Return the number that chooses a cell within its bucket, made of the values that must be equal."""
     return buffer.cells[0, TWIST]
 
 '''
@@ -103,7 +103,7 @@ def spread(first, second, buffer):
 _WITH_BANDS = '''
 @kernel
 def spread(first, second, buffer):
-    """What says which cell of its bucket it is: what must be equal, and the coordinates."""
+    """Return the number that chooses a cell within its bucket, made of the values that must be equal and the coordinates."""
     factors = buffer.factors
     summed = wrapped_sum(wrapped_product(first, factors[0]), wrapped_product(second, factors[1]))
     summed = wrapped_sum(summed, buffer.cells[0, TWIST])
@@ -114,7 +114,7 @@ def spread(first, second, buffer):
 _CELLS = '''
 @kernel
 def cells_{side}(k, buffer):
-    """Which cells a tuple of this side touches, and the one it is stored in. False: it matches nothing."""
+    """Find the cells that a tuple of this side touches, and the one that stores it. False: it matches nothing."""
     cells = buffer.cells
 {cells}
     return True
@@ -124,7 +124,7 @@ def cells_{side}(k, buffer):
 _EXPIRE = '''
 @kernel
 def expire_{side}(me, s, slot, horizon):
-    """Take back the blocks at the front of a cell whose tuples are all out of the window."""
+    """Free the blocks at the front of a cell whose tuples are all out of the window."""
     cells, own, place = s.{side}_cells, s.own, slot >> BUCKET_BITS
     pool = s.pools[{constant}]
     word = cells[place]
@@ -197,7 +197,7 @@ def insert_{side}(me, c, s, buffer, k, slot, ref, ts, horizon):
 _SPLIT = '''
 @kernel
 def split_{side}(me, c, s, buffer, bucket, horizon):
-    """Give a bucket one more cell, and that what is its own of the tuples of an older one; those out of the window go."""
+    """Add a cell to a bucket and move into it those tuples of an older cell that belong there; expired tuples are dropped."""
     buckets, cells, own = s.{side}_buckets, s.{side}_cells, s.own
     pool = s.pools[{constant}]
     added = np.int64(buckets[bucket, PLACES])
@@ -231,7 +231,7 @@ def split_{side}(me, c, s, buffer, bucket, horizon):
 
 @kernel
 def merge_{side}(me, s, bucket):
-    """Take a bucket's last cell away: its tuples go behind those of the one it was split from."""
+    """Remove a bucket's last cell: its tuples are appended to those of the cell it was split from."""
     buckets, cells = s.{side}_buckets, s.{side}_cells
     half = np.int64(buckets[bucket, PLACE_MASK] + 1) >> 1
     if buckets[bucket, PLACES] == half:
@@ -254,7 +254,7 @@ def merge_{side}(me, s, bucket):
 _PROBE = '''
 @kernel
 def probe_{side}(me, c, o, x, s, l, buffer, k, position, at, ref, ts):
-    """Compare a tuple with the stored {side} ones in the cells it touches, where they are this instance's."""
+    """Compare a tuple with the stored {side} tuples of the cells it touches and this instance owns."""
     cells = s.{side}_cells
     pool = s.pools[{constant}]
     slots = buffer.slots
@@ -295,7 +295,7 @@ _TWISTED = "cells[0, TWIST] = twist({bits}, cells[0, TWIST], buffer.seed)"
 _HOLDS = '''
 @kernel
 def holds_{side}(x, l, ref, other{parameters}):
-    """The user's predicate, with the pair on record."""
+    """Evaluate the user's predicate, and note the pair in case it fails."""
     l[LATER] = ref
     l[EARLIER] = other
     source, entry, at = locate(other, {width})
