@@ -14,11 +14,11 @@ import org.apache.flink.types.LongValue;
 import org.apache.flink.util.Collector;
 
 /**
- * |x - a| <= 10 and |y - b| <= 10, less than `size` apart. A row is (cell, number, x or a, y or b).
+ * |x - a| <= 10 and |y - b| <= 10, times less than `size` apart. A row is (cell, number, x or a, y or b).
  *
- * `stock` is Flink's interval join. It needs a key: the cell of x, ten wide; the right side goes to its own cell and
- * both beside it, so that each pair meets once. `expert` compares all pairs, in the primitive arrays of `BandJoin`:
- * each subtask stores a share of the left side, and all of the right one.
+ * `stock` is Flink's interval join. It needs a key: the cell of x, ten wide. A right row is sent to its own cell and to
+ * both neighbours, so that each pair meets once. `expert` compares all pairs, in the primitive arrays of `BandJoin`:
+ * each subtask stores a share of the left side, and all of the right side.
  */
 final class Band {
     static final int WIDTH = 10;
@@ -48,7 +48,7 @@ final class Band {
 
     private static DataStream<Tuple4<IntValue, IntValue, IntValue, FloatValue>> rows(
             StreamExecutionEnvironment env, int source, int cells, long size, boolean isStock) {
-        // The operator of arrays needs each side in order, as one subtask gives it.
+        // The operator over arrays needs each side in order, so each source has one subtask.
         int subtasks = isStock ? env.getParallelism() : 1;
         return env.addSource(new Replay(source, Math.max(1, size / 8), 0), "input " + source, Jobs.ROW_NUMBER)
                 .setParallelism(subtasks)
@@ -61,7 +61,7 @@ final class Band {
         return Math.abs(x - a) <= WIDTH && Math.abs((double) y - (double) b) <= WIDTH;
     }
 
-    /** A row, for its own cell and so many on each side of it. */
+    /** Emits a row for its own cell and for that many cells on each side of it. */
     private static final class RowOf
             implements FlatMapFunction<IntValue, Tuple4<IntValue, IntValue, IntValue, FloatValue>> {
         private final int source;

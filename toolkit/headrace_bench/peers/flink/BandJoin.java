@@ -9,8 +9,8 @@ import org.apache.flink.types.IntValue;
 import org.apache.flink.types.LongValue;
 
 /**
- * The expert's band join: each side, which comes in order, in primitive arrays; a row is compared with all of the
- * other side that are less than `size` from it. What is stored is not Flink's state: it would be lost with the job.
+ * The expert's band join: each side arrives in order and is kept in primitive arrays; a row is compared with all rows of
+ * the other side less than `size` away in time. The arrays are not Flink's state: they would be lost with the job.
  */
 public final class BandJoin extends AbstractStreamOperator<Tuple4<LongValue, LongValue, LongValue, LongValue>>
         implements TwoInputStreamOperator<
@@ -47,7 +47,7 @@ public final class BandJoin extends AbstractStreamOperator<Tuple4<LongValue, Lon
             head = 0;
         }
 
-        /** The first row that is later than this. */
+        /** Index of the first row later than this time. */
         int after(long at) {
             int low = head;
             int high = tail;

@@ -10,9 +10,9 @@ import org.apache.flink.types.LongValue;
 import org.apache.flink.util.Collector;
 
 /**
- * Rows by their time until the timer of that time; then all of that time are given on, in whatever order `give` makes.
+ * Keeps rows by event time until the timer of that time, then emits all rows of that time in the order that `give` makes.
  *
- * A row has crossed an exchange, so it may be kept as it is.
+ * A row has crossed an exchange, so it may be kept without a copy.
  */
 abstract class ByTime
         extends KeyedProcessFunction<
@@ -21,7 +21,7 @@ abstract class ByTime
                 Tuple4<LongValue, LongValue, LongValue, LongValue>> {
     private transient MapState<Long, List<Tuple4<LongValue, LongValue, LongValue, LongValue>>> waiting;
 
-    /** Give on the rows of one time, which came in any order. */
+    /** Emits the rows of one time, which arrived in any order. */
     abstract void give(
             long ts,
             List<Tuple4<LongValue, LongValue, LongValue, LongValue>> rows,

@@ -9,14 +9,14 @@ import org.apache.flink.types.LongValue;
 import org.apache.flink.util.Collector;
 
 /**
- * Two sources in one order of event time. Flink does not merge in order: rows wait until the watermark says that none
- * before them can come, in one subtask, for one order has one place where it is made.
+ * Two sources merged by event time. Flink has no ordered merge: rows wait until the watermark says that no earlier row
+ * can come, in one subtask, because a total order needs one place that makes it.
  *
- * `stock` keeps them in Flink's state, by a key that is the same for all, with a timer for each time; `expert` in
- * the arrays of `Merge`. A row is (ts, key, value, source).
+ * `stock` keeps them in Flink's state, under one key for all, with a timer for each time; `expert` in the arrays of
+ * `Merge`. A row is (ts, key, value, source).
  */
 final class Forward {
-    /** Event time between two watermarks, in ms: some thousand rows of a source. */
+    /** Event time between two watermarks, in ms: a few thousand rows of a source. */
     private static final long MARK = 100;
 
     private Forward() {}
@@ -60,7 +60,7 @@ final class Forward {
         }
     }
 
-    /** Rows of one time: those of the first source first. */
+    /** Rows of equal event time: those of the first source first. */
     private static final class Sorted extends ByTime {
         @Override
         void give(

@@ -64,7 +64,7 @@ final class Jobs {
         if (version.equals("stock")) {
             results = stock(keyed, isAggregate, isText, advance, perWindow);
         } else {
-            // One subtask needs no exchange: everything is one chain of calls on one thread.
+            // One subtask needs no exchange: all operators are chained into calls on one thread.
             DataStream<Tuple2<IntValue, LongValue>> dealt = parallelism == 1
                     ? keyed.forward()
                     : keyed.partitionCustom((Integer key, int parts) -> key % parts, pair -> pair.f0.getValue());
@@ -106,7 +106,7 @@ final class Jobs {
         }
     }
 
-    /** The Map of Corollary 1: a tuple for each word of a text, which has none twice. */
+    /** The Map of Corollary 1: emits a tuple for each word of a text, which has no word twice. */
     private static final class WordsOfText implements FlatMapFunction<IntValue, Tuple2<IntValue, LongValue>> {
         private final Tuple2<IntValue, LongValue> pair = new Tuple2<>(new IntValue(), new LongValue());
 
@@ -123,7 +123,7 @@ final class Jobs {
         }
     }
 
-    /** The same for pairs, which come as numbers. */
+    /** The same for pairs of words, which are numbers here. */
     private static final class PairsOfRow implements FlatMapFunction<IntValue, Tuple2<IntValue, LongValue>> {
         private final Tuple2<IntValue, LongValue> pair = new Tuple2<>(new IntValue(), new LongValue());
 

@@ -19,10 +19,10 @@ import org.apache.flink.util.Collector;
 /**
  * The Streaming Ledger; the result is (ts, balance, quantity, 0) of each event, -1 where it was rejected, in their order.
  *
- * `stock`: a transfer reads two accounts and two assets, which no key of Flink's has together, so one keyed function of one
- * key keeps both tables in its state and takes all events in order. Deposits alone are split: by account, by asset, and
- * behind both one subtask that puts the two halves of an event together, in order. `expert` is arrays in one function,
- * chained to the source, without state that could be saved.
+ * `stock`: a transfer reads two accounts and two assets, which no one key of Flink covers, so a keyed function with a single
+ * key keeps both tables in its state and takes all events in order. Deposits alone are split by account and by asset, and
+ * one subtask behind both joins the two halves of each event, in order. `expert` keeps arrays in one function chained to
+ * the source, without state that could be saved.
  */
 final class Ledger {
     /** Event time between two watermarks, in ms. */
@@ -62,7 +62,7 @@ final class Ledger {
         return Columns.amounts[i] >= 0 && Columns.quantities[i] >= 0;
     }
 
-    /** Both tables in keyed state of one key. */
+    /** Both tables in keyed state, under one key. */
     private static final class OneByOne
             extends KeyedProcessFunction<Integer, IntValue, Tuple4<LongValue, LongValue, LongValue, LongValue>> {
         private transient MapState<Long, Long> accounts;
@@ -110,7 +110,7 @@ final class Ledger {
         }
     }
 
-    /** What one account or asset has after a deposit: (ts, number of the row, that, which table). */
+    /** Balance or quantity after a deposit: (ts, number of the row, the amount, which table). */
     private static final class Held
             extends KeyedProcessFunction<Long, IntValue, Tuple4<LongValue, LongValue, LongValue, LongValue>> {
         private final int table;
@@ -140,7 +140,7 @@ final class Ledger {
         }
     }
 
-    /** The two halves of each event, in the order of their numbers. */
+    /** Joins the two halves of each event, in the order of the events' numbers. */
     private static final class Paired extends ByTime {
         @Override
         void give(
@@ -156,7 +156,7 @@ final class Ledger {
         }
     }
 
-    /** Both tables as arrays. */
+    /** Keeps both tables as arrays. */
     private static final class Arrays implements MapFunction<IntValue, Tuple4<LongValue, LongValue, LongValue, LongValue>> {
         private transient long[] accounts;
         private transient long[] assets;

@@ -7,7 +7,7 @@ import org.apache.flink.types.LongValue;
 
 /**
  * The expert's ordered merge: each input is in order, so its rows wait in primitive arrays, and both are merged up to
- * the watermark. What waits is not Flink's state: it would be lost with the job.
+ * the watermark. The arrays are not Flink's state: they would be lost with the job.
  */
 public final class Merge extends AbstractStreamOperator<Tuple4<LongValue, LongValue, LongValue, LongValue>>
         implements TwoInputStreamOperator<

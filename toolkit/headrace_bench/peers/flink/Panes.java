@@ -13,8 +13,8 @@ import org.apache.flink.types.LongValue;
 /**
  * The expert's window operator: sums and counts of dense keys in primitive arrays, one pair for each pane.
  *
- * A pane is as long as the windows' advance; a window adds up `perWindow` of them when the watermark has passed
- * it. The state is not Flink's: it would be lost with the job, and its parallelism cannot change.
+ * A pane is as long as the windows' advance; a window adds up `perWindow` panes when the watermark has passed it. The
+ * state is not Flink's: it would be lost with the job, and its parallelism cannot change.
  */
 public final class Panes extends AbstractStreamOperator<Tuple4<LongValue, LongValue, LongValue, LongValue>>
         implements OneInputStreamOperator<
@@ -38,7 +38,7 @@ public final class Panes extends AbstractStreamOperator<Tuple4<LongValue, LongVa
     private transient Tuple4<LongValue, LongValue, LongValue, LongValue> row;
     private transient StreamRecord<Tuple4<LongValue, LongValue, LongValue, LongValue>> record;
 
-    /** stride: keys are dealt out to that many subtasks, by key modulo stride. */
+    /** stride: number of subtasks; keys are assigned to them by key modulo stride. */
     Panes(long advance, int perWindow, int stride, boolean countOnly, boolean isText) {
         this.advance = advance;
         this.perWindow = perWindow;

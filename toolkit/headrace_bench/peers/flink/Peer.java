@@ -16,11 +16,11 @@ import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
 
 
 /**
- * Flink in one virtual machine, asked by lines: `load WORKLOAD FOLDER SIZE`, `run VERSION PARALLELISM ROWS_PER_SECOND`,
+ * Flink in one virtual machine, driven by lines of text: `load WORKLOAD FOLDER SIZE`, `run VERSION PARALLELISM ROWS_PER_SECOND`,
  * `rescale savepoint|adaptive` (the latter with the argument `adaptive` or `tuned`).
  *
  * The answer to a run: `@ok SECONDS CPU_SECONDS DIGEST ROWS P50_MS P99_MS`, from the first row that leaves the source
- * to the end of the input at the last sink; processor time is the whole virtual machine's. Deploying is not in it.
+ * to the end of the input at the last sink, without deployment; processor time is that of the whole virtual machine.
  */
 public final class Peer {
     private static final int SLOTS = 2;
@@ -37,7 +37,7 @@ public final class Peer {
         settings.set(RestOptions.BIND_PORT, "0");
         settings.set(RestOptions.BIND_ADDRESS, "127.0.0.1");
         settings.set(RestOptions.ADDRESS, "127.0.0.1");
-        if (arguments.length > 0) { // adaptive, or tuned: that and no waiting
+        if (arguments.length > 0) { // `adaptive`: its scheduler; `tuned`: the same without its waiting times
             settings.set(JobManagerOptions.SCHEDULER, JobManagerOptions.SchedulerType.Adaptive);
         }
         if (arguments.length > 0 && arguments[0].equals("tuned")) {

@@ -24,9 +24,9 @@ import org.apache.flink.util.Collector;
 /**
  * The event window and the page-view join; rows as in headrace_bench.peers.programs.
  *
- * `stock`: barriers are broadcast to the subtasks of the values, each of which sums its own in keyed state, by timers of
- * event time; one subtask adds their sums. Views and updates are joined by key, in the order that timers make. `expert` is
- * the sequential version: one order of both inputs by `Merge`, and one function behind it.
+ * `stock`: barriers are broadcast to the subtasks of the values; each sums its own values in keyed state, by event-time
+ * timers, and one subtask adds their sums. Views and updates are joined by key, in the order that timers give. `expert` is
+ * the sequential version: `Merge` puts both inputs into one order, and one function follows it.
  */
 final class Programs {
     /** Event time between two watermarks, in ms. */
@@ -66,7 +66,7 @@ final class Programs {
         results.addSink(new Results(false)).name("results");
     }
 
-    /** (ts, key, value, which of so many subtasks a row belongs to) */
+    /** (ts, key, value, subtask that the row belongs to) */
     private static DataStream<Tuple4<LongValue, LongValue, LongValue, LongValue>> rows(
             StreamExecutionEnvironment env, int source, int parallelism) {
         return env.addSource(new Replay(source, MARK, 0), "input " + source, Jobs.ROW_NUMBER)
@@ -83,7 +83,7 @@ final class Programs {
                 .returns(Jobs.RESULT);
     }
 
-    /** A key for each subtask that Flink gives to it. */
+    /** For each subtask, a key that Flink assigns to it. */
     private static int[] keysOfSubtasks(int parallelism) {
         int[] keys = new int[parallelism];
         for (int subtask = 0; subtask < parallelism; subtask++) {
@@ -111,7 +111,7 @@ final class Programs {
         private transient MapState<Long, Long> waiting;
         private transient ValueState<Long> total;
         private transient ValueState<Long> answered;
-        /** What the broadcast state has, in order. */
+        /** The barriers in the broadcast state, in order. */
         private transient TreeSet<Long> barriers;
 
         @Override
@@ -152,7 +152,7 @@ final class Programs {
         @Override
         public void onTimer(long ts, OnTimerContext context, Collector<Tuple2<Long, Long>> out) throws Exception {
             long sum = total.value();
-            // Barriers before this time are all there: the watermark is that of both inputs.
+            // All barriers before this time have arrived: the watermark covers both inputs.
             for (long barrier : barriers.subSet(answered.value(), false, ts, false)) {
                 out.collect(new Tuple2<>(barrier, sum));
                 sum = 0;
@@ -206,7 +206,7 @@ final class Programs {
 
     // -- page-view join
 
-    /** Views and updates of one page, by their time until its timer, views first. */
+    /** Keeps views and updates of one page until the timer of their time, then emits views first. */
     private static final class Info
             extends KeyedCoProcessFunction<
                     Long,

@@ -4,9 +4,9 @@ import org.apache.flink.streaming.api.watermark.Watermark;
 import org.apache.flink.types.IntValue;
 
 /**
- * Gives the numbers of a source's rows, each with its event time; subtask s of p gives rows s, s + p, ...
+ * Emits the numbers of a source's rows, each with its event time; subtask s of p emits rows s, s + p, ...
  *
- * A watermark follows only where a pane ends: more of them would only cost.
+ * A watermark follows only where a pane ends: further watermarks would cost time and bring nothing.
  */
 public final class Replay extends RichParallelSourceFunction<IntValue> {
     private final int source;
@@ -14,7 +14,7 @@ public final class Replay extends RichParallelSourceFunction<IntValue> {
     private final long perSecond;
     private volatile boolean isRunning = true;
 
-    /** perSecond: rows of all subtasks together; 0 = as fast as they are taken. */
+    /** perSecond: rate of all subtasks together; 0 = as fast as rows are taken. */
     Replay(int source, long pane, long perSecond) {
         this.source = source;
         this.pane = pane;
@@ -47,7 +47,7 @@ public final class Replay extends RichParallelSourceFunction<IntValue> {
         }
     }
 
-    /** Wait until row i is due; returns the first row that is not yet. */
+    /** Waits until row i is due; returns the first row that is not due yet. */
     private long await(long begin, int i) {
         while (true) {
             long now = System.nanoTime() - begin;

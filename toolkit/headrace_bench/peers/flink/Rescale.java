@@ -25,7 +25,7 @@ import org.apache.flink.streaming.api.watermark.Watermark;
 import org.apache.flink.types.IntValue;
 import org.apache.flink.types.LongValue;
 
-/** How long a running keyed aggregate takes from parallelism 1 to 2: from the command to the first result of two. */
+/** Time that a running keyed aggregate takes from parallelism 1 to 2: from the command to the first result of two subtasks. */
 final class Rescale {
     private static final long TIMEOUT_NS = 180_000_000_000L;
     private static final long WARM_NS = 3_000_000_000L;
@@ -100,7 +100,7 @@ final class Rescale {
         }
     }
 
-    /** 200,000 rows a second without end, a window of 10 s of event time each 50 ms; its position is state. */
+    /** An endless source of 200,000 rows a second, 10 s of event time (a window) in each 50 ms; its position is state. */
     static final class Paced extends RichParallelSourceFunction<Tuple2<IntValue, LongValue>>
             implements CheckpointedFunction {
         private static final long PER_SECOND = 200_000;
@@ -155,7 +155,7 @@ final class Rescale {
         }
     }
 
-    /** Notes when the first result of two subtasks came. */
+    /** Notes when the first result of two subtasks arrives. */
     private static final class Arrivals extends RichSinkFunction<Tuple4<LongValue, LongValue, LongValue, LongValue>> {
         static volatile long atTwoNs;
         static volatile long rows;

@@ -8,7 +8,7 @@ import org.apache.flink.api.java.tuple.Tuple4;
 import org.apache.flink.types.LongValue;
 
 /**
- * The end of a job: hashes its rows as headrace_bench.digest does, and notes when the last one came.
+ * The sink of a job: hashes its rows as headrace_bench.digest does, and notes when the last row came.
  *
  * Sources and sinks of a mini cluster live in one virtual machine, so that one clock serves both.
  */
@@ -20,7 +20,7 @@ public final class Results extends RichSinkFunction<Tuple4<LongValue, LongValue,
     /** Processor time of the virtual machine when the first row came, and when the last sink had ended. */
     static final AtomicLong firstCpuNs = new AtomicLong();
     static final AtomicLong lastCpuNs = new AtomicLong();
-    /** Right boundary of a window -> when the tuple left its source that completed it. */
+    /** Right boundary of a window -> when the tuple that completed it left its source. */
     static final ConcurrentHashMap<Long, Long> completedNs = new ConcurrentHashMap<>();
     static final ConcurrentHashMap<Integer, long[]> latencies = new ConcurrentHashMap<>();
     static volatile boolean measuresLatency;

@@ -13,10 +13,10 @@ import org.apache.flink.types.LongValue;
 import org.apache.flink.util.Collector;
 
 /**
- * Sessions that put something into the cart and buy nothing: a keyed process function, and behind it one stage that puts
- * what was closed into its order and adds up. One source: rows of a visitor that came from two would not be in order.
+ * Sessions that put something into the cart and buy nothing: a keyed process function, and behind it one stage that orders
+ * the closed sessions and adds them up. There is one source: a visitor's rows from two sources would not be in order.
  *
- * What passes between both is (ts, number of the row, clicks, 0); the result (ts, sessions, clicks, 0).
+ * Rows between the two are (ts, number of the row, clicks, 0); results are (ts, sessions, clicks, 0).
  */
 final class Sessions {
     /** Event time between two watermarks, in ms. */

@@ -2,9 +2,9 @@ import java.util.Arrays;
 import java.util.concurrent.ConcurrentHashMap;
 
 /**
- * Numbers of words, in the order in which they come: one dictionary for all subtasks of this virtual machine.
+ * Numbers words in their order of arrival: one dictionary for all subtasks of this virtual machine.
  *
- * It serves both versions, and is kinder than what a job of several machines could have.
+ * Both versions use it. It is cheaper than anything that a job on several machines could have.
  */
 final class Words {
     private static final ConcurrentHashMap<String, Integer> codes = new ConcurrentHashMap<>();
@@ -39,7 +39,7 @@ final class Words {
         return code;
     }
 
-    /** What a word is in the digest, as headrace_bench.digest has it; words are ASCII. */
+    /** A word's number in the digest, as in headrace_bench.digest; words are ASCII. */
     static long numberOf(int code) {
         return numbers[code];
     }
