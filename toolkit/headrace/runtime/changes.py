@@ -56,7 +56,7 @@ class Changes:
         self._run, self._on_done = run, on_done
         self._lock = threading.RLock()
         self._in_flight: tuple[Change, Any, object] | None = None
-        """The change, what it leads to, its token."""
+        """The change in flight, the configuration it leads to, its token."""
         self._pending: tuple[Change, Any] | None = None
         self._ended: str | None = None
         self._is_followed = False
@@ -101,7 +101,7 @@ class Changes:
         change.before = self.steerable.describe(self.steerable.current)
         change.outcome = "in flight"
         while True:
-            # Taken before the stream has it: the workers may be through before this thread goes on.
+            # Read before the change is placed: the workers may have completed it before this thread goes on.
             change.started_ns = time.monotonic_ns()
             token = self.steerable.place(target)
             if token is not None or self._is_over:
@@ -165,7 +165,7 @@ class Changes:
         self.collect()
         late = time.monotonic() + _LAST_ACKNOWLEDGEMENT_S
         while outcome == "unneeded" and self.steerable.is_completing and time.monotonic() < late:
-            time.sleep(_RETRY_S)  # the boundary was passed; a leaver has not said yet that it left
+            time.sleep(_RETRY_S)  # the boundary was passed, but a leaving worker has not acknowledged it yet
             self.collect()
         with self._lock:
             self._ended = outcome

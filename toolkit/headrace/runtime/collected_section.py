@@ -35,7 +35,7 @@ class CollectedSection(Section, Protocol):
     program: Any
     """What the operator computes; explains what the compiler says of it."""
     arrays: Any
-    """What the workers share: `words`, `event`, `meter`, `failure` as of `worker_kernel`."""
+    """What the workers share: `words`, `event`, `meter`, `failure`, described in `worker_kernel`."""
     out: Any
     """`rings.OutArrays`; where results are passed on, what its kernels know."""
     reconfiguration: Any
@@ -43,7 +43,7 @@ class CollectedSection(Section, Protocol):
     finisher: Any
     """What makes rows of result records."""
     result_lists: Sequence[tuple[int, int]] = ()
-    """Pairs of result columns that hold lists, as of `Collector`."""
+    """Pairs of result columns that hold lists; see `Collector`."""
     collector_rest: float = REST
     """How long the collector rests while sources wait for room; see `REST`."""
     least_rest_s: float = 0.0
@@ -171,7 +171,7 @@ class CollectedSection(Section, Protocol):
             try:
                 self.work(arguments)
             except Exception as error:
-                # After a failure or a stop it is mostly a function that was stopped in its loop, which to explain takes seconds.
+                # After a failure or a stop, it is mostly a function stopped in its loop, and explaining that takes seconds.
                 if self.failure() is None and not read_cell(self._run.stop_word, 0):
                     raise self.explain_exception(error, worker) or error from error
             if (failure := self.failure()) is not None:
@@ -195,7 +195,7 @@ class CollectedSection(Section, Protocol):
         if not read_cell(words, worker_kernel.FAILED):
             return None
         while read_cell(words, worker_kernel.FAILED) == 1:
-            time.sleep(_MOMENT_S)  # another one was first, and is still writing what happened
+            time.sleep(_MOMENT_S)  # another worker failed first, and is still writing its failure record
         return self.explain_failure(self.arrays.failure)
 
     def steerable(self, operator: str) -> Any:

@@ -18,9 +18,9 @@ from headrace.runtime.capabilities import Completion
 from headrace.workers.worker_kernel import AFTER, BEFORE
 
 SPARE_CONFIGURATIONS = 8
-"""Rows for configurations that were not planned; they come round, one being in flight and one pending at most."""
+"""Rows for configurations that were not planned, used in turn: at most one change is in flight and one pending."""
 CHANGES_KEPT = 256
-"""Changes, beside the planned ones, that workers remember until somebody takes note."""
+"""Changes, beside the planned ones, that the log holds until `completed` has returned them."""
 
 
 def change_arrays(planned: int, *, columns: int = 2, are_cells: bool = False) -> dict[str, np.ndarray]:
@@ -46,7 +46,7 @@ def change_arrays(planned: int, *, columns: int = 2, are_cells: bool = False) ->
     installed : int64[changes, columns]
         The configurations before and after it.
     """
-    changes = CHANGES_KEPT + planned  # all planned ones may be over before anybody takes note of the first
+    changes = CHANGES_KEPT + planned  # all planned changes may be over before the first is returned
     return {
         "plan_at": np.full(planned + 1, NEVER),
         "plan_row": np.zeros(planned + 1, np.int64),

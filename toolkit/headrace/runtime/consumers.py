@@ -84,7 +84,7 @@ class SinkConsumer:
         self._is_aborted = False
         self._is_over = False
         self.is_closed = False
-        """It has all results."""
+        """The sink has all results."""
         self.is_final = False
         """The sink was closed or published: what it has stays, whatever becomes of the run."""
         self.rows = 0

@@ -23,7 +23,7 @@ from headrace.runtime.player import Player
 
 _PACE_WAIT_S = 0.02
 _PACE_S = 500e-6
-"""A paced source sleeps at least so long: waking for each of 42,000 tuples/s takes a quarter of a core."""
+"""A paced source sleeps at least this long: waking for each of 42,000 tuples/s takes a quarter of a core."""
 
 
 class Stopped(Exception):

@@ -57,7 +57,7 @@ class Booked(Protocol):
 def take_balance(
     operator: Booked, members: list[int], is_finished: bool, is_stopped: bool
 ) -> tuple[int, int, Balance | None]:
-    """Return (added, passed, balance); the balance is None where nobody counts the rows that arrive."""
+    """Return (added, passed, balance); the balance is None where the rows that arrive are not counted."""
     books = [inlet.books for inlet in operator.inlets]
     counted = sum(book.added for book in books)  # B1
     held = operator.records_held(members)  # B2, B3

@@ -25,7 +25,7 @@ from headrace.runtime.feeding import Stopped
 from headrace.runtime.inlets import Books
 
 _KEYS_WAIT_S = 1.0
-"""Keys expire so soon after the last tuple was processed, if they do: results are collected every few milliseconds."""
+"""If keys expire at all, they do so within this time after the last tuple: results are collected every few milliseconds."""
 _RETRY_S = 500e-6
 
 
@@ -40,7 +40,7 @@ class GateSource:
         `source_kernel` of this gate.
     number : int
     stop_word : int64[...]
-        Word 0 is not 0 once nobody is to sleep any more.
+        Word 0 is not 0 once no thread may sleep any more.
     """
 
     gate: Any
@@ -115,7 +115,7 @@ class GateInlet:
             try:
                 self._note_keys(piece.keys)
                 break
-            except KeyLimitError:  # of what an engine knows keys by besides
+            except KeyLimitError:  # raised by what else an engine keeps by key
                 if not self._await_horizon(horizons, lambda: False):
                     raise
         self.latest_keys = piece.keys

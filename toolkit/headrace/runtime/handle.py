@@ -58,14 +58,14 @@ class QueryRun(SteeredRun, RunResults):
 
     def __init__(self, execution: Execution):
         super().__init__(execution)
-        # Weakly: the error of a run that failed keeps the frames it went through, and one of them has this handle.
-        weakref.finalize(self, _abandon, weakref.ref(execution)).atexit = False  # at the exit the registry stops what is left
+        # Weakly: the error of a failed run keeps the frames that it passed, and one of them refers to this handle.
+        weakref.finalize(self, _abandon, weakref.ref(execution)).atexit = False  # at exit the registry stops runs
 
     def _summary(self) -> list[tuple[str, str]]:
         return describe_run(self._execution)
 
     def __getattr__(self, name: str) -> Any:
-        """What the engine of the only operator that has it gives beside results, such as ``tables``."""
+        """What an engine provides beside results, such as ``tables``, if just one operator has it."""
         if not name.startswith("_"):  # not set yet, as in a copy
             found = {each: op.section.extras() for each, op in self._execution.operators.items()}
             having = [each for each, extras in found.items() if name in extras]
@@ -178,7 +178,7 @@ def start(query: Query, **options: Any) -> QueryRun:
 
 
 def _abandon(execution: weakref.ref[Execution]) -> None:
-    """Tell a run that goes on, or has threads left, that nobody can reach it; any other run is freed with the handle."""
+    """Tell a run that goes on, or has threads left, that it cannot be reached any more; other runs are freed with the handle."""
     found = execution()
     if found is not None:
         found.abandon()

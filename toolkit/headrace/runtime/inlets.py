@@ -22,17 +22,17 @@ class Books:
     added: int = 0
     """Rows that the section has taken."""
     adding: int = 0
-    """At most so many more it has taken already."""
+    """Upper bound of the rows that it has taken already and that `added` does not count yet."""
     filtered: int = 0
     gained: int = 0
-    """Rows a flat_map before it made in addition."""
+    """Rows that a flat_map before it made in addition to those it took."""
     first_ts: int | None = None
     closed_at: int | None = None
     """Its promise when it ended; None while it has not."""
     arrived: Callable[[], int] | None = None
-    """Rows that were given, by the source or the operator before it; None if nobody counts."""
+    """Rows given by the source or by the operator before it; None if they are not counted."""
     late: Callable[[str], int] = field(default=lambda policy: 0)
-    """Rows that were late and met with this policy."""
+    """Rows that were late and were treated by this policy."""
     behind: Callable[[float | None], int] = field(default=lambda at_s: 0)
     """Rows that the rate schedule says are due, and that were not taken, at a moment (None: now)."""
     lag_s: Callable[[float | None], float] = field(default=lambda at_s: math.nan)
@@ -40,7 +40,7 @@ class Books:
     rate: Callable[[], float | None] = field(default=lambda: None)
     """Rows per second that the schedule gives now; None without one."""
     known: Callable[[int], int] = field(default=lambda start: 0)
-    """How many rows of the piece that is held, from this one on, an earlier run has processed: no schedule paces them."""
+    """From this row of the held piece on, how many rows an earlier run has processed: no schedule paces them."""
     spent: TimeSpent = field(default_factory=feeding_time)
     """What the thread that feeds it does with its time."""
 
@@ -53,7 +53,7 @@ class Inlet(Protocol):
     columns_used: Sequence[str]
     """Of the branch's columns, those the section reads."""
     codable: Sequence[str]
-    """Of these, those that it takes as texts or as codes of a dictionary, whatever the schema says."""
+    """Those of them that it takes as texts or as dictionary codes, whatever the schema says."""
     retention: int
     """Event time for which an encoded key may still be wanted: what `lateness` must hold back."""
 
@@ -77,7 +77,7 @@ class Inlet(Protocol):
         ...
 
     def close(self, patient: bool) -> bool:
-        """No row will follow; False as of `promise`."""
+        """No row will follow; False as for `promise`."""
         ...
 
     @property

@@ -17,7 +17,7 @@ from headrace.runtime.sources import with_most_late
 from headrace.summary import Summarised
 
 POLL_S = 0.1
-"""Seconds between two looks of a waiting caller."""
+"""Seconds between two checks by a waiting caller."""
 
 
 class RunLife(Summarised):

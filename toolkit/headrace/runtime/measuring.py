@@ -37,7 +37,7 @@ def measure(run: Measured, state: str, ended_ns: int) -> Metrics:
     streams = by_stream(run.sources)
 
     def once(count: Callable[[Source], int]) -> int:
-        """Of a stream that several operators take the one that is furthest counts."""
+        """If several operators read a stream, the one that is furthest counts."""
         return sum(max(map(count, group)) for group in streams)
 
     return Metrics(

@@ -54,7 +54,7 @@ class RunOptions:
         step_threads: int | str = 1,
         pin: bool = False,
     ):
-        # What is longer no thread can wait for.
+        # A thread cannot wait for longer.
         if sample_every is not None and not (is_number(sample_every) and 0 < sample_every <= threading.TIMEOUT_MAX):
             raise ParameterError(f"sample_every={sample_every!r}: give seconds, above 0, or None for no history")
         for one in sink.values() if isinstance(sink, dict) else (sink,):
@@ -101,7 +101,7 @@ class RunOptions:
             )
 
     def check_step_threads(self, branches: Iterable[Branch]) -> None:
-        """Raise `ParameterError` if `step_threads` asks for threads, and no steps of a query can use them.
+        """Raise `ParameterError` if `step_threads` asks for threads, and no steps of the query can use them.
 
         Steps of a source with `idle_after` count, although its reader applies them: with other inputs threads can.
         """

@@ -3,7 +3,7 @@
 `wiring` connects its parts, `chosen_sinks` says where its results go, and `measuring` takes snapshots of its counters.
 
 The user's handle is a `handle.QueryRun`. No thread and nothing in this module
-refers to it, so Python knows when nobody can reach the run any more, and then
+refers to it, so Python knows when the run cannot be reached any more, and then
 calls `abandon`, in whatever thread the garbage collector happens to run.
 `abandon` sets one attribute; the run's keeper sees it and ends the run.
 
@@ -47,18 +47,18 @@ from headrace.workers.pool import WorkerPool
 from headrace.workers.worker_kernel import spins_for
 
 STOP_SECONDS = 10.0
-"""Threads end within a hundredth of it, but on a busy machine one of them may have to wait for a core for seconds."""
+"""Threads end within a hundredth of this, but on a busy machine one of them may wait seconds for a core."""
 CHECKPOINT_SECONDS = 30.0
-"""What is being written to a disk may take longer than threads need to stop."""
+"""Writing to a disk may take longer than threads need to stop."""
 STOPPED = "stop() was called"
 _ABANDONED = "nothing referred to it any more"
 _KEEPER_S = 0.1
-"""The keeper looks at least so often whether the run was abandoned."""
+"""The keeper checks at least this often whether the run was abandoned."""
 _MOST_LEFT = 4
-"""Sections of ended runs may wait for the collector of cycles; it counts objects, and theirs are few and large."""
+"""Sections of ended runs may wait for Python's cycle collector, which counts objects, and theirs are few and large."""
 _numbers = itertools.count(1)
 _left: weakref.WeakSet[Section] = weakref.WeakSet()
-"""Sections that nobody uses any more and that are not gone: of runs whose error keeps frames, or with circles of their own."""
+"""Unused sections not freed yet: of runs whose error keeps frames alive, or with reference cycles of their own."""
 
 
 class AbandonedRunWarning(RuntimeWarning):
@@ -106,7 +106,7 @@ class Execution:
         options.check_step_threads(itertools.chain.from_iterable(query.branches.values()))
         options.check_results([output.name for output in query.outputs])
         self._unfinished = set(sections)
-        """Sections that have results to give, or have given the last one and not seen to what that is the end of."""
+        """Sections that have results to give, or whose last result is given but its consequences are not carried out."""
         self.sinks = chosen_sinks(query, options.sink)
         self.checkpointing: Checkpointing | None = None
         if options.checkpoint is not None or options.resume is not None:
@@ -158,7 +158,7 @@ class Execution:
             self.pool.start(name, relay.run)
         self.step_threads = wiring.step_threads(self.pool.start)
         self.sources = wiring.sources(self.fail, self.step_threads)
-        # Before the first tuple comes: of a short stream as well it sees all.
+        # Before the first tuple comes, so that it sees all of a short stream, too.
         for name, controller in self.options.controllers.items():
             steered = costliest(self.operators) if name is None else self.operators[name]
             self.controls.attach(steered, controller, interval_s=self.options.control_every)
@@ -213,7 +213,7 @@ class Execution:
             all_out = not self._unfinished and all(consumer.is_closed for consumer in self._consumers.values())
             if self.state != "running" or not all_out:
                 return
-            # Under the lock: nobody stops the run when some files have their names and others do not.
+            # Under the lock, so that the run cannot be stopped while only some files have their final names.
             try:
                 for consumer in self._consumers.values():
                     consumer.publish()
@@ -239,7 +239,7 @@ class Execution:
         that wait for the end of the run, the keeper among them, wait for the last step. Errors are raised after that.
         """
         publish_cell(self.stop_word, 0, 1)
-        with ExitStack() as ending:  # the last one first
+        with ExitStack() as ending:  # in reverse order
             ending.callback(self.over.set)
             ending.callback(self._note_complete_results)
             for consumer in self._consumers.values():
@@ -265,22 +265,22 @@ class Execution:
 
     @property
     def is_left(self) -> bool:
-        """Whether the run is over and nobody refers to it any more."""
+        """Whether the run is over and nothing refers to it any more."""
         return self._is_abandoned and self.state != "running"
 
     def abandon(self) -> None:
-        """Note that nobody can reach the run. Takes no lock and wakes nobody: the garbage collector may call it anywhere."""
+        """Note that the run cannot be reached. Takes no lock and wakes no thread: the garbage collector may call it anywhere."""
         self._is_abandoned = os.getpid() == self.pid
         self._let_go_if_left()
 
     def _let_go_if_left(self) -> None:
-        """Free the memory of a run that is over, unreachable, and without threads; whatever lets go of it last calls this.
+        """Free the memory of a run that is over, unreachable, and without threads; called by whatever releases it last.
 
-        Its parts form reference cycles, which Python's garbage collector looks for seldom.
+        Its parts form reference cycles, which Python's garbage collector looks for rarely.
         """
         parts = vars(self)
         pool = parts.get("pool")
-        # Two threads may be the last to go, and a handle: twice is as well as once.
+        # Two threads, or a thread and the handle, may be last at once: calling it twice does no harm.
         if not self.is_left or pool is None or pool.alive:
             return
         for section in parts.get("sections", {}).values():
@@ -292,7 +292,7 @@ class Execution:
             parts.pop(name, None)
 
     def _keep(self) -> None:
-        """Body of the keeper's thread: end the run once nobody can reach it."""
+        """Body of the keeper's thread: end the run once it cannot be reached."""
         while not self.over.wait(_KEEPER_S):
             if self._is_abandoned and self._stop(_ABANDONED):
                 self._warn()
@@ -334,7 +334,7 @@ class Execution:
             self.checkpointing.await_end(CHECKPOINT_SECONDS)
 
         def is_users(name: str) -> bool:
-            # In the user's iterator or the user's controller, or in this call.
+            # They are in the user's iterator or controller, or in this call.
             return name.endswith(("-reader", THREAD_SUFFIX)) or f"headrace-{name}" == own
 
         left = [name for name in self.pool.wait(STOP_SECONDS, is_users) if not is_users(name)]
@@ -367,7 +367,7 @@ class Execution:
             found = measure(self, state, ended_ns)
             if ended_ns == self.ended_ns:
                 return found
-            # The run ended meanwhile: times of its workers and of the snapshot would be of two moments.
+            # The run ended meanwhile: the workers' times and the snapshot's would be of different moments.
 
 
 def _collect_those_left() -> None:

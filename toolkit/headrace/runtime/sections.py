@@ -79,11 +79,11 @@ class Checkpointed(Protocol):
     """A section's side of checkpoints: its state and frontier; `runtime.checkpointing` does the rest."""
 
     allowance: Allowance
-    """From which its inputs take the rows that they give."""
+    """The budget from which its inputs take the rows that they give."""
 
     @property
     def identity(self) -> Mapping[str, str]:
-        """What must be the same when a checkpoint is resumed: a description in a few words -> a checksum, or the value."""
+        """What must be equal when a checkpoint is resumed: a description in a few words -> a checksum, or the value."""
         ...
 
     def ask(self) -> bool:
@@ -92,7 +92,7 @@ class Checkpointed(Protocol):
 
     @property
     def is_over(self) -> bool:
-        """Whether all events are processed, so that nothing will come to rest any more."""
+        """Whether all events are processed, so that it will not come to rest any more."""
         ...
 
     @property
@@ -205,7 +205,7 @@ class Section(Protocol):
         ...
 
     def let_go(self) -> None:
-        """Break reference cycles through it. Nobody uses the run any more, and none of its threads is left.
+        """Break reference cycles through it. The run is not used any more, and none of its threads is left.
 
         So its memory, tens of megabytes, is freed at once, and not at the next collection of cycles. Objects that users may
         have kept, such as a bound method among the `extras`, go on working.

@@ -1,8 +1,8 @@
 """Sharing a stream that can be read only once: each operator gets every batch and watermark, and none runs far ahead.
 
-The taker that wants the next batch reads it for all, while the others take what they have, so the stream needs no thread.
+The taker that needs the next batch reads it for all, while the others take the batches they have, so no thread is needed.
 
-State       WAITING per taker: batches that were read and that it has not taken
+State       WAITING per taker: batches that were read and not taken yet
 Invariants  I1  a taker gets every batch once, in order; all takers the same objects
             I2  no taker has more than `MOST_AHEAD` batches waiting: takers that are further ahead wait for it
 Waiting     On one condition, notified after each batch that is read or taken, at the end and by `stop`.
@@ -30,7 +30,7 @@ class SharedStream:
     Parameters
     ----------
     reader : Reader
-        Of a stream that nobody else reads.
+        Of a stream that has no other reader.
     takers : int
     """
 
@@ -44,7 +44,7 @@ class SharedStream:
     def taker(self, number: int) -> Reader:
         """Return the reader of one taker, counted from 0."""
         given = self._reader
-        # What is waiting has been validated.
+        # Waiting batches have been validated.
         return dataclasses.replace(
             given, batches=lambda: self._take(number), is_validated=False, reopen=None, stop=self.stop, is_started=False
         )

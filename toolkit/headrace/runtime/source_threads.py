@@ -10,7 +10,7 @@ from headrace.runtime.sections import Task
 from headrace.runtime.sources import Source
 
 OWN_THREADS = 8
-"""Up to so many sources have threads of their own; more share so many."""
+"""Up to this many sources have threads of their own; more sources share this many threads."""
 
 
 def tasks_of(sources: Sequence[Source]) -> list[Task]:
@@ -43,7 +43,7 @@ def _in_turn(group: Sequence[Source], what: str) -> Callable[[], None]:
 
 
 def take_turns(steps: Iterable[Iterator[float]]) -> None:
-    """Resume each in turn, once it has waited as long as it asked for, until all have ended."""
+    """Resume each generator in turn, once it has waited as long as it asked for, until all have ended."""
     now = time.monotonic()
     due = [(step, now) for step in steps]
     while due:

@@ -28,7 +28,7 @@ class SteeredRun(RunLife):
 
     def __init__(self, execution: Execution):
         super().__init__(execution)
-        # What does not change, and does not refer to this object.
+        # Constant, and without a reference to this object.
         self._query, self._operators = execution.query, execution.operators
         self._controls, self._sources = execution.controls, execution.sources
 
@@ -180,7 +180,7 @@ class SteeredRun(RunLife):
         if checkpointing is None:
             return []
         if self._execution.over.is_set():
-            checkpointing.await_end(CHECKPOINT_SECONDS)  # one may still be on its way to the disk
+            checkpointing.await_end(CHECKPOINT_SECONDS)  # a checkpoint may still be being written
         return list(checkpointing.made)
 
     @explains_arguments(interval="interval_s", every="interval_s", hold="hold_s")
@@ -261,5 +261,5 @@ class SteeredRun(RunLife):
         each = [operator.changes for operator in self._operators.values()]
         for changes in each:
             changes.collect()
-        # An operator's stay in the order of its epochs.
+        # An operator's changes stay in the order of its epochs.
         return list(heapq.merge(*(list(changes.record) for changes in each), key=lambda c: c.requested_ns))

@@ -133,7 +133,7 @@ class Controls:
             self._loops[operator.name] = loop
             self._attached += 1
             number = self._attached
-        # A number, since a pool knows its threads by name.
+        # Numbered, since a pool identifies its threads by name.
         self._start_thread(f"{operator.name}{number}{THREAD_SUFFIX}", lambda: loop.run(self._is_over))
         return loop
 
@@ -168,12 +168,12 @@ def reading(operator: OperatorSteering) -> Reading:
         configuration = steerable.current
         metrics = operator.section.metrics(operator.name, Moment(0, 0.0, False))
         if steerable.current is configuration:
-            break  # members and mapping belong together
+            break  # members and mapping are of one configuration
     in_force = steerable.describe(configuration)
     inlets = operator.inlets
     paced = [inlet for inlet in inlets if isinstance(inlet.branch.origin, SourceNode)]
     rates = [inlet.books.rate() for inlet in paced]
-    # Of several ways in, some from other operators: then nobody knows what is to come.
+    # With several inputs, some from other operators, it is unknown how many tuples will come.
     known = len(rates) == len(inlets) > 0 and all(rate is not None for rate in rates)
     open_inlets = [inlet.books.closed_at is None for inlet in inlets]
     return Reading(

@@ -31,13 +31,13 @@ _POLL_S = 0.1
 _SHARED_POLL_S = 1e-3
 
 AUTO = "auto"
-"""As many threads as steps are worth."""
+"""As many threads as the cost of the steps is worth."""
 HANDOVER_NS = 200_000
-"""Steps of a batch that take less are not worth handing it over."""
+"""If the steps of a batch take less, handing it over is not worth it."""
 _FEWEST = 3
-"""Batches before anything is decided."""
+"""Batches that are measured before anything is decided."""
 _KEPT = 0.75
-"""Of what is known of costs, what counts one batch later."""
+"""Weight of the known costs at the next batch."""
 
 
 class StepCosts:
