@@ -33,7 +33,7 @@ def align(batch: pa.RecordBatch, schema: pa.Schema, source: str) -> pa.RecordBat
         array = batch.column(field.name)
         if not array.type.equals(field.type):
             try:
-                # Of others Arrow would read a text as a number, and a number as a time, in whatever unit.
+                # Between other kinds Arrow would read a text as a number, and a number as a time in whatever unit.
                 cast = pc.cast(array, field.type, safe=True) if _are_alike(array.type, field.type) else None
             except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
                 cast = None

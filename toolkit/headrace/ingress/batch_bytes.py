@@ -15,7 +15,7 @@ import pyarrow as pa
 from headrace.ingress.columns import view_buffer
 
 BATCH_BYTES = 1 << 26
-"""The most that the rows of one batch take, if they are more than one."""
+"""Most bytes that the rows of a batch of several rows take."""
 
 
 def pieces(batch: pa.RecordBatch, rows: int, most_bytes: int = BATCH_BYTES) -> Iterator[pa.RecordBatch]:
@@ -85,7 +85,7 @@ def row_bytes(array: pa.Array) -> np.ndarray | int:
     if pa.types.is_large_string(kind) or pa.types.is_large_binary(kind):
         return _lengths(array, np.int64)
     if pa.types.is_string_view(kind) or pa.types.is_binary_view(kind):
-        # A view has 16 bytes, the length first.
+        # A view has 16 bytes and begins with the length.
         return view_buffer(array.buffers()[1], 4 * array.offset, 4 * count, np.int32)[::4].astype(np.int64)
     if pa.types.is_list(kind) or pa.types.is_map(kind):
         return _within(array, np.int32)

@@ -184,7 +184,7 @@ def list_parts(array: pa.Array) -> tuple[pa.Array, np.ndarray]:
     offsets = np.concatenate(([0], np.cumsum(lengths)))
     values, starts = array.values, _list_starts(array)
     is_view = pa.types.is_list_view(kind) or pa.types.is_large_list_view(kind)
-    # Null lists rarely span elements: then what lies between the first and the last list is what lists have.
+    # Null lists rarely span elements. If none does, all elements between the first and the last list belong to lists.
     if not is_view and (array.null_count == 0 or _span(array) == offsets[-1]):
         return values.slice(int(starts[0]) if starts.size else 0, int(offsets[-1])), offsets
     # Lists may lie in any order and share elements, and null ones may span some. `flatten` would do, but it brings the
@@ -376,7 +376,7 @@ def from_values(numbers: np.ndarray, kind: pa.DataType, is_null: np.ndarray | No
     elif pa.types.is_floating(kind):
         data = numbers.astype(f"f{kind.bit_width // 8}", copy=False)
     else:
-        data = numbers.astype(f"i{kind.bit_width // 8}", copy=False)  # the low bits, whatever the sign
+        data = numbers.astype(f"i{kind.bit_width // 8}", copy=False)  # keeps the low bits, whatever the sign
     return pa.Array.from_buffers(kind, numbers.size, [bits, pa.py_buffer(np.ascontiguousarray(data))])
 
 

@@ -288,7 +288,7 @@ class Encoder:
                     horizons = [dictionary.horizon for dictionary in self.dictionaries]
                     if sum(dictionary.recycle(dictionary.horizon) for dictionary in self.dictionaries):
                         continue
-                    if stop - start > 1:  # what comes before may go on, and then expire
+                    if stop - start > 1:  # the rows before may be processed, and their keys then expire
                         stop = start + (stop - start) // 2
                     elif self.await_keys is None or not self.await_keys(horizons):
                         raise
@@ -299,7 +299,7 @@ class Encoder:
 
     @property
     def dictionaries(self) -> list[KeyDictionary]:
-        """The dictionary of keys, if there is one, and those of texts."""
+        """The dictionary of keys, if there is one, and the dictionaries of texts."""
         return [*([] if self.dictionary is None else [self.dictionary]), *dict.fromkeys(self.texts.values())]
 
     def _cuts(self, batch: pa.RecordBatch) -> list[tuple[int, int]]:
@@ -317,7 +317,7 @@ class Encoder:
         while start < rows:
             before = int(total[start - 1]) if start else 0
             stop = int(np.searchsorted(total, before + self.max_batch_keys, side="right"))
-            stop = max(stop, start + 1)  # a row by itself may pass the bound
+            stop = max(stop, start + 1)  # a single row may exceed the bound
             cuts.append((start, stop))
             start = stop
         return cuts
@@ -330,7 +330,7 @@ class Encoder:
         if key.how == "each":
             return columns.list_lengths(array)
         _, starts, ends = columns.string_spans(array)
-        # Words are a byte and a space at least.
+        # A word takes at least a byte and a space.
         tokens = (ends.astype(np.int64) - starts + 1) // 2
         if key.how != "pairs":
             return tokens
@@ -411,7 +411,7 @@ class Encoder:
             return dictionary.use_rows(keys, offsets, ts if self.is_tracked else None)
 
     def _key_sets(self, batch: pa.RecordBatch, first_row: int) -> tuple[np.ndarray, np.ndarray | None]:
-        """Return ids and offsets of the rows' keys, which may still hold a key twice."""
+        """Return ids and offsets of the rows' keys; a row may still have a key twice."""
         dictionary = self.dictionary
         parts, offsets = self._part(batch, self.keys[0], 0, first_row)
         for key in self.keys[1:]:

@@ -16,7 +16,7 @@ from headrace.references import BUCKETS
 HOW = ("value", "each", "any", "words", "hashtags", "pairs")
 NULLS = ("error", "drop")
 NULL_FIX = "fill it, filter it out, or set nulls='drop'"
-"""What to do about a null key; the command line, which has no such parameter, says something else."""
+"""Advice on a null key; the command line, which has no such parameter, gives other advice."""
 
 
 @dataclass(frozen=True, slots=True)

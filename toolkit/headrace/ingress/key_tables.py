@@ -19,7 +19,7 @@ def id_capacity(max_keys: int, buckets: int = BUCKETS) -> int:
     """Return the limit of ids: twice the keys that may be live, because buckets are not quite even.
 
     Ids reach up to the keys of the fullest bucket times the number of buckets, so this also
-    bounds the memory of keys that somebody chose to fall into one bucket.
+    bounds the memory of keys that were chosen to fall into one bucket.
     """
     return max(64 * buckets, 2 * max_keys)
 
@@ -33,7 +33,7 @@ class KeyTable:
 
     is_string = False
     operators = 1
-    """That share the ids: `limit` is so many times `max_keys`."""
+    """Number of operators that share the ids: `limit` is this many times `max_keys`."""
 
     def __init__(self, bucket_bits: int, limit: int, is_inner: bool = False):
         self.bucket_bits, self.limit = bucket_bits, limit
@@ -140,7 +140,7 @@ class KeyTable:
         for name in ("homes", "hashes", "stored", "lengths", "uses"):
             array = getattr(self, name)
             if array.size < before:
-                continue  # `hashes`, where they are not kept
+                continue  # `hashes`, if this table keeps none
             wider = np.zeros(array.size // before * count, array.dtype)
             wider[: array.size] = array
             if name == "uses":

@@ -6,9 +6,9 @@ the id; its other bits count the keys of that bucket, so state is a dense array.
 An id whose key's last window has expired is recycled: live ids, and with them
 the state, grow with the live keys and not with the stream.
 
-Anybody can find keys that all fall into one bucket. One instance then does all the
-work, as for one hot key, and no mapping of buckets helps. Only one id in as many as there
-are buckets is then used, until `id_capacity` refuses more. The tables themselves
+Anyone can find keys that all fall into one bucket. One instance then does all the
+work, as for one hot key, and no mapping of buckets helps. With n buckets, only one id in n
+is then used, until `id_capacity` refuses more. The tables themselves
 cannot be flooded: their places come from a hash with a random seed.
 
 A tuple of several columns is encoded column by column; the tuple of inner ids is
@@ -38,10 +38,10 @@ from headrace.references import BUCKETS
 KINDS = ("string", "int", "float")
 DEFAULT_LIMIT = 2**24
 SPARSE = 16
-"""A dictionary with more entries for each new value of a batch is not looked through."""
+"""With more entries than this for each row of a new value, those rows are sorted instead of marking entries."""
 _CODES_FROM = np.uint64(0)
 _LEAST_RECYCLED = 1 << 14
-"""Fewer ids are not worth recycling."""
+"""Fewer ids than this are not worth recycling."""
 _BEFORE_ALL = FREE + 1
 _NO_TIMES = np.zeros(0, np.int64)
 _DEFAULT_TYPES = {"string": pa.string(), "int": pa.int64(), "float": pa.float64()}
@@ -118,12 +118,12 @@ class KeyDictionary:
         self.bucket_bits = buckets.bit_length() - 1
         self.types: list[pa.DataType | None] = [None] * len(self.kinds)
         self.lock = threading.RLock()
-        # Of each column the last dictionary of its values, and by code the id + 1 of those that came.
+        # By column: the last dictionary of its values, and by code the id + 1 of the values that occurred.
         self._codes: list[tuple[pa.Array, np.ndarray] | None] = [None] * len(self.kinds)
         self.horizon = _BEFORE_ALL
-        """Ids whose last use is before it may be recycled; set by the owner of the dictionary."""
+        """Ids last used before this event time may be recycled; set by the owner of the dictionary."""
         self.when_recycled: list[Callable[[np.ndarray], None]] = []
-        """What is told which ids have been freed, int32[n], while `lock` is held."""
+        """Called with the ids that have been freed, int32[n], while `lock` is held."""
         self._recycle_at = _LEAST_RECYCLED
         self._stamp = 1
         self._latest = _BEFORE_ALL  # the last time noted
@@ -225,7 +225,7 @@ class KeyDictionary:
         indices, dictionary = columns.integers(array.indices, "key"), array.dictionary
         known = self._codes[column]
         if known is None or not _is_same(known[0], dictionary):
-            # It is kept: its memory is not used for another one meanwhile.
+            # It is kept, so that its memory is not reused for another dictionary meanwhile.
             known = self._codes[column] = dictionary, np.zeros(len(dictionary) + 1, np.int32)
         direct, words, ids = known[1], indices.view(np.uint64), np.empty(indices.size, np.int32)
         if keys_kernel.find_direct(direct, _CODES_FROM, words, ids):

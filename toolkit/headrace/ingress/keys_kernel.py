@@ -28,7 +28,7 @@ Two hashes: the stable one determines the bucket, is computed when a key is new,
 could be made to collide by a choice of keys; the seeded one determines the
 place. With it no entry lies far from its home: of 2**31 keys in a table half
 full the farthest lies some 100 places on. An entry beyond `PROBE_LIMIT` means that
-somebody knows the seed; it is refused rather than searched for.
+an attacker knows the seed; it is refused rather than searched for.
 
 With many keys the table is larger than the caches, so the place of a
 key is prefetched some keys ahead of its look-up (pairs of words, 2 M keys: 15
@@ -77,9 +77,9 @@ FREE = -(2**63)
 UNTOUCHED = 2**63 - 1
 LONGEST_STRING = 2**31 - 64
 AHEAD = 16
-"""Keys between asking for a place of the table and looking at it."""
+"""Keys between prefetching a place of the table and reading it."""
 BLOCK = 32
-"""Strings that are hashed, and asked for, before the first of them is looked up."""
+"""Strings that are hashed, and whose places are prefetched, before the first of them is looked up."""
 
 _LENGTH_SHIFT = np.uint64(32)
 _ID_MASK = np.uint64(0xFFFFFFFF)
@@ -92,7 +92,7 @@ class TableArrays(NamedTuple):
 
     slots: np.ndarray  # uint64[PLACE_WORDS * places], places a power of two
     homes: np.ndarray  # uint32[ids]
-    hashes: np.ndarray  # uint64[ids] of an inner table, else one that means nothing
+    hashes: np.ndarray  # uint64[ids] of an inner table, else one unused entry
     stored: np.ndarray  # uint64[ids]
     lengths: np.ndarray  # int32[ids]
     uses: np.ndarray  # int64[USE_WORDS * ids]
@@ -133,7 +133,7 @@ def take_id(g, bucket, h, home, length):
     else:
         identity = (np.int64(g.bucket_next[bucket]) << g.bucket_bits) | bucket
         g.bucket_next[bucket] += 1
-    # Without a branch: as a store under a mask, which it became, it took 140 ns.
+    # Without a branch: with one, the compiler made it a masked store, which took 140 ns.
     g.hashes[min(identity, g.hashes.size - 1)] = h
     g.homes[identity] = np.uint32(home & _HOME_MASK)
     g.lengths[identity] = length
@@ -276,7 +276,7 @@ def encode_direct(g, words, ids, first):
                 return i, status
             continue
         identity = np.int64(g.direct[at]) - 1
-        if identity < 0:  # it may have come earlier in this batch
+        if identity < 0:  # the number may have occurred earlier in this batch
             bucket = bucket_of(mix(words[i], SHORT), g.bucket_bits)
             status = find_room(g, bucket, 0, 0)
             if status != DONE:
@@ -383,7 +383,7 @@ def empty_place(g, identity, mask):
     place = np.int64(g.homes[identity]) & mask
     while np.int64(g.slots[PLACE_WORDS * place + ENTRY] & _ID_MASK) != identity + 1:
         place = (place + 1) & mask
-    # Shift back: what follows may fill the hole unless its home place comes after the hole.
+    # Shift back: a following entry may fill the hole unless its home place comes after the hole.
     hole = place
     while True:
         place = (place + 1) & mask

@@ -151,7 +151,7 @@ def text_lists(dictionary: KeyDictionary, array: pa.Array, ts: np.ndarray) -> Nu
 def text_ids(dictionary: KeyDictionary, texts: pa.Array, ts: np.ndarray) -> np.ndarray:
     """Return int64[n] ids of strings, 0 at nulls; their use is noted at the times `ts`, which are sorted."""
     valid = columns.validity(texts)
-    # As for keys: a recycling thread must not come between.
+    # As for keys: a recycling thread must not come between the two calls.
     with dictionary.lock:
         ids = dictionary.encode(columns.drop_null(texts))
         dictionary.touch(ids, ts if valid is None else ts[valid.view(np.bool_)])

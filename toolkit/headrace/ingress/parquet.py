@@ -28,11 +28,11 @@ from headrace.ingress import columns
 from headrace.ingress.batch_bytes import BATCH_BYTES, longest, pieces
 
 LEAST_CODED = 1 << 14
-"""Rows of a group for which it is worth a look how large its dictionary is."""
+"""From this many rows of a group on, it is worth finding out how large its dictionary is."""
 LEAST_CODED_TO_ENTRIES = 8
-"""So many rows must a batch have for each entry of the dictionary."""
+"""A batch must have at least this many rows for each entry of the dictionary."""
 MOST_CODE_BYTES = 4
-"""Of a row: those of a code, and what a page says of it."""
+"""Bytes of a row: of its code, and of what a page stores about it."""
 
 
 def batches(
@@ -106,7 +106,7 @@ def dataset_batches(
     dataset: Any, schema: pa.Schema, batch_rows: int, most_bytes: int = BATCH_BYTES
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a dataset, some columns of them, as `batches` does if its files are Parquet."""
-    import pyarrow.dataset as ds  # brings pandas along: not at import time
+    import pyarrow.dataset as ds  # imports pandas: not at import time
 
     fragments = list(dataset.get_fragments()) if isinstance(dataset, ds.FileSystemDataset) else []
     coded: set[str] = set()
@@ -203,13 +203,13 @@ def _columns_in_codes(source, file, schema, group, batch_rows, names) -> tuple[s
     if not chunks:
         return ()
     first = _first_row(source, file, group, list(chunks), list(chunks))
-    assert first is not None  # of so many
+    assert first is not None  # a large group has a first row
     found = []
     for name, chunk in chunks.items():
         codes = first.column(name)
         entries, text_bytes = len(codes.dictionary), codes.dictionary.nbytes
         is_small = entries * LEAST_CODED_TO_ENTRIES <= min(batch_rows, chunk.num_values)
-        # A writer whose dictionary became too large has gone on with the texts themselves.
+        # Where the dictionary became too large, the writer went on with plain texts.
         is_all = chunk.total_uncompressed_size <= text_bytes + MOST_CODE_BYTES * chunk.num_values
         if is_small and is_all and codes.type.value_type.equals(schema.field(name).type):
             found.append(name)

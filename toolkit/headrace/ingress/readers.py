@@ -45,7 +45,7 @@ DEFAULT_BATCH_ROWS = 1 << 17
 MOST_BATCH_ROWS = 2**31 - 1
 
 Item = pa.RecordBatch | Watermark
-"""What a reader gives."""
+"""What iterating over a reader gives."""
 
 _UNNAMED = re.compile(r"source (\d+ )?\(([\w ]+)\)")
 _openers: dict[str, Callable[..., Reader]] = {}
@@ -124,7 +124,7 @@ class Reader:
             return self
         if self.reopen is not None:
             return self.reopen(columns, name)
-        self.name = name  # what it was opened from is read through it
+        self.name = name  # the selection reads through this reader, whose errors give the name
         selected = open_stream(self.schema, self._begin, columns, name, self.is_replayable, self.rows)
         selected.is_validated, selected.batch_rows = self.is_validated, self.batch_rows
         selected.stop, selected.delay_us, selected.files = self.stop, self.delay_us, self.files
@@ -203,8 +203,8 @@ def translated_errors(name: str) -> Iterator[None]:
         raise
     except (pa.ArrowException, OSError, ValueError) as error:
         if isinstance(error, OSError) and error.errno == errno.ENOMEM:
-            raise  # no fault of the file's
-        if isinstance(error, FileNotFoundError) and name in str(error):  # else the name says what it is for, not where
+            raise  # not a fault of the file
+        if isinstance(error, FileNotFoundError) and name in str(error):  # else it names the source's use, not its place
             raise InputError(f"{display_name(name)}: there is no such file; check the path") from error
         if isinstance(error, PermissionError):
             raise InputError(f"{display_name(name)} may not be read by this user; check its permissions") from error
@@ -255,7 +255,7 @@ def open_input(
     if isinstance(source, Reader):
         return source
     name = name or name_of(source)
-    if hasattr(type(source), "open_reader"):  # not of the object: a column of Spark's answers to any name
+    if hasattr(type(source), "open_reader"):  # not `hasattr(source, ...)`: a Spark column has every attribute
         if sort_by is not None:
             raise NotSupportedError(
                 f"{display_name(name)} has no end, so it cannot be sorted as a whole: pass lateness= instead of sort=True"
@@ -336,7 +336,7 @@ def _open(source: Any, columns, batch_rows: int, name: str, schema: pa.Schema | 
         row_name = _labelled(source.index)
         try:
             source = pa.Table.from_pandas(source, preserve_index=False)
-        except TypeError as error:  # what Arrow says of sparse columns
+        except TypeError as error:  # Arrow's error for sparse columns
             raise InputError(f"{display_name(name)} cannot be read: {first_line(error)}; give its values another type") from None
         source = source.replace_schema_metadata(None)
     if isinstance(source, pa.Table):
@@ -348,7 +348,7 @@ def _open(source: Any, columns, batch_rows: int, name: str, schema: pa.Schema | 
         return _open_dataset(source, columns, batch_rows, name)
     if not isinstance(source, pa.RecordBatchReader) and hasattr(source, "__arrow_c_stream__"):
         first = _first_pass(source, name)
-        if getattr(type(source), "is_replayable", False):  # it says so; of others nobody knows whether they begin anew
+        if getattr(type(source), "is_replayable", False):  # the type says so; other iterables may not start again
             return open_stream(first.schema, lambda: pa.RecordBatchReader.from_stream(source), columns, name, True)
         source = first
     if isinstance(source, pa.RecordBatchReader):
@@ -439,10 +439,10 @@ def select_fields(schema: pa.Schema, columns: Sequence[str] | None, name: str) -
 
 def _open_path(path: Path, columns, batch_rows: int, name: str) -> Reader:
     if path.is_dir():
-        import pyarrow.dataset as ds  # brings pandas along: not at import time
+        import pyarrow.dataset as ds  # imports pandas: not at import time
 
         return _open_dataset(ds.dataset(path, format="parquet"), columns, batch_rows, name)
-    if what := no_file_at(path):  # a pipe can be read once, from its beginning, and Parquet begins with its end
+    if what := no_file_at(path):  # a pipe can be read once, from its beginning, and reading Parquet begins at the end
         raise InputError(f"{display_name(name)} is {what}; give the path of a file")
     with path.open("rb") as file:
         head = file.read(8)
@@ -460,8 +460,8 @@ def _open_path(path: Path, columns, batch_rows: int, name: str) -> Reader:
     chosen = select_fields(schema, columns, name)
 
     def batches(codes: Sequence[str] = ()) -> Iterator[pa.RecordBatch]:
-        select_fields(chosen, chosen.names, name)  # Arrow finds columns by name: each is there once
-        # Opened once: a file that is put in its place meanwhile is another one, of which no part is read.
+        select_fields(chosen, chosen.names, name)  # Arrow finds columns by name: each must exist once
+        # Opened once: of a file that replaces it meanwhile, no part is read.
         with pa.OSFile(os.fspath(path)) as opened, pq.ParquetFile(opened, page_checksum_verification=True) as file:
             check_same_types(file.schema_arrow, chosen, name)
             yield from parquet.batches(opened, file, chosen, batch_rows, codes=codes)
@@ -548,7 +548,7 @@ def _sorted(reader: Reader, column: str) -> Reader:
 
     def batches() -> Iterable[pa.RecordBatch]:
         nonlocal moved_from
-        # Before the sort, which reads what the offsets say.
+        # Validated before the sort, which follows the offsets.
         checked = _validated(inner(), reader.name) if reader.is_validated else inner()
         alone = _rows_alone(checked, reader.name, "sort=True reads all rows before it gives one; pass lateness= instead")
         table = pa.Table.from_batches(alone, reader.schema)
@@ -561,7 +561,7 @@ def _sorted(reader: Reader, column: str) -> Reader:
             ) from None
         try:
             table = table.combine_chunks()
-        except pa.ArrowException:  # what Arrow cannot put together
+        except pa.ArrowException:  # Arrow cannot concatenate them
             table = pa.Table.from_batches([concat_batches(table.to_batches())])
         arrays = [take(values, order) for values in table.columns]
         return pa.Table.from_arrays(arrays, schema=table.schema).to_batches(max_chunksize=reader.batch_rows)

@@ -108,7 +108,7 @@ class Reorder:
         self.window_size, self._kind = window_size, kind
         self.counters = ReorderCounters()
         self.released = np.zeros(0, np.int64)
-        """Which rows of the input those are that were released last, in their order."""
+        """Numbers, in the input, of the rows released last, in their order."""
         self._highest = self._promised = MIN_TIME
         self._runs: list[_Run] = []
         self._waiting = 0
@@ -119,7 +119,7 @@ class Reorder:
     def watermark(self) -> int:
         """Event time below which no row will be released any more; `MIN_TIME` before the first row."""
         implied = MIN_TIME if self.lateness is None else self._highest - self.lateness
-        return max(implied, self._promised)  # the least there is before the first row
+        return max(implied, self._promised)  # `MIN_TIME` before the first row
 
     @property
     def waiting(self) -> int:
@@ -247,7 +247,7 @@ def _merge(runs: list[_Run]) -> _Run:
     batches = [rows for _, _, rows in runs]
     try:
         pieces = pa.Table.from_batches(batches).combine_chunks().to_batches()
-    except pa.ArrowException:  # what Arrow cannot put together
+    except pa.ArrowException:  # Arrow cannot concatenate them
         pieces = [concat_batches(batches)]
     if len(pieces) != 1:
         raise OverflowInputError(

@@ -19,9 +19,9 @@ import numpy as np
 from headrace.ingress.sorting_kernel import argsort_few, pack
 
 FEW = 256
-"""Rows up to which one call of ours beats NumPy's many."""
+"""Up to this many rows, one call of our kernel beats NumPy's many calls."""
 _DENSE = 16
-"""Up to so many times as many ids as rows, a table with a place for each id beats sorting the rows' ids."""
+"""Up to this many ids for each row, a table with a place for each id beats sorting the rows' ids."""
 _AT_ONCE = 4
 """Columns that are packed together, if they fit."""
 _MANY_TIED = 1 / 4
@@ -119,7 +119,7 @@ def argsort(first: np.ndarray, *others: np.ndarray) -> np.ndarray:
         words, position_bits, done = packed
         words.sort()
         positions = (1 << position_bits) - 1
-        if done == len(columns):  # equal ones are in the order of their positions
+        if done == len(columns):  # equal rows are in the order of their positions
             words &= positions
             return words
         order = words & positions
@@ -146,7 +146,7 @@ def _settle(order: np.ndarray, is_same: np.ndarray, columns: Sequence[np.ndarray
     tied = np.flatnonzero(is_tied)
     groups = group_starts(~is_same)
     if tied.size > _MANY_TIED * order.size:
-        # All by the other columns, then by group, in which positions are left: two sorts that pack.
+        # Sort all by the other columns, then by group, which leaves only positions to compare: two packed sorts.
         others = argsort(*columns) if columns else np.arange(order.size)
         group_of = np.empty(order.size, np.int64)
         group_of[order] = groups
@@ -186,7 +186,7 @@ def _pack(columns: Sequence[np.ndarray]) -> tuple[np.ndarray, int, int] | None:
             break
         bits += width
         if column.dtype != np.int64:
-            # Narrow numbers may be further apart than their kind can say, unsigned ones above what int64 says.
+            # The difference of narrow numbers may not fit their type, and unsigned numbers may not fit int64.
             wide = column.astype(np.int64, copy=False) if column.dtype.kind == "i" else column - column.dtype.type(low)
             low, column = low if column.dtype.kind == "i" else 0, wide.astype(np.int64, copy=False)
         lows[len(parts)], widths[len(parts)] = low, width

@@ -4,7 +4,7 @@ The gate orders references (source, row); the columns those point to are written
 once, here, and read in place by every instance. A chunk holds `CHUNK` rows.
 Kernels find a column of a row in the directory of addresses (`store_kernel`).
 Rows that fill a chunk by themselves are not copied: the chunk's columns are then slices of
-the arrays that came, which nobody changes any more (Arrow's never change).
+the arrays that came, which do not change any more (Arrow's never change).
 
 Invariants  I1  a row is written before the gate's `add` publishes its reference
             I2  a published row is never changed; when a chunk's key buffer
@@ -41,7 +41,7 @@ CHUNK_SHIFT = 14
 CHUNK = 1 << CHUNK_SHIFT
 DIRECTORY_CHUNKS = 1 << 16
 
-# Directory columns that every store has; value columns follow in pairs (values, validity).
+# Directory columns of every store; value columns follow in pairs (values, validity).
 TS, OFFSETS, KEYS, FIRST_VALUE = 0, 1, 2, 3
 
 
@@ -112,7 +112,7 @@ class Store:
         self.payload: deque[tuple[int, int, pa.RecordBatch]] = deque()
         """(first row, last ts, columns carried by reference), oldest first."""
         self._elements: deque[tuple[int, tuple[np.ndarray, ...]]] = deque()
-        """(last ts, what addresses in columns lead into), oldest first."""
+        """(last ts, memory that addresses in columns point into), oldest first."""
 
     def append(
         self, ts, keys, offsets, columns, payload: pa.RecordBatch | None, elements: tuple[np.ndarray, ...] = ()

@@ -24,7 +24,7 @@ from headrace.memory.atomics import view_i32
 from headrace.references import ROW_MASK, SOURCE_SHIFT
 
 chunk_of, place_of = kernel(_chunk_of), kernel(_place_of)
-"""Of a tuple's reference, too: the chunk with the source, and the place."""
+"""In a tuple's reference, too: it splits into source and chunk, and the place within the chunk."""
 
 
 @kernel

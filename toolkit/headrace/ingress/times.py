@@ -33,7 +33,7 @@ NANOSECOND_FIX = (
     "round it down to microseconds (pandas: .dt.floor('us'); Arrow: pyarrow.compute.floor_temporal(ts, unit='microsecond');"
     " polars: .dt.truncate('1us')), or cast it to int64 and set time_unit='ns'"
 )
-"""What to do about such times; the command line, which has no such parameters, says something else."""
+"""Advice on such times; the command line, which has no such parameters, gives other advice."""
 NULL_TIME_FIX = "fill it, or filter such rows out"
 
 _NAT = -(2**63)
@@ -99,7 +99,7 @@ def time_text(ts: int, kind: pa.DataType) -> str:
         return str(ts)
     try:
         return str(pa.scalar(int(ts), pa.timestamp("us", kind.tz)).as_py())
-    except (ValueError, OverflowError, LookupError, pa.ArrowException):  # beyond Python's years, or a zone it does not know
+    except (ValueError, OverflowError, LookupError, pa.ArrowException):  # a year that Python does not have, or an unknown zone
         return f"{np.datetime64(int(ts), 'us')} UTC"
 
 
@@ -144,7 +144,7 @@ def event_times(array: pa.Array, column: str, first_row: int = 0) -> np.ndarray:
     if kind.unit == "ns":
         whole = np.empty(ts.size, np.int64)
         index = divide_nanoseconds(ts, whole)
-        if index >= 0 and ts[index] != _NAT:  # which is no whole microsecond either
+        if index >= 0 and ts[index] != _NAT:  # NaT is no whole microsecond either
             time = f"{time_text(int(whole[index]), kind)} and {ts[index] % 1000} ns"
             raise EventTimeError(
                 f"event_time column {column!r} is {time} at row ", first_row + index, f", no whole microsecond: {NANOSECOND_FIX}"
