@@ -62,7 +62,7 @@ class Change:
     _settled: threading.Event = field(default_factory=threading.Event)
 
     def __repr__(self) -> str:
-        # Whole configurations fill a screen; `before` and `after` have them.
+        # Whole configurations would fill a screen; they are in `before` and `after`.
         parts = [f"{self.outcome} in {self.ms:.2f} ms" if self.outcome == "done" else self.outcome]
         parts += [f"planned at {self.planned_at:,}"] if self.planned_at is not None else []
         parts += [f"reason: {self.reason}"] if self.reason else []

@@ -186,11 +186,11 @@ def _answering_interrupts() -> Iterator[None]:
     def terminate(signum, frame):
         raise SystemExit(128 + signum)
 
-    # py4j tells the root logger of an interrupt, with a traceback; what we say of it is one line.
+    # py4j logs an interrupt with a traceback to the root logger; our own message is one line.
     logging.getLogger().addHandler(logging.NullHandler())
     before = signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
     interrupted = signal.signal(signal.SIGINT, signal.default_int_handler)
-    # A terminal that is closed hangs up; under nohup that is ignored, and stays so.
+    # A closed terminal sends SIGHUP; under nohup it is ignored, and stays ignored.
     ending = [one for one in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(one) != signal.SIG_IGN]
     handled = {one: signal.signal(one, terminate) for one in ending}
     watcher = threading.Thread(target=watch, name="headrace-interrupts", daemon=True)
@@ -213,7 +213,7 @@ def _answering_interrupts() -> Iterator[None]:
 def _interrupt_again(lost: sys.UnraisableHookArgs) -> None:
     """Repeat a Ctrl-C that came in a ``__del__``, of which compiling has many: it would be printed and forgotten."""
     if issubclass(lost.exc_type, KeyboardInterrupt):
-        threading.Timer(0.01, _thread.interrupt_main).start()  # here it would be raised in this call, and forgotten too
+        threading.Timer(0.01, _thread.interrupt_main).start()  # raised in this call it would be swallowed, too
     else:
         sys.__unraisablehook__(lost)
 
@@ -260,7 +260,7 @@ def _run(asked: argparse.Namespace) -> int:
             **{name: getattr(asked, name) for name in names},
         )
     )
-    if sys.stderr.isatty():  # a person looks; a script is told by the status
+    if sys.stderr.isatty():  # for a person; a script reads the exit status
         counts = f"{report['tuples_in']:,} rows in, {report['tuples_out']:,} rows out"
         print(f"headrace: {asked.app}: {counts}, in {report['seconds']:.2f} s; written: {asked.out}", file=sys.stderr)
     return DONE

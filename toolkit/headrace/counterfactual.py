@@ -264,6 +264,6 @@ def _delays_ms(observations: list[Observation]) -> list[float]:
         if o.processed > 0:
             latency = 0.0 if math.isnan(o.latency_p99_ms) else o.latency_p99_ms
             delays.append(latency + 1e3 * o.pending / o.processed)
-        else:  # nothing went on: what waits has waited for so much longer
+        else:  # nothing was processed: waiting tuples have waited that much longer
             delays.append((delays[-1] if delays else 0.0) + 1e3 * o.interval_s)
     return delays

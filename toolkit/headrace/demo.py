@@ -160,7 +160,7 @@ def _run(job: Job, spark: Any, say: Say) -> Record:
         _follow(run, job.title, job.rows.num_rows, changes, every_s, say)
         frame = run.to_spark(spark)
         changes, history = run.changes, run.history
-    result = frame.toArrow()  # the comparison covers the way through Spark and back
+    result = frame.toArrow()  # so the comparison includes the way through Spark and back
     pq.write_table(result, job.result)
     seconds = history.samples[-1].metrics.seconds
     say(f"{job.title}: {result.num_rows:,} results in {seconds:.2f} s, as a DataFrame again; computing the reference")
@@ -249,7 +249,7 @@ def _ledger(fast: bool, folder: Path, spark: Any, say: Say) -> Record:
         changed, history = run.changes, run.history
         check(tables, "at the end")
         balances = tables["accounts"].to_spark(spark).toArrow()
-    result = frame.toArrow()  # the comparison covers the way through Spark and back
+    result = frame.toArrow()  # so the comparison includes the way through Spark and back
     pq.write_table(result, folder / "ledger.parquet")
     pq.write_table(balances, folder / "accounts.parquet")
     rejected = _sum(result["rejected"])

@@ -257,7 +257,7 @@ def _spark() -> Iterator[Check]:
         started = time.perf_counter()
         running.range(1000).selectExpr("sum(id)").toArrow()
         counted = time.perf_counter()
-    except Exception as error:  # whatever is wrong with Spark is the finding
+    except Exception as error:  # any error of Spark is what is reported
         yield Check(
             "Spark",
             "fault",
@@ -275,7 +275,7 @@ def _spark() -> Iterator[Check]:
 def _writable(folder: Path) -> bool:
     """Whether a folder can be written to, found by trying: permissions do not tell on read-only and network file systems."""
     while not folder.exists() and folder != folder.parent:
-        folder = folder.parent  # it would be made here
+        folder = folder.parent  # it would be created here
     try:
         with tempfile.TemporaryFile(dir=folder):
             return True

@@ -29,7 +29,7 @@ JIT: bool = not config.DISABLE_JIT
 _POLICY: dict[str, Any] = {
     "nogil": True,
     "error_model": "numpy",
-    "no_cfunc_wrapper": True,  # nobody calls it from C
+    "no_cfunc_wrapper": True,  # not called from C
 }
 
 
@@ -89,7 +89,7 @@ def kernel(
             compiler = OftenCompiler if often else SeldomCompiler if seldom else LinkableCompiler
             linked = njit(**{**policy, **UNWRAPPED}, pipeline_class=compiler)(function)
             linked._cache = KernelCache(function, is_linked=True)
-            # What compiled code asks its callees.
+            # Questions that compiled code asks the functions it calls.
             compiled.get_call_template = linked.get_call_template
             compiled.get_overload = linked.get_overload
     return compiled

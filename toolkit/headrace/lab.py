@@ -165,7 +165,7 @@ def _given(target: Path) -> dict[str, str]:
     try:
         found = json.loads((target / GIVEN).read_text())
     except (FileNotFoundError, ValueError):
-        return {}  # then what differs counts as changed by the user
+        return {}  # then every difference counts as a change by the user
     return found if isinstance(found, dict) else {}
 
 

@@ -38,7 +38,7 @@ def mark(ir_module: ir.Module, *attributes: str) -> None:
     for function in ir_module.functions:
         if not function.is_declaration:
             for attribute in attributes:
-                set.add(function.attributes, attribute)  # llvmlite's own `add` refuses what it has not heard of
+                set.add(function.attributes, attribute)  # llvmlite's own `add` refuses attributes it does not know
 
 
 def let_wrap(ir_module: ir.Module) -> None:

@@ -50,6 +50,6 @@ def become_jupyter(module: str, folder: Path, options: Sequence[str] = ()) -> No
         Further options; of several with one name the last counts.
     """
     command = [sys.executable, "-m", module, f"--ServerApp.ip={LOOPBACK}", f"--ServerApp.root_dir={folder}"]
-    if os.geteuid() == 0:  # a container: Jupyter refuses root without being told, and here is nobody else
+    if os.geteuid() == 0:  # a container: Jupyter refuses to run as root unless told, and there is no other user
         command.append("--allow-root")
     os.execv(sys.executable, [*command, *options])

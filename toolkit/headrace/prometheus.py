@@ -110,7 +110,7 @@ class _Server(ThreadingMixIn, WSGIServer):
     daemon_threads = True
 
     def server_bind(self) -> None:
-        # WSGIServer's own asks the resolver for this machine's name.
+        # WSGIServer's own method would ask the resolver for this machine's name.
         TCPServer.server_bind(self)
         self.server_name, self.server_port = LOOPBACK, self.server_address[1]
         self.setup_environ()
@@ -207,7 +207,7 @@ def _families(operators: list[OperatorMetrics]) -> Iterator[Metric]:
     for operator in operators:
         for measure in operator.measures:
             if measure.by == "bucket" or not measure.goes_to("column"):
-                continue  # a thousand numbers are no family
+                continue  # a thousand numbers would be no metric family of use
             family = families.get(_name(measure))
             if family is None:
                 family = families[_name(measure)] = _family(measure, operator)
@@ -221,7 +221,7 @@ def _name(measure: Measure) -> str:
         return measure.exported
     if measure.kind == "histogram":
         return f"{measure.name}_milliseconds"
-    if measure.part_of:  # parts of the same whole are one family
+    if measure.part_of:  # parts of one whole are one metric family
         unit = "seconds" if measure.unit == "ns" else measure.unit
         return f"{measure.by}_{unit}" if measure.part_of == "time" else f"{measure.by}_{measure.part_of}_{unit}"
     return measure.name

@@ -68,7 +68,7 @@ class Phases(RateSchedule):
             raise ParameterError("phases: one that lasts for ever cannot be repeated; give it a length in seconds")
         if (last == 0 and not repeat) or all(rate == 0 for _, rate in self.phases):
             raise ParameterError(f"phases={list(self.phases)}: the last rate goes on for ever, so it must be above 0")
-        # What one round of the phases comes to. The last phase is open-ended unless they repeat.
+        # Totals of one round of the phases. The last phase is open-ended unless they repeat.
         closed = self.phases if repeat else self.phases[:-1]
         self._times = np.concatenate(([0.0], np.cumsum([seconds for seconds, _ in closed])))
         self._counts = np.concatenate(([0.0], np.cumsum([seconds * rate for seconds, rate in closed])))
@@ -87,14 +87,14 @@ class Phases(RateSchedule):
         i = min(int(np.searchsorted(self._times, within, side="right")) - 1, len(self.phases) - 1)
         due = before + self._counts[i] + (within - self._times[i]) * self.phases[i][1]
         rounding = 1e-9 * (1 + due)
-        # Tuple n is due as n tuples' time has passed; in a pause the one that would begin it waits.
+        # Tuple n is due once the time of n tuples has passed; a tuple that would be due in a pause waits for its end.
         return int(due + rounding) + 1 if self.phases[i][1] > 0 else math.ceil(due - rounding)
 
     def due_at(self, number):
         rounding = 1e-9 * (1 + number)  # as in `due_by`: both must see a tuple on the same side of a pause
         rounds = math.floor((number + rounding) / self._counts[-1]) if self.repeat else 0
         left = max(0.0, number - rounds * float(self._counts[-1])) if rounds else float(number)
-        # The phase in which the count is reached; those of rate 0 have no tuple of their own.
+        # The phase in which the count is reached; phases of rate 0 have no tuple.
         i = min(int(np.searchsorted(self._counts, left + rounding, side="right")) - 1, len(self.phases) - 1)
         while self.phases[i][1] == 0:
             i -= 1
@@ -222,7 +222,7 @@ def abrupt(
     while left > 0:
         seconds, fewest = draw.uniform(shortest_s, longest_s), math.ceil(left / longest_s)
         behind = left - seconds
-        if behind < math.ceil(behind / longest_s) * shortest_s or behind < 0:  # it cannot be divided into phases
+        if behind < math.ceil(behind / longest_s) * shortest_s or behind < 0:  # no division into phases fits
             seconds = left / fewest
         steps.append((seconds, draw.uniform(lowest, highest)))
         left -= seconds

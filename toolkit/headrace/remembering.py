@@ -37,7 +37,7 @@ class KnownFlags(Flags):
         self._known: tuple[tuple, dict[str, Any], int, dict] = ((), {}, 0, {})
 
     def _look(self) -> tuple[tuple, dict[str, Any], int, dict]:
-        # A value is told by where it lies: `_values` is as long as it is unchanged.
+        # A value is identified by its `id`, which holds while `_values` keeps the value.
         now = (*self._values, *map(id, self._values.values()))
         if self._known[0] != now or not self._known[1]:
             values = super().values()
@@ -85,7 +85,7 @@ class RememberingContext(Context):
     """
 
     def __init__(self, context: Context):
-        self.__dict__ = context.__dict__  # what is registered with one is registered with both
+        self.__dict__ = context.__dict__  # what is registered with one context is registered with both
 
     def resolve_function_type(self, func: Any, args: tuple, kws: Any) -> Any:
         """Return the signature of a call."""

@@ -18,7 +18,7 @@ class Summarised:
         raise NotImplementedError
 
     def _parts(self) -> list[tuple[str, str]]:
-        # A user who looks at an object that is half made, or broken, looks for what broke it.
+        # A user who looks at a half-made or broken object is looking for what broke it.
         try:
             return [(label, _shortened(text)) for label, text in self._summary() if text]
         except Exception as error:
@@ -32,7 +32,7 @@ class Summarised:
             f'<tr><th style="{_CELL}">{html.escape(label)}</th><td style="{_CELL}">{html.escape(text)}</td></tr>'
             for label, text in self._parts()
         )
-        # No colours: those of the page, which may be light or dark.
+        # No colours of its own: the page may be light or dark.
         caption = f'<caption style="text-align: left; padding: 1px 8px"><b>{type(self).__name__}</b></caption>'
         return f'<table class="headrace-summary" style="margin: 0">{caption}<tbody>{rows}</tbody></table>'
 

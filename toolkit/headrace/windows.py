@@ -152,7 +152,7 @@ def parse_seconds(duration: Any, name: str) -> float:
 
 def _count_and_unit(duration: Any, name: str) -> tuple[int, int | None] | None:
     """Read a duration: how many, of how many nanoseconds each (None: of the stream's unit); None if it is none."""
-    if hasattr(duration, "to_timedelta64"):  # pandas' own, which has nanoseconds
+    if hasattr(duration, "to_timedelta64"):  # pandas' Timedelta, which has nanoseconds
         duration = duration.to_timedelta64()
     if isinstance(duration, str):
         match = _DURATION.fullmatch(duration)

@@ -35,7 +35,7 @@ def _is_list_of_integers(kind: pa.DataType) -> bool:
 
 def read_whole(text: str, most: int) -> int | None:
     """Return the whole number from 1 to `most` that a text of the command line gives; None if it gives none."""
-    # What is longer is above any limit, and int() has words of its own for thousands of digits.
+    # A longer number is above any limit, and int() has an error of its own for thousands of digits.
     if not (text.isascii() and text.isdecimal()) or len(text) > 19:
         return None
     number = int(text)
@@ -175,7 +175,7 @@ class App:
         kinds = dict(self.needs(side))
         if self.engine != "elastic" and field.name != EVENT_TIME and field.name in kinds:
             return WIDE[kinds[field.name]]
-        return pa.string() if pa.types.is_string_view(field.type) else field.type  # most of Arrow's functions do not know views
+        return pa.string() if pa.types.is_string_view(field.type) else field.type  # most Arrow functions do not take views
 
     def check(self, schema: pa.Schema, side: int, name: str) -> None:
         """Raise `SchemaError` for the first column of an input that is missing or of another kind."""

@@ -65,7 +65,7 @@ class Parser(argparse.ArgumentParser):
         self.helped, self.wanted = f"{self.prog} --help", wanted or {}
 
     def error(self, message: str) -> NoReturn:
-        if flag := _NO_VALUE.fullmatch(message):  # argparse takes a value such as -5s for a flag
+        if flag := _NO_VALUE.fullmatch(message):  # argparse reads a value such as -5s as a flag
             message += f", after '=' if it begins with '-': {flag[1]}=..."
         if missing := _MISSING.fullmatch(message):
             names = [f"{name} ({self.wanted[name]})" if name in self.wanted else name for name in missing[1].split(", ")]
@@ -189,7 +189,7 @@ def _add_meaning(group: argparse._ArgumentGroup, app: App | None) -> None:
         default = "" if app is None else f" (default {app.advance})"
         group.add_argument("--advance", metavar="D", help=f"window advance WA, such as 30min{default}")
     for option in () if app is None else app.options:
-        if option.name != "buckets":  # which is of how it runs
+        if option.name != "buckets":  # which concerns how it runs
             group.add_argument(f"--{option.name}", type=_option(option.read), help=option.help)
     cut = "cut each input into S sources, row i to source i modulo S: rows of equal time are ordered by source"
     if app is None:

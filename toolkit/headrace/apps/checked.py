@@ -18,7 +18,7 @@ def check_flags(app: App, asked: Asked) -> None:
     """Refuse flags that only another engine's applications have."""
     own = ENGINES[app.engine]
     others = [(engine, flag) for engine in ENGINES.values() for flag in engine.flags if engine is not own]
-    # Of several the one is named that `start` of the other engine takes.
+    # If there are several, name the one that `start` of the other engine takes.
     for engine, flag in sorted(others, key=lambda each: not each[1].is_option):
         value = asked.flags.get(flag.name)
         if value is not None:

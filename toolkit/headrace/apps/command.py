@@ -73,7 +73,7 @@ def run(request: Asked) -> dict[str, Any]:
         )
         given = {"size": request.size, "advance": request.advance, **(request.options or {})}
         query = app.build(*inputs.given, **app.parameters(given))
-        # A self-join is fed the stream twice, and counts its tuples so.
+        # A self-join is fed the stream twice, and counts its tuples twice.
         feeds = 2 if app.is_self_join else 1
         planned = [(feeds * math.ceil(share * inputs.rows), count) for share, count in schedule]
         rate = None if request.rate is None else request.rate / inputs.sources
@@ -139,13 +139,13 @@ def _session(master: str) -> Any:
 
     from headrace.spark.session import session
 
-    # What Spark would log arrives as an exception too, and that says it in one line.
+    # What Spark would log also arrives as an exception, which says it in one line.
     is_ours = SparkContext._active_spark_context is None
     try:
         return session("headrace run", master=master, config={"spark.log.level": "OFF"} if is_ours else None)
     except HeadraceError:
         raise
-    except Exception as error:  # py4j's and Spark's own have no common class; the Java side says the cause
+    except Exception as error:  # py4j's and Spark's own errors have no common class; the Java side gives the cause
         cause = str(getattr(error, "java_exception", None) or error).strip().splitlines()[0]
         raise ParameterError(
             f"--spark {master!r}: Spark does not start ({cause}); give a master that can be reached, such as local[2]"

@@ -11,7 +11,7 @@ from headrace.apps.json_numbers import finite, quantiles
 def summarize(run: Any, engine: Engine, rows: int) -> dict[str, Any]:
     """Return the report of a finished run, whose input files have this many rows."""
     metrics = run.metrics()
-    *_, operator = metrics.operators.values()  # whose results those of the query are
+    *_, operator = metrics.operators.values()  # its results are those of the query
     seconds = metrics.seconds
     changes = sorted(run.changes, key=lambda c: c.requested_ns if c.planned_at is None else c.planned_at)
     report = {

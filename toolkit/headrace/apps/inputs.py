@@ -123,7 +123,7 @@ def _held(table: pa.Table, app: App, name: str, spark: Any) -> Reader:
 def _through_spark(reader: Reader, schema: pa.Schema, path: str, spark: Any) -> Reader:
     # Spark has no nanoseconds; as integers they survive.
     spark.conf.set("spark.sql.legacy.parquet.nanosAsLong", "true")
-    # The Java virtual machine has a working folder of its own, and takes some characters for patterns.
+    # The Java virtual machine has a working folder of its own, and reads some characters as patterns.
     frame = spark.read.parquet(re.sub(r"([\\\[\]{}*?])", r"\\\1", os.path.abspath(path)))
     given = _cast(open_input(frame, columns=reader.schema.names, name=reader.name), schema, reader.rows)
     given.batches = partial(_from_spark, given.batches)

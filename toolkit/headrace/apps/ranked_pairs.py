@@ -48,7 +48,7 @@ def ranked(pairs: OrderedStream, width: int, top: int, buckets: int = DEFAULT_BU
         size = len(state.count)
         if size == top and not is_behind(state.count[size - 1], state.a[size - 1], state.b[size - 1], t.count, t.a, t.b):
             return
-        # Where it belongs now, and where it was with one less.
+        # Its rank now, and its rank with a count one lower.
         new = size
         while new > 0 and is_behind(state.count[new - 1], state.a[new - 1], state.b[new - 1], t.count, t.a, t.b):
             new -= 1

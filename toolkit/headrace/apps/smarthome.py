@@ -140,7 +140,7 @@ def program(slice: Duration = "1h", unit: str = DEFAULT_TIME_UNIT) -> Program:
         raise ParameterError(f"--slice {slice} does not divide a day; give one that divides a day, such as 1h or 15min")
 
     def end(state, e, emit):
-        # As e.every says, not a constant: one program compiles for slices of any length.
+        # Read from e.every and not a constant, so that one compiled program serves slices of any length.
         slots = day // e.every
         slot = (e.ts // e.every - 1) % slots
         later = (slot + 2) % slots
@@ -176,7 +176,7 @@ def program(slice: Duration = "1h", unit: str = DEFAULT_TIME_UNIT) -> Program:
         state={
             "loads": SUMS,
             "averages": SUMS,
-            # Of use within the end of a slice only.
+            # Used only within the end of a slice.
             "ordered": hr.list_of("int64"),
             "before": hr.list_of("int64"),
             "following": hr.list_of("int64"),

@@ -35,7 +35,7 @@ def build(sales: hr.Stream, size: str, top: int, buckets: int) -> hr.Stream:
         state={"hour": "int64", "items": hr.set_of("int64")},
         emits={"a": "int64", "b": "int64"},
         buckets=buckets,
-        forget=width,  # what is older is of another hour
+        forget=width,  # an older entry is of another hour
     )
     return ranked(pairs, width, top, buckets)
 

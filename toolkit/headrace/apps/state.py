@@ -106,5 +106,5 @@ def _make(folder: str) -> list[Path]:
 
 
 def _remove(folder: Path) -> None:
-    with suppress(OSError):  # somebody else may have put something there
+    with suppress(OSError):  # another process may have put something there
         folder.rmdir()

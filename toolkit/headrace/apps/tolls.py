@@ -25,7 +25,7 @@ def build(reports: hr.Stream, size: str, advance: str, free: int, timeout: str) 
         raise ParameterError(f"timeout = {timeout!r}: no vehicle is silent for so long; give at most {LONGEST}")
 
     def follow(state, t, emit):
-        is_known = state.is_on_road and t.ts - state.last <= longest  # it is held for up to two steps more
+        is_known = state.is_on_road and t.ts - state.last <= longest  # it is kept for up to two steps more
         before = state.seg if is_known else t.seg
         emit(seg=t.seg, before=before, has_moved=not is_known or t.lane == EXIT_LANE or before != t.seg)
         state.is_on_road = t.lane != EXIT_LANE

@@ -19,7 +19,7 @@ def build(clicks: hr.Stream, top: int, last: int, within: str, buckets: int) -> 
         return is_whole and (t.kind == "view" or t.kind == "buy")
 
     def recall(state, t, emit):
-        # What is too old for this buy, or follows too many, is so for all later ones.
+        # A view too old for this buy, or with too many after it, is so for all later buys.
         while len(state.times) > 0 and t.ts - state.times[0] > span:
             state.times.pop(0)
             state.items.pop(0)

@@ -98,7 +98,7 @@ def _make_private(directory: pathlib.Path) -> None:
 
 
 def _check_own(directory: pathlib.Path) -> int:
-    status = os.lstat(directory)  # of a link itself: another's link would lead elsewhere later
+    status = os.lstat(directory)  # of a link itself: another user's link could lead elsewhere later
     if not stat.S_ISDIR(status.st_mode):
         raise PermissionError(f"{directory} is not a directory; remove it")
     if status.st_uid != os.getuid():
@@ -118,7 +118,7 @@ def _check_ancestors(directory: pathlib.Path) -> None:
             continue
         if status.st_uid not in (0, os.getuid()):
             raise PermissionError(f"{each} belongs to another user (uid {status.st_uid})")
-        # With the sticky bit, as /tmp has it, others cannot rename or remove what is not theirs.
+        # With the sticky bit, as on /tmp, others cannot rename or remove what they do not own.
         if _written_by_others(status) and not status.st_mode & stat.S_ISVTX:
             raise PermissionError(f"{each} can be written by others: chmod go-w {each}")
 
@@ -132,7 +132,7 @@ def _written_by_others(status: os.stat_result) -> bool:
 def _is_private_group(gid: int) -> bool:
     """Whether the user is the only member of the group, as on systems where each user has a group of the same name."""
     if gid == 0:
-        return True  # root's own
+        return True  # it is root's
     try:
         import grp
         import pwd

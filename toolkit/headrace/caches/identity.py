@@ -157,7 +157,7 @@ def _file_of(name: str) -> str | None:
     if not name.startswith("headrace") and spec.origin.startswith(_installed()):
         return None
     if name.startswith("headrace.caches"):
-        return None  # how code is kept is no part of it: `platform_identity` has a number for that
+        return None  # how code is cached is no part of it: `platform_identity` has a number for that
     return spec.origin
 
 
@@ -213,7 +213,7 @@ def _uses(node: ast.AST, found: _Module, module: str) -> Iterator[_Place]:
     while waiting:
         each = waiting.pop()
         if isinstance(each, ast.Attribute) and isinstance(each.value, ast.Name):
-            # An attribute of an imported module is that one definition, not all of the module.
+            # An attribute of an imported module stands for that definition, not for the whole module.
             base = resolve(each.value.id)
             if base is not None and base[1] == _WHOLE and (place := _resolve(base[0], each.attr)) is not None:
                 yield place

@@ -46,10 +46,10 @@ def contiguous(loads: np.ndarray, members: Sequence[int], near: np.ndarray | Non
         else:
             low = middle
     if near is None:
-        # Beside equal loads, equal counts where there is a choice: aim at the even cuts.
+        # Where several cuts divide the load equally, prefer equal counts: aim at the even cuts.
         near = np.asarray(members)[np.arange(loads.size) * len(members) // loads.size]
     bound = max(high, (1 + slack) * upto[-1] / len(members))
-    bound *= 1 + 1e-12  # what rounding took from the prefix sums
+    bound *= 1 + 1e-12  # makes up for rounding in the prefix sums
     wanted = _cuts_of(near, members)
     earliest = _earliest_cuts(upto, len(members), bound)
     cuts = [0]

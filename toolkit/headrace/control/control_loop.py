@@ -174,7 +174,7 @@ class ControlLoop:
             due += self.interval_s
             left = due - time.monotonic()
             if left < -self.interval_s:
-                due -= left  # it was held up: intervals that passed are not made up for
+                due -= left  # it was delayed: missed intervals are not made up for
             while left > 0 and not is_over():
                 if self._released.wait(min(left, _SLICE_S)):
                     return
@@ -198,7 +198,7 @@ class ControlLoop:
             observation = with_cost(observation, self.cost_model)
             self._observations.append(observation)
             self._realise(observation)
-        # A function of the user's may take its time: a user who steers by hand does not wait for it.
+        # A user's function may be slow: somebody who steers by hand must not wait for it.
         request, name = self._decide(observation)
         if request is None:
             return
@@ -245,7 +245,7 @@ class ControlLoop:
             return
         members = observation.members if threads is None else tuple(range(threads))
         if mapping is not None and not set(mapping.instances) <= set(members):
-            # It was made for threads that are not there, or no longer.
+            # It was made for threads that do not exist yet or any more.
             self._refuse(
                 request, name, f"its mapping names instances that are not active: {list(mapping.instances)}", observation
             )
@@ -276,7 +276,7 @@ class ControlLoop:
             change=change,
             **_in_words(change),
         )
-        for earlier, seen in self._unsettled:  # what this one changes is no effect of it
+        for earlier, seen in self._unsettled:  # the effects of this change are not those of the earlier one
             _note_effect(earlier, seen)
         self._unsettled = [(decision, [])]
 

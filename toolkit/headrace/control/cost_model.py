@@ -85,7 +85,7 @@ class CostModel:
 
     def __init__(self):
         size = len(TERMS)
-        self._moments = np.zeros((size, size))  # sum of x x' / y^2: residuals count relative to what was measured
+        self._moments = np.zeros((size, size))  # sum of x x' / y^2: residuals count relative to the measured value
         self._products = np.zeros(size)  # sum of x / y
         self._costs = _GUESS_NS.copy()
         self._residual = 0.0
@@ -97,7 +97,7 @@ class CostModel:
     def add(self, observation: Observation) -> None:
         """Learn from an interval in which nothing was reconfigured."""
         if observation.is_changing or observation.threads > observation.at_once(observation.threads):
-            return  # threads that share a core are busy waiting for it
+            return  # threads on one core are busy waiting for it
         self._moments *= _FORGET
         self._products *= _FORGET
         for features, busy_ns in _samples(observation):
@@ -134,7 +134,7 @@ class CostModel:
         for used in itertools.product([False, True], repeat=len(TERMS)):
             chosen = np.flatnonzero(used)
             scaled = np.linalg.solve(system[np.ix_(chosen, chosen)], wanted[chosen])
-            value = -float(wanted[chosen] @ scaled)  # of the objective, up to what all have in common
+            value = -float(wanted[chosen] @ scaled)  # the objective, up to a term that all share
             if (scaled >= 0).all() and value < best_value:
                 best, best_value = np.zeros(len(TERMS)), value
                 best[chosen] = scaled * guess[chosen]

@@ -85,6 +85,6 @@ class Damping(Policy):
         if self.max_step is not None:
             number = min(number, threads + self.max_step) if up else max(number, threads - self.max_step)
         self._wishes.clear()
-        # The answer comes a moment later: until it is seen nothing more is asked for.
+        # The outcome is known a moment later: until then nothing more is asked for.
         self._rest_until_s = now + self.cooldown_s
         return number

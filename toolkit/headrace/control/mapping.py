@@ -150,7 +150,7 @@ class Mapping:
             excess = max(slack, balancing.heaviest(weights, mapping.owners, members) - 1)
             return excess, 0 if start is None else start.differing(mapping)
 
-        return min(candidates, key=rank)  # of equals the first: what is in force, then ranges
+        return min(candidates, key=rank)  # of equal ones the first: the mapping in force, then ranges
 
     @property
     def owners(self) -> np.ndarray:
@@ -292,7 +292,7 @@ class Mapping:
 
 def _check_instance(call: str, name: str, instance: Any) -> None:
     """Raise `ReconfigurationError` unless it is a whole number."""
-    # Of a number that the table can hold, the new mapping says which bucket it would own.
+    # For a number within the table, the new mapping says which bucket it would own.
     if not (is_whole_number(instance) and abs(int(instance)) < 2**62):
         raise ReconfigurationError(
             f"{call}: {name}={instance!r}: there is no such instance; instances are numbered 0 to {MOST_INSTANCES - 1}"

@@ -305,7 +305,7 @@ def _core_share(before: Reading, now: Reading, members: list[int], busy_ns: np.n
     """The core share of busy time. Threads may also have used a core while not busy; when they did is not known."""
     if before.runnable_ns is None or now.runnable_ns is None or not busy_ns.sum() > 0:
         return 1.0
-    if max(members) >= len(now.runnable_ns):  # they are the threads of a pool that several operators share
+    if max(members) >= len(now.runnable_ns):  # a pool shared by several operators
         return 1.0
     runnable = np.array([now.runnable_ns[member] - before.runnable_ns[member] for member in members])
     return float(np.clip(runnable, 0, busy_ns).sum() / busy_ns.sum())

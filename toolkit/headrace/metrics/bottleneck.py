@@ -113,7 +113,7 @@ class _Shares:
         self.members = list(now.members)
         named = [measure.name for measure in now.measures if measure.part_of == "time"]
         each = shares_between(now, then) if named else []
-        if len(named) == 1:  # an engine that says no more than this: of the time that has passed
+        if len(named) == 1:  # the engine gives nothing else: as a share of the time that has passed
             each = np.minimum(1.0, difference(now, then, named[0]) / (seconds * 1e9))[np.newaxis]
         self._by = {name: [float(part[m]) for m in self.members] for name, part in zip(named, each, strict=True)}
 
@@ -233,7 +233,7 @@ def _waiting(shares: Sequence[_Shares], used: dict[str, float], cores: int, wait
     if sum(used.values()) > SATURATED * cores:
         return Bottleneck("cores", "", f"{_in_use(cores)}; more threads will not help.", is_pressed=True)
     busy, name = max(((max(each.busy, default=0.0), each.name) for each in shares), default=(0.0, ""))
-    if busy >= 0.5 and waits >= SATURATED:  # what is left of their time goes into waking up and waiting for a core
+    if busy >= 0.5 and waits >= SATURATED:  # the rest of their time goes into waking up and waiting for a core
         return Bottleneck(
             "workers", name,
             f"{name} has too much to do: tuples wait for room {waits:.0%} of the time, though its threads are busy only"

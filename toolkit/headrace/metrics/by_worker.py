@@ -12,7 +12,7 @@ STATES = ("parked", "process", "wait", "room", "barrier")
 """Of a worker, by the number that its kernel gives them: it is not active; it processes tuples; waits for input, for room for
 results, for other workers."""
 
-# Of a handful of workers, several times a second: plain Python, where NumPy spends most of its time on being called.
+# For a handful of workers, several times a second: plain Python, since NumPy would spend most of its time on call overhead.
 
 
 def coefficient_of_variation(loads: Sequence[float] | np.ndarray) -> float:

@@ -115,7 +115,7 @@ class History:
     def _sample(self) -> Metrics:
         metrics = self._take()
         if self._samples and self._samples[-1].at_ns >= metrics.at_ns:
-            self._samples.pop()  # of the same moment: the end of the run
+            self._samples.pop()  # taken at the same moment, the end of the run
         self._samples.append(Sample(metrics.at_ns, metrics))
         if len(self._samples) > self.limit:
             del self._samples[1 : max(2, len(self._samples) // 2) : 2]

@@ -156,7 +156,7 @@ class Columns:
     def _names_by(self, measure: Measure, value: Any) -> tuple[str, ...]:
         if isinstance(value, dict):
             return measure.columns_by(value)
-        key = measure.name, len(value)  # made once: a history has a thousand rows, and each some seventy of them
+        key = measure.name, len(value)  # computed once: a history has a thousand rows with some seventy of these each
         if key not in self._made:
             self._made[key] = measure.columns_by(value)
         return self._made[key]

@@ -55,7 +55,7 @@ class StageMetrics:
     values: Mapping[str, Any]
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("_"):  # not set yet: a copy in the making
+        if name.startswith("_"):  # not set yet: a copy is being made
             raise MissingAttributeError(name, name=name)
         if name not in self.values:
             near = closest(name, self.values)
@@ -172,9 +172,9 @@ class OperatorMetrics:
         return next((measure for measure in self.measures if measure.name == name), None)
 
     def __getattr__(self, name: str) -> Any:
-        # Asked for what is no field: a measure, or what is worked out from one.
+        # Called for names that are no fields: a measure, or a value computed from one.
         if name.startswith("_") or name in RESERVED:
-            raise MissingAttributeError(name, name=name)  # not set yet: a copy in the making
+            raise MissingAttributeError(name, name=name)  # not set yet: a copy is being made
         if name in self.values:
             return self.values[name]
         for measure in self.measures:
@@ -202,7 +202,7 @@ class OperatorMetrics:
     def __repr__(self) -> str:
         values = {name: getattr(self, name) for name in sorted(_NEEDED)}
         own = [m for m in self.measures if m.kind == "counter" and m.by is None and m.goes_to("figure")]
-        values |= {m.name: count for m in own if (count := self.values[m.name])}  # such as what was rejected
+        values |= {m.name: count for m in own if (count := self.values[m.name])}  # such as rejected transactions
         said = ", ".join(f"{name}={value:,}" for name, value in values.items())
         return f"OperatorMetrics({self.name!r}, {self.threads} of {self.max_threads} threads, {said})"
 
@@ -288,7 +288,7 @@ class Metrics:
     (``count-0``), collectors (``count-collector``), readers and feeders of sources (``count-source0-feeder``), ..."""
 
     def __repr__(self) -> str:
-        # What each source and thread did is long: the attributes have it.
+        # What each source and thread did is long: it is in the attributes.
         counts = {"tuples_in": self.tuples_in, "tuples_out": self.tuples_out}
         counts |= {name: count for name in ("dropped", "set_aside", "waiting", "behind") if (count := getattr(self, name))}
         parts = [f"after {self.seconds:.2f} s", *(f"{name}={count:,}" for name, count in counts.items())]

@@ -30,7 +30,7 @@ class TimeSpent:
     def __init__(self, states: Sequence[str], clock: Callable[[], int] = time.monotonic_ns):
         self._clock = clock
         self._ns = dict.fromkeys(states, 0)
-        # State and since when, replaced as a whole and after the time before was booked.
+        # State and since when, replaced as a whole, after the time before has been booked.
         self._now: tuple[str, int] | None = None
 
     def turn(self, state: str) -> None:
@@ -49,7 +49,7 @@ class TimeSpent:
         now = self._clock()
         if self._now is not None:
             state, since = self._now
-            self._now = state, now  # first: a reader in between misses a moment rather than count it twice
+            self._now = state, now  # first, so that a reader in between misses a moment rather than counting it twice
             self._ns[state] += now - since
         return now
 

@@ -193,7 +193,7 @@ def function_step(
     FunctionError
         The function cannot be compiled; the text has the line.
     """
-    from headrace.codegen.stateless import Filter, FlatMap, Map  # brings the compiler along
+    from headrace.codegen.stateless import Filter, FlatMap, Map  # imports the compiler
 
     if not callable(function):
         raise ParameterError(f"{kind}({function!r}): give {WANTED[kind]}")

@@ -216,7 +216,7 @@ def _figure(
 
     low, top = span
     is_log = low > 0
-    # The room above the curve is for the labels of the markers.
+    # The space above the curve is for the labels of the markers.
     room = (top / low) ** 0.22 if is_log else 1.22
     plot = figure(
         title=title,

@@ -75,7 +75,7 @@ def figures_of_measure(operator: OperatorMetrics, measure: Measure) -> dict[str,
     if measure.unit == "fraction":
         return {name: f"{100 * value:.1f} %"}
     if value == 0 and says_unit and measure.kind == "gauge":
-        return {name: "none"}  # as the run is configured there may be no such thing, as versions under a scheme that has none
+        return {name: "none"}  # the run's configuration may not have it, as a scheme without versions
     name += "" if says_unit else f" ({measure.unit})"
     return {name: f"{value:,}" if isinstance(value, int) else number(value)}
 

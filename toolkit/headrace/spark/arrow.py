@@ -106,7 +106,7 @@ class translated_spark_errors:
         from py4j.protocol import Py4JError, Py4JNetworkError
         from pyspark.errors import PySparkException
 
-        # A call that was under way when the virtual machine died is said to have failed, without what Java says of a failure.
+        # A call that was under way when the virtual machine died fails without an error from Java.
         is_cut_off = type(error) is Py4JError and "Trace:" not in str(error)
         if is_cut_off or isinstance(error, (Py4JNetworkError, ConnectionError, EOFError)):
             raise connection_ended(self.name) from error

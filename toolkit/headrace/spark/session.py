@@ -132,7 +132,7 @@ def _started(app_name: str, asked: Mapping[str, str]) -> SparkSession:
         settings = {"spark.authenticate": "true"} | settings
     for name, value in settings.items():
         builder = builder.config(name, value)
-    # Only what starts the virtual machine reads these; afterwards the environment is as it was found.
+    # Only the start of the virtual machine reads these; afterwards the environment is restored.
     with _environment(
         JAVA_HOME=str(java_home(java)),
         SPARK_LOCAL_IP=LOOPBACK,
@@ -158,8 +158,8 @@ def _defaults() -> dict[str, str]:
         "spark.driver.defaultJavaOptions": f"-Dlog4j2.configurationFile={_LOGGING.as_uri()}",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
-        "spark.ui.killEnabled": "false",  # the page has no token: a link of it, on any page, would end a job
-        # One machine has no use for Spark's 200 shuffle partitions: each costs a task.
+        "spark.ui.killEnabled": "false",  # the page has no token: any web page could end a job by a link to it
+        # One machine does not need Spark's 200 shuffle partitions: each costs a task.
         "spark.sql.shuffle.partitions": str(cores),
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.execution.arrow.pyspark.enabled": "true",
@@ -203,7 +203,7 @@ def _no_java_left() -> Iterator[None]:
     """End a virtual machine that is not connected yet when its start is interrupted: it would stay for ever."""
     from pyspark import SparkContext, java_gateway
 
-    launcher: Any = java_gateway  # it starts the machine by the name that it imported
+    launcher: Any = java_gateway  # it starts the virtual machine by the name that it imported
     started: list[subprocess.Popen] = []
     start = launcher.Popen
 

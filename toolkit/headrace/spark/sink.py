@@ -28,7 +28,7 @@ _MOST_DIGITS = 38
 """Of Spark's decimals."""
 _LACKING = (
     pa.types.is_union, pa.types.is_run_end_encoded, pa.types.is_interval, pa.types.is_decimal256,
-    pa.types.is_list_view, pa.types.is_large_list_view,  # pyarrow 26 casts them to lists that are not valid
+    pa.types.is_list_view, pa.types.is_large_list_view,  # pyarrow 26 casts them to invalid lists
 )  # fmt: skip
 
 
@@ -76,7 +76,7 @@ def to_dataframe(
     from pyspark.sql.pandas.types import from_arrow_schema
 
     table = pa.Table.from_batches(held, pa.schema([_for_field(field) for field in schema]))
-    # Else Spark takes times without a zone for times of its session's zone.
+    # Otherwise Spark takes times without a zone for times of its session's zone.
     kinds = from_arrow_schema(table.schema, prefer_timestamp_ntz=True)
     return spark.createDataFrame(table, kinds) if table.num_rows else spark.createDataFrame([], kinds)
 

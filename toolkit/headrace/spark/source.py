@@ -67,7 +67,7 @@ def open_dataframe(
         select(schema.empty_table(), columns, name)
         if sort_by is not None:
             select(schema.empty_table(), [sort_by], name)
-            # Only what is asked for goes through the shuffle of the sort.
+            # Only the wanted columns go through the shuffle of the sort.
             is_wanted = columns is None or sort_by in columns
             frame = _sorted(
                 frame if columns is None else _project(frame, [*columns, *[sort_by][is_wanted:]]), sort_by

@@ -176,13 +176,13 @@ class LiveInput:
         try:
             self._deliver(frame, batch_id)
         except Exception as error:
-            self._cause = error  # Spark would give its text back among those of its own layers
+            self._cause = error  # Spark would return its text among those of its own layers
             raise
 
     def _deliver(self, frame: DataFrame, batch_id: int) -> None:
         if batch_id <= self.last_batch:
             return  # repeated after a restart
-        # All of it before any of it: a batch that breaks off is repeated from its first row.
+        # Collected as a whole first: a batch that breaks off is repeated from its first row.
         batches = list(read_batches(frame, self.schema))
         while not self._stopped.is_set():
             try:
@@ -199,14 +199,14 @@ class LiveInput:
         query = self.query
         if query is None:
             return False
-        if has_died():  # asked now, py4j would tell the log of it in 30 lines
+        if has_died():  # a call now would make py4j log it in 30 lines
             raise connection_ended(self._name)
         with translated_spark_errors(self._name):
             if query.isActive:
                 return False
             error = query.exception()
         if error is None or self._stopped.is_set():
-            return self._queue.empty()  # what came between the two looks is still read
+            return self._queue.empty()  # what came between the two checks is still read
         if not self._queue.empty():
             return False
         if self.restarted < self.restarts:

@@ -194,7 +194,7 @@ class Program(programs.Program):
         >>> [row["sum"] for row in rows]
         [10, 30, 60, 100]
         """
-        if checkpoint is None:  # which `start` would take for none, and begin anew
+        if checkpoint is None:  # `start` would take that for no checkpoint, and begin from the start
             raise ParameterError("resume(None): give the folder that a run had as checkpoint=, or one of its checkpoints")
         return self.over(inputs).start(resume=checkpoint, **options)
 

@@ -186,7 +186,7 @@ class Stream(Runnable):
                 raise SchemaError(f"union: event times (column, unit) are {mine} and {theirs}; use the same for both")
         inputs = [self, *others]
         if any(not one.schema.equals(self.schema) for one in others):
-            inputs = [one.select(*one.schema.names) for one in inputs]  # any of these columns may be null
+            inputs = [one.select(*one.schema.names) for one in inputs]  # any of these columns may be nullable
         nodes = tuple(one._node for one in inputs)
         return Stream(UnionNode(nodes, nodes[0].schema, self._node.event_time, self._node.unit))
 

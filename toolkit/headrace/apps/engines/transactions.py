@@ -67,7 +67,7 @@ class Transactions(Engine):
     @contextmanager
     def around(self) -> Iterator[Callable[[Any], None]]:
         with state_files(self.given("state"), self.app.tables) as write, warnings.catch_warnings():
-            warnings.simplefilter("ignore", UnsafeResultsWarning)  # `check` has said it
+            warnings.simplefilter("ignore", UnsafeResultsWarning)  # `check` has already warned
             yield write
 
     def figures(self, run: Any, operator: Any, seconds: float) -> dict[str, Any]:

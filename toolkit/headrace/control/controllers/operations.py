@@ -32,7 +32,7 @@ class _Learned:
 
     def add(self, seen: Observation, work: float, waits: float, memory_s: float) -> None:
         kept = 0.5 ** (seen.interval_s / memory_s)
-        scale = seen.interval_s * seen.at_once(seen.threads) * 1e9  # threads that share a core are busy waiting for it
+        scale = seen.interval_s * seen.at_once(seen.threads) * 1e9  # threads on one core are busy waiting for it
         self.at_s = seen.at_s
         self.tuples = kept * self.tuples + seen.processed * seen.interval_s
         self.operations = kept * self.operations + seen.measured.get(_OPERATIONS, 0.0) * seen.interval_s
@@ -119,7 +119,7 @@ class ProactiveOperations(Policy):
         now, middle = load(threads), (self.lower + self.upper) / 2
         wished, bound = threads, self.upper
         if now > self.upper:
-            wished = _fewest(load, middle, observation.max_threads)  # fewer, if these mostly wait for each other
+            wished = _fewest(load, middle, observation.max_threads)  # fewer, if the threads mostly wait for each other
         elif now < self.lower:
             wished, bound = min(threads, _fewest(load, middle, observation.max_threads)), self.lower
         number = self.damping.settled(observation, wished)
@@ -139,7 +139,7 @@ class ProactiveOperations(Policy):
                 f" {counted(threads, 'thread')} can do, {'above' if now > self.upper else 'below'} {bound:.0%}: {number} would"
                 f" have {load(number):.0%}"
             ),
-            predicted={"load": load(number, coming)},  # once what waits is done
+            predicted={"load": load(number, coming)},  # once the backlog is done
         )
 
     def _learn(self, seen: Observation) -> None:
@@ -154,7 +154,7 @@ class ProactiveOperations(Policy):
     def _to_do(self, seen: Observation) -> tuple[float, float]:
         """Tuples a second that come, and that wait."""
         if max(seen.busiest, seen.occupied) < _BUSY and seen.pending > _MUCH_S * seen.processed > 0:
-            return min(seen.coming, seen.processed), 0.0  # what feeds them is too slow
+            return min(seen.coming, seen.processed), 0.0  # their input is too slow
         return seen.coming, seen.pending / self.drain_s
 
     def _costs(self, seen: Observation) -> Callable[[int], tuple[float, float]]:
@@ -164,7 +164,7 @@ class ProactiveOperations(Policy):
         def cost_ns(n: int) -> tuple[float, float]:
             m = min(self._learned, key=lambda m: (abs(m - n), -self._learned[m].at_s))
             known = self._learned[m]
-            # More operations a tuple than when it was learned cost as much more.
+            # The cost of a tuple is scaled by its operations, of which there may be more than when it was learned.
             scale = operations / known.each if operations and known.each else 1.0
             contention = 1.0 if m == n else ((n - 1) / (m - 1) if m > 1 else 0.0)
             return scale * known.work_ns / known.tuples, scale * contention * known.waits_ns / known.tuples

@@ -93,7 +93,7 @@ class ProactiveJoin(Policy):
                 f" comparisons per tuple make {load:.0%} of what {counted(threads, 'thread')} can do, {side}"
                 f" {bound:.0%}: {number} would have {expected:.0%}"
             ),
-            predicted={"load": settled},  # once what waits is worked off
+            predicted={"load": settled},  # once the backlog is worked off
         )
 
     def _note(self, observation: Observation) -> None:
@@ -112,7 +112,7 @@ class ProactiveJoin(Policy):
             coming, waiting = min(coming, observation.processed), 0.0
         growth = self._window_growth(observation, coming)
         compared = self._compared_share(observation)
-        # The load counts what arrives and is not processed; here it is in `coming` and in `waiting`.
+        # The load counts tuples that arrive and are not processed; here they are in `coming` and in `waiting`.
         done = observation.processed * observation.overload
         return coming * max(1.0, 1 + compared * (growth - 1)) / done, waiting / done, growth
 
@@ -145,7 +145,7 @@ class ProactiveJoin(Policy):
         now, ahead = times[-1], pace * self.horizon_s
 
         def upto(time: float) -> float:
-            if time < times[0]:  # before it was attached: as since then
+            if time < times[0]:  # before it was attached: the costs of the time since then
                 return counts[0] - (times[0] - time) * (counts[-1] - counts[0]) / max(1, now - times[0])
             if time <= now:
                 return float(np.interp(time, times, counts))

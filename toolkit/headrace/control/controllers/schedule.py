@@ -53,7 +53,7 @@ class Schedule(Policy):
         if isinstance(size, Mapping):
             is_so = size == observation.mapping
         else:
-            # More than there are is asked for once all the same: the log says what came of it.
+            # More than there are is asked for once all the same: the log says what happened.
             most = observation.max_threads if due == self._asked else size
             is_so = min(size, most) == observation.threads
         if is_so:
