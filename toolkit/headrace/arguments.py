@@ -39,7 +39,7 @@ def whole(name: str, value: Any, least: int, most: int, instead: str = "") -> in
 
 
 def check_seconds(name: str, seconds: Any, least: float = 0.0) -> None:
-    """Raise `ParameterError` unless the value is a finite number of seconds, and at least so many."""
+    """Raise `ParameterError` unless the value is a finite number of seconds, and at least `least`."""
     if not is_number(seconds) or not least <= seconds < math.inf:
         raise ParameterError(f"{name}={seconds!r}: give seconds, from {least:g}")
 

@@ -25,7 +25,7 @@ from headrace.errors import OutputError
 GIVEN = ".headrace-given.json"
 """In the copy: the hash of each file as it was given last."""
 FIRST = "00_first_stream.ipynb"
-"""What is shown to whoever comes for the first time; later JupyterLab shows what was open before."""
+"""What is shown to a first-time user; later JupyterLab shows what was open before."""
 
 
 @dataclass

@@ -16,7 +16,7 @@ from headrace.errors import ArgumentError, MissingAttributeError
 
 _MOST_LISTED = 30
 _FEW = 8
-"""So many names are listed even where one of them is close."""
+"""Up to this many names are all listed, even where one of them is close."""
 _MOST_COMPARED = 2_000
 _LEAST_PREFIX = 3
 _CLOSE = 0.8

@@ -91,7 +91,7 @@ def placed(loads: np.ndarray, members: Sequence[int], start: np.ndarray | None, 
     start : int[buckets], optional
         Owners to begin with. Buckets of instances that are not members are placed first;
         then as few others move as bring the heaviest member within the slack.
-        Without it every bucket is placed anew.
+        Without it every bucket is placed from scratch.
     """
     owners = np.full(loads.size, -1) if start is None else np.where(np.isin(start, members), start, -1)
     totals = {m: float(loads[owners == m].sum()) for m in members}

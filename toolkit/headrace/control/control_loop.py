@@ -123,7 +123,7 @@ class ControlLoop:
             return list(self._observations)
 
     def predict(self, threads: int) -> Prediction:
-        """Predict the effect of so many threads with the present work, and how certain that is.
+        """Predict the effect of this many threads with the present work, and how certain that is.
 
         Raises
         ------

@@ -123,7 +123,7 @@ class CostModel:
         return _GUESS_NS * size, self._scatter / _GUESS_SPREAD**2
 
     def _fit(self) -> np.ndarray:
-        """Least squares without negative costs: where one would be, every choice of those that are zero is tried."""
+        """Least squares without negative costs: where one would be, every choice of coefficients to set to zero is tried."""
         guess, weight = self._guess()
         system = guess[:, None] * self._moments * guess + weight * np.eye(len(TERMS))
         wanted = guess * self._products + weight
@@ -163,11 +163,11 @@ class CostModel:
         return self.samples >= _TRUSTED_SAMPLES and self.error <= _TRUSTED_ERROR
 
     def per_tuple_ns(self, observation: Observation, threads: int) -> float:
-        """Work per tuple of all threads together, if there were so many threads."""
+        """Work per tuple of all threads together, with this many threads."""
         return float(_work(observation, threads) @ self._costs)
 
     def growth(self, observation: Observation, threads: int) -> float | None:
-        """Work per tuple with so many threads, relative to that with the present ones; None if it is unknown.
+        """Work per tuple with this many threads, relative to that with the present ones; None if it is unknown.
 
         It is unknown while the samples do not show which part of the cost every thread bears in full.
         """

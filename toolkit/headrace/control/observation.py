@@ -40,7 +40,7 @@ class Growth(Protocol):
     """What a prediction needs of a cost model."""
 
     def growth(self, observation: Observation, threads: int) -> float | None:
-        """Work per tuple with so many threads, relative to that with the present ones; None if unknown."""
+        """Work per tuple with this many threads, relative to that with the present ones; None if unknown."""
         ...
 
 
@@ -197,7 +197,7 @@ class Observation:
         return min(1.0, self.utilisation + self.waits)
 
     def at_once(self, threads: int) -> float:
-        """How many of so many threads can process tuples at the same time: as many as there are cores for."""
+        """How many of this many threads can process tuples at the same time: as many as there are cores for."""
         return min(threads, self.cores / max(self.core_share, 1e-9))
 
     @property
@@ -218,7 +218,7 @@ class Observation:
         return self.occupied * self.overload
 
     def load_with(self, threads: int, factor: float = 1.0) -> float:
-        """Predict the load with so many threads.
+        """Predict the load with this many threads.
 
         Parameters
         ----------

@@ -22,7 +22,7 @@ _AS_GOOD = 1.05
 
 @dataclass
 class _Learned:
-    """What tuples took while there were so many threads; sums, of which older intervals count less and less."""
+    """What tuples took with this number of threads; sums in which older intervals count less and less."""
 
     at_s: float = 0.0
     tuples: float = 0.0
@@ -143,7 +143,7 @@ class ProactiveOperations(Policy):
         )
 
     def _learn(self, seen: Observation) -> None:
-        """Note what tuples took; of intervals with a change in them nobody knows whose it was."""
+        """Note what tuples took; an interval with a change in it cannot be attributed, and is left out."""
         if seen.is_changing or seen.processed <= 0:
             return
         learned = self._learned.setdefault(seen.threads, _Learned())
