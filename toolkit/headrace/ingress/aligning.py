@@ -33,7 +33,7 @@ def align(batch: pa.RecordBatch, schema: pa.Schema, source: str) -> pa.RecordBat
         array = batch.column(field.name)
         if not array.type.equals(field.type):
             try:
-                # Between other kinds Arrow would read a text as a number, and a number as a time in whatever unit.
+                # Between unlike types, Arrow would read a text as a number, and a number as a time in whatever unit.
                 cast = pc.cast(array, field.type, safe=True) if _are_alike(array.type, field.type) else None
             except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
                 cast = None
@@ -69,4 +69,4 @@ def _family(kind: pa.DataType) -> str:
         return "text"
     if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
         return f"list of {_family(kind.value_type)}"
-    return re.sub("[^a-z_].*", "", str(kind))  # what stands before a unit or an inner type
+    return re.sub("[^a-z_].*", "", str(kind))  # the name before a unit or an inner type

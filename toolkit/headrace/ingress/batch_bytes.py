@@ -15,7 +15,7 @@ import pyarrow as pa
 from headrace.ingress.columns import view_buffer
 
 BATCH_BYTES = 1 << 26
-"""Most bytes that the rows of a batch of several rows take."""
+"""Maximum size of a batch of more than one row."""
 
 
 def pieces(batch: pa.RecordBatch, rows: int, most_bytes: int = BATCH_BYTES) -> Iterator[pa.RecordBatch]:
@@ -43,7 +43,7 @@ def pieces(batch: pa.RecordBatch, rows: int, most_bytes: int = BATCH_BYTES) -> I
 
 
 def _most(array: pa.Array) -> int:
-    """Return an upper bound of the bytes of an array's rows, at little cost for most types of columns."""
+    """Return an upper bound of the bytes of an array's rows; it is cheap to compute for most column types."""
     if pa.types.is_dictionary(array.type):
         return len(array) * (longest(array.dictionary) + array.indices.type.bit_width // 8)
     return int(np.sum(row_bytes(array))) if _is_of_any_width(array.type) else len(array) * _width(array.type)

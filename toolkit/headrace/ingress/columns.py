@@ -184,11 +184,11 @@ def list_parts(array: pa.Array) -> tuple[pa.Array, np.ndarray]:
     offsets = np.concatenate(([0], np.cumsum(lengths)))
     values, starts = array.values, _list_starts(array)
     is_view = pa.types.is_list_view(kind) or pa.types.is_large_list_view(kind)
-    # Null lists rarely span elements. If none does, all elements between the first and the last list belong to lists.
+    # Null lists rarely span elements. If none does, the lists together hold all elements from the first list to the last.
     if not is_view and (array.null_count == 0 or _span(array) == offsets[-1]):
         return values.slice(int(starts[0]) if starts.size else 0, int(offsets[-1])), offsets
-    # Lists may lie in any order and share elements, and null ones may span some. `flatten` would do, but it brings the
-    # dictionary of coded elements together with itself: that fails for one with a null, and mistakes halves for integers.
+    # Lists may lie in any order and share elements, and null lists may span some. `flatten` would do, but it unifies the
+    # dictionary of coded elements with itself, which fails for one with a null, and mistakes half floats for integers.
     places = np.arange(offsets[-1]) + np.repeat(starts - offsets[:-1], lengths)
     if places.size == 0 or (places[-1] - places[0] == places.size - 1 and (np.diff(places) == 1).all()):
         return values.slice(int(places[0]) if places.size else 0, places.size), offsets
@@ -257,7 +257,7 @@ def bits_of(array: pa.Array) -> np.ndarray:
 
 def _without_nulls(array: pa.Array, values: np.ndarray) -> np.ndarray:
     valid = validity(array)
-    # Arrow leaves what lies under a null undefined; the engine's input must not depend on it.
+    # Arrow leaves the value under a null undefined; the engine's input must not depend on it.
     return values if valid is None else np.where(valid.view(np.bool_), values, values.dtype.type(0))
 
 

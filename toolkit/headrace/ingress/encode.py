@@ -273,7 +273,7 @@ class Encoder:
             yield from self._encode_fitting(rows, times, first_row + start)
 
     def _encode_fitting(self, rows: pa.RecordBatch, ts: np.ndarray, first_row: int) -> Iterator[EncodedBatch]:
-        """Encode rows all at once, or where their keys do not all fit, as many rows at a time as do fit."""
+        """Encode all rows at once or, if their keys do not all fit, as many rows at a time as fit."""
         start = 0
         while start < ts.size:
             stop = ts.size
@@ -288,7 +288,7 @@ class Encoder:
                     horizons = [dictionary.horizon for dictionary in self.dictionaries]
                     if sum(dictionary.recycle(dictionary.horizon) for dictionary in self.dictionaries):
                         continue
-                    if stop - start > 1:  # the rows before may be processed, and their keys then expire
+                    if stop - start > 1:  # once the rows before have gone on, their keys may expire
                         stop = start + (stop - start) // 2
                     elif self.await_keys is None or not self.await_keys(horizons):
                         raise
@@ -330,7 +330,7 @@ class Encoder:
         if key.how == "each":
             return columns.list_lengths(array)
         _, starts, ends = columns.string_spans(array)
-        # A word takes at least a byte and a space.
+        # A word takes two bytes at least: one of its own and a space.
         tokens = (ends.astype(np.int64) - starts + 1) // 2
         if key.how != "pairs":
             return tokens
@@ -399,7 +399,7 @@ class Encoder:
         if not self.keys:
             return np.zeros(ts.size, np.int32), None
         dictionary = self.dictionary
-        # The lock spans encoding and touching: a recycling thread must not come between them.
+        # The lock spans encoding and touching: no thread may recycle ids between them.
         with dictionary.lock:
             keys, offsets = self._key_sets(batch, first_row)
             if self.is_single:

@@ -86,7 +86,7 @@ if JIT:
             pointer = builder.bitcast(builder.gep(base, [index]), byte_pointer)
             function_type = ir.FunctionType(ir.VoidType(), [byte_pointer, flag, flag, flag])
             function = builder.module.declare_intrinsic("llvm.prefetch", [byte_pointer], function_type)
-            # To read, keep in all caches, data.
+            # For reading, into all cache levels, data cache.
             builder.call(function, [pointer, flag(0), flag(3), flag(1)])
             return context.get_dummy_value()
 

@@ -12,7 +12,7 @@ from headrace.references import BUCKETS
 
 LARGEST_ID_COUNT = 2**31
 SMALLEST_ARENA = 1 << 16
-"""Bytes of strings for which a table has room at first."""
+"""Initial size of a table's arena for strings, in bytes."""
 
 
 def id_capacity(max_keys: int, buckets: int = BUCKETS) -> int:
@@ -33,7 +33,7 @@ class KeyTable:
 
     is_string = False
     operators = 1
-    """Number of operators that share the ids: `limit` is this many times `max_keys`."""
+    """Number of operators that share the ids; `limit` is that many times `max_keys`."""
 
     def __init__(self, bucket_bits: int, limit: int, is_inner: bool = False):
         self.bucket_bits, self.limit = bucket_bits, limit

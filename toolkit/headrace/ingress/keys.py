@@ -38,7 +38,7 @@ from headrace.references import BUCKETS
 KINDS = ("string", "int", "float")
 DEFAULT_LIMIT = 2**24
 SPARSE = 16
-"""With more entries than this for each row of a new value, those rows are sorted instead of marking entries."""
+"""If a dictionary has more entries than this for each new value in a batch, no array of its length is made to find them."""
 _CODES_FROM = np.uint64(0)
 _LEAST_RECYCLED = 1 << 14
 """Fewer ids than this are not worth recycling."""
@@ -118,12 +118,12 @@ class KeyDictionary:
         self.bucket_bits = buckets.bit_length() - 1
         self.types: list[pa.DataType | None] = [None] * len(self.kinds)
         self.lock = threading.RLock()
-        # By column: the last dictionary of its values, and by code the id + 1 of the values that occurred.
+        # For each column: the last dictionary of its values, and by code the id + 1, or 0 if the code has not occurred.
         self._codes: list[tuple[pa.Array, np.ndarray] | None] = [None] * len(self.kinds)
         self.horizon = _BEFORE_ALL
         """Ids last used before this event time may be recycled; set by the owner of the dictionary."""
         self.when_recycled: list[Callable[[np.ndarray], None]] = []
-        """Called with the ids that have been freed, int32[n], while `lock` is held."""
+        """Functions called with the ids that have been freed, int32[n], while `lock` is held."""
         self._recycle_at = _LEAST_RECYCLED
         self._stamp = 1
         self._latest = _BEFORE_ALL  # the last time noted
@@ -225,7 +225,7 @@ class KeyDictionary:
         indices, dictionary = columns.integers(array.indices, "key"), array.dictionary
         known = self._codes[column]
         if known is None or not _is_same(known[0], dictionary):
-            # It is kept, so that its memory is not reused for another dictionary meanwhile.
+            # The reference keeps its memory from being reused for another dictionary.
             known = self._codes[column] = dictionary, np.zeros(len(dictionary) + 1, np.int32)
         direct, words, ids = known[1], indices.view(np.uint64), np.empty(indices.size, np.int32)
         if keys_kernel.find_direct(direct, _CODES_FROM, words, ids):

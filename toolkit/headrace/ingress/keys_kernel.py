@@ -66,7 +66,7 @@ LIVE, ARENA_USED, ARENA_DEAD, PLACED, COUNTS = 0, 1, 2, 3, 4
 DIRECT_SIZE = 1 << 20
 """Whole numbers that are looked up directly."""
 PROBE_LIMIT = 1024
-"""The farthest from its home that an entry may lie, in places."""
+"""Maximum distance of an entry from its home, in places."""
 WORD, ENTRY, PLACE_WORDS = range(3)
 """Words of a place in `slots`, and how many it has."""
 LAST_USE, LAST_ROW, USE_WORDS = range(3)
@@ -77,7 +77,7 @@ FREE = -(2**63)
 UNTOUCHED = 2**63 - 1
 LONGEST_STRING = 2**31 - 64
 AHEAD = 16
-"""Keys between prefetching a place of the table and reading it."""
+"""How many keys before its look-up the place of a key is prefetched."""
 BLOCK = 32
 """Strings that are hashed, and whose places are prefetched, before the first of them is looked up."""
 
@@ -92,7 +92,7 @@ class TableArrays(NamedTuple):
 
     slots: np.ndarray  # uint64[PLACE_WORDS * places], places a power of two
     homes: np.ndarray  # uint32[ids]
-    hashes: np.ndarray  # uint64[ids] of an inner table, else one unused entry
+    hashes: np.ndarray  # uint64[ids] of an inner table, else one entry without meaning
     stored: np.ndarray  # uint64[ids]
     lengths: np.ndarray  # int32[ids]
     uses: np.ndarray  # int64[USE_WORDS * ids]
@@ -133,7 +133,7 @@ def take_id(g, bucket, h, home, length):
     else:
         identity = (np.int64(g.bucket_next[bucket]) << g.bucket_bits) | bucket
         g.bucket_next[bucket] += 1
-    # Without a branch: with one, the compiler made it a masked store, which took 140 ns.
+    # Branch-free: the compiler turned a branch into a masked store, which took 140 ns.
     g.hashes[min(identity, g.hashes.size - 1)] = h
     g.homes[identity] = np.uint32(home & _HOME_MASK)
     g.lengths[identity] = length
@@ -276,7 +276,7 @@ def encode_direct(g, words, ids, first):
                 return i, status
             continue
         identity = np.int64(g.direct[at]) - 1
-        if identity < 0:  # the number may have occurred earlier in this batch
+        if identity < 0:  # nor was it added earlier in this batch
             bucket = bucket_of(mix(words[i], SHORT), g.bucket_bits)
             status = find_room(g, bucket, 0, 0)
             if status != DONE:
@@ -383,7 +383,7 @@ def empty_place(g, identity, mask):
     place = np.int64(g.homes[identity]) & mask
     while np.int64(g.slots[PLACE_WORDS * place + ENTRY] & _ID_MASK) != identity + 1:
         place = (place + 1) & mask
-    # Shift back: a following entry may fill the hole unless its home place comes after the hole.
+    # Shift back: an entry after the hole may fill it unless the entry's home lies after the hole.
     hole = place
     while True:
         place = (place + 1) & mask

@@ -151,7 +151,7 @@ def text_lists(dictionary: KeyDictionary, array: pa.Array, ts: np.ndarray) -> Nu
 def text_ids(dictionary: KeyDictionary, texts: pa.Array, ts: np.ndarray) -> np.ndarray:
     """Return int64[n] ids of strings, 0 at nulls; their use is noted at the times `ts`, which are sorted."""
     valid = columns.validity(texts)
-    # As for keys: a recycling thread must not come between the two calls.
+    # As for keys: no thread may recycle ids between encoding and touching.
     with dictionary.lock:
         ids = dictionary.encode(columns.drop_null(texts))
         dictionary.touch(ids, ts if valid is None else ts[valid.view(np.bool_)])
@@ -183,7 +183,7 @@ def _check_width(elements: pa.Array, name: str, offsets: np.ndarray, first_row: 
     too_large = numbers > _INT64_MAX
     valid = columns.validity(elements)
     if valid is not None:
-        too_large &= valid.view(np.bool_)  # what lies under a null is undefined
+        too_large &= valid.view(np.bool_)  # the value under a null is undefined
     if too_large.any():
         place = int(np.argmax(too_large))
         row = int(_rows_of(place, offsets))

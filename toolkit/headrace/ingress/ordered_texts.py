@@ -3,23 +3,23 @@
 The ids of a `KeyDictionary` say whether strings are equal but nothing about their
 order. Here the bytes of every live string lie where kernels find them by id. They
 never move, so an instance may compare strings while new ones come in. Ids of strings
-that are no longer used are recycled. The bytes of `PAGE` strings that were new
-at one time lie in one page, which is freed when none of them is live, so the memory
+that are no longer used are recycled. Strings that are new in one call share pages, up to
+`PAGE` strings in each. A page is freed when none of its strings is live, so the memory
 that one long-lived string keeps is bounded.
 
 A string is used by a tuple, at its event time (`touch`), or by a state that outlives
-the window of the tuple it took the string from. An instance with such states notes
-in HELD that it still has a string, at an event time; for `recycle` that is a use
+the window of the tuple it took the string from. An instance with such states writes
+into HELD the event time at which it still has a string; for `recycle` that is a use
 like any other.
 
 Invariants  I1  an id's entries are written before any tuple with it is published,
                 and not again while the id is live
             I2  HELD[id] is written by `_note`, before the id is published, and after
-                that only by instances that hold the id, which stays live that long
-Ordering    An instance notes what it holds before it publishes the watermark that
-            `recycle` is told of (`rings`, W4), so what is read there is not older.
-            Instances are at different event times and may note the same id: the
-            latest time stays (`hold_text`).
+                that only by instances that hold the id, which keeps it live
+Ordering    An instance writes HELD before it publishes the watermark that `recycle`
+            is given (`rings`, W4), so `recycle` reads nothing older than that
+            watermark. Instances at different event times may write HELD of the same
+            id: the latest time stays (`hold_text`).
 Checked     tests/headrace/elastic/test_texts.py, test_distinct.py
 """
 
@@ -40,7 +40,7 @@ from headrace.ingress.sorting import distinct
 from headrace.memory.cells import reserved
 
 PAGE = 256
-"""Strings of a page."""
+"""Maximum number of strings in a page."""
 
 _SIGN = np.uint64(1 << 63)
 
@@ -85,7 +85,7 @@ class OrderedTexts(KeyDictionary):
         capacity = max(1 << 16, 2 * limit)
         self.prefixes, self.addresses, self.lengths = (reserved(capacity, np.int64) for _ in range(3))
         self.points, self.held = (reserved(capacity, np.int64) for _ in range(2))
-        self._page_of = reserved(capacity, np.int64)  # 0: the id is not known here
+        self._page_of = reserved(capacity, np.int64)  # 0: no string is noted for the id
         self._pages: dict[int, tuple[np.ndarray, int]] = {}  # number -> (bytes, how many strings are live)
         self._next_page = 1
 
@@ -133,7 +133,7 @@ class OrderedTexts(KeyDictionary):
         starts, lengths = starts.astype(np.int64), (ends - starts).astype(np.int64)
         padded = np.zeros(data.size + 8, np.uint8)
         padded[: data.size] = data
-        # The eight bytes from each byte on, of which those of the next string are cleared.
+        # The eight bytes from the start of each string; those beyond its end are then cleared.
         words = np.ndarray(padded.size - 7, "<u8", padded, strides=(1,))[starts]
         is_short = lengths < 8
         words[is_short] &= (np.uint64(1) << (8 * lengths[is_short]).astype(np.uint64)) - np.uint64(1)

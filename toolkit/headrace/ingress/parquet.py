@@ -28,11 +28,11 @@ from headrace.ingress import columns
 from headrace.ingress.batch_bytes import BATCH_BYTES, longest, pieces
 
 LEAST_CODED = 1 << 14
-"""From this many rows of a group on, it is worth finding out how large its dictionary is."""
+"""Values of a column in a row group from which on it is worth finding out how large the dictionary is."""
 LEAST_CODED_TO_ENTRIES = 8
-"""A batch must have at least this many rows for each entry of the dictionary."""
+"""Rows that a batch must have for each entry of a column's dictionary if the column is to be read in codes."""
 MOST_CODE_BYTES = 4
-"""Bytes of a row: of its code, and of what a page stores about it."""
+"""Maximum bytes that a page uses for a row: for its code, and for what the page says about it."""
 
 
 def batches(
@@ -106,7 +106,7 @@ def dataset_batches(
     dataset: Any, schema: pa.Schema, batch_rows: int, most_bytes: int = BATCH_BYTES
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a dataset, some columns of them, as `batches` does if its files are Parquet."""
-    import pyarrow.dataset as ds  # imports pandas: not at import time
+    import pyarrow.dataset as ds  # imports pandas as well: not at import time
 
     fragments = list(dataset.get_fragments()) if isinstance(dataset, ds.FileSystemDataset) else []
     coded: set[str] = set()
@@ -189,7 +189,7 @@ def _first_row(source, file, group, coded, names) -> pa.RecordBatch | None:
 
 
 def _columns_in_codes(source, file, schema, group, batch_rows, names) -> tuple[str, ...]:
-    """Return the columns of a row group whose dictionary is so small that building it for each batch costs little."""
+    """Return the columns of a row group whose dictionaries are so small that building them for each batch costs little."""
     if not names:
         return ()
     chunks = {
@@ -203,13 +203,13 @@ def _columns_in_codes(source, file, schema, group, batch_rows, names) -> tuple[s
     if not chunks:
         return ()
     first = _first_row(source, file, group, list(chunks), list(chunks))
-    assert first is not None  # a large group has a first row
+    assert first is not None  # there are at least `LEAST_CODED` values
     found = []
     for name, chunk in chunks.items():
         codes = first.column(name)
         entries, text_bytes = len(codes.dictionary), codes.dictionary.nbytes
         is_small = entries * LEAST_CODED_TO_ENTRIES <= min(batch_rows, chunk.num_values)
-        # Where the dictionary became too large, the writer went on with plain texts.
+        # A writer whose dictionary became too large has written the remaining texts themselves.
         is_all = chunk.total_uncompressed_size <= text_bytes + MOST_CODE_BYTES * chunk.num_values
         if is_small and is_all and codes.type.value_type.equals(schema.field(name).type):
             found.append(name)

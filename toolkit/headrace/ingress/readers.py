@@ -45,7 +45,7 @@ DEFAULT_BATCH_ROWS = 1 << 17
 MOST_BATCH_ROWS = 2**31 - 1
 
 Item = pa.RecordBatch | Watermark
-"""What iterating over a reader gives."""
+"""What a reader yields."""
 
 _UNNAMED = re.compile(r"source (\d+ )?\(([\w ]+)\)")
 _openers: dict[str, Callable[..., Reader]] = {}
@@ -124,7 +124,7 @@ class Reader:
             return self
         if self.reopen is not None:
             return self.reopen(columns, name)
-        self.name = name  # the selection reads through this reader, whose errors give the name
+        self.name = name  # the selection reads through this reader
         selected = open_stream(self.schema, self._begin, columns, name, self.is_replayable, self.rows)
         selected.is_validated, selected.batch_rows = self.is_validated, self.batch_rows
         selected.stop, selected.delay_us, selected.files = self.stop, self.delay_us, self.files
@@ -139,7 +139,7 @@ class Reader:
         return _rows_alone(self, self.name, why)
 
     def _begin(self) -> Iterable[Item]:
-        """Start a pass over the unchecked batches; a stream gives only one, to the selection that asks first."""
+        """Start a pass over the unchecked batches; a stream allows only one, which the first selection to ask gets."""
         if self.is_started and not self.is_replayable:
             raise InputError(f"{display_name(self.name)} is a stream and was read already: open it again")
         self.is_started = True
@@ -203,8 +203,8 @@ def translated_errors(name: str) -> Iterator[None]:
         raise
     except (pa.ArrowException, OSError, ValueError) as error:
         if isinstance(error, OSError) and error.errno == errno.ENOMEM:
-            raise  # not a fault of the file
-        if isinstance(error, FileNotFoundError) and name in str(error):  # else it names the source's use, not its place
+            raise  # no fault of the file's
+        if isinstance(error, FileNotFoundError) and name in str(error):  # otherwise the name is not a path
             raise InputError(f"{display_name(name)}: there is no such file; check the path") from error
         if isinstance(error, PermissionError):
             raise InputError(f"{display_name(name)} may not be read by this user; check its permissions") from error
@@ -255,7 +255,7 @@ def open_input(
     if isinstance(source, Reader):
         return source
     name = name or name_of(source)
-    if hasattr(type(source), "open_reader"):  # not `hasattr(source, ...)`: a Spark column has every attribute
+    if hasattr(type(source), "open_reader"):  # ask the type: a Spark column answers to any name
         if sort_by is not None:
             raise NotSupportedError(
                 f"{display_name(name)} has no end, so it cannot be sorted as a whole: pass lateness= instead of sort=True"
@@ -348,7 +348,7 @@ def _open(source: Any, columns, batch_rows: int, name: str, schema: pa.Schema | 
         return _open_dataset(source, columns, batch_rows, name)
     if not isinstance(source, pa.RecordBatchReader) and hasattr(source, "__arrow_c_stream__"):
         first = _first_pass(source, name)
-        if getattr(type(source), "is_replayable", False):  # the type says so; other iterables may not start again
+        if getattr(type(source), "is_replayable", False):  # declared; other objects may not begin anew
             return open_stream(first.schema, lambda: pa.RecordBatchReader.from_stream(source), columns, name, True)
         source = first
     if isinstance(source, pa.RecordBatchReader):
@@ -363,7 +363,7 @@ def _open(source: Any, columns, batch_rows: int, name: str, schema: pa.Schema | 
 
 
 def _first_pass(source: Any, name: str) -> pa.RecordBatchReader:
-    """Begin a pass over an object with Arrow's C stream interface, through which a single column can come as well."""
+    """Begin a pass over an object with Arrow's C stream interface, which may also deliver a single column."""
     try:
         return pa.RecordBatchReader.from_stream(source)
     except pa.ArrowInvalid as error:
@@ -439,10 +439,10 @@ def select_fields(schema: pa.Schema, columns: Sequence[str] | None, name: str) -
 
 def _open_path(path: Path, columns, batch_rows: int, name: str) -> Reader:
     if path.is_dir():
-        import pyarrow.dataset as ds  # imports pandas: not at import time
+        import pyarrow.dataset as ds  # imports pandas as well: not at import time
 
         return _open_dataset(ds.dataset(path, format="parquet"), columns, batch_rows, name)
-    if what := no_file_at(path):  # a pipe can be read once, from its beginning, and reading Parquet begins at the end
+    if what := no_file_at(path):  # a pipe is read once, from its beginning; reading Parquet begins at the end
         raise InputError(f"{display_name(name)} is {what}; give the path of a file")
     with path.open("rb") as file:
         head = file.read(8)
@@ -460,8 +460,8 @@ def _open_path(path: Path, columns, batch_rows: int, name: str) -> Reader:
     chosen = select_fields(schema, columns, name)
 
     def batches(codes: Sequence[str] = ()) -> Iterator[pa.RecordBatch]:
-        select_fields(chosen, chosen.names, name)  # Arrow finds columns by name: each must exist once
-        # Opened once: of a file that replaces it meanwhile, no part is read.
+        select_fields(chosen, chosen.names, name)  # Arrow finds columns by name, so no name may occur twice
+        # Opened once, so that no part of another file is read that takes its place meanwhile.
         with pa.OSFile(os.fspath(path)) as opened, pq.ParquetFile(opened, page_checksum_verification=True) as file:
             check_same_types(file.schema_arrow, chosen, name)
             yield from parquet.batches(opened, file, chosen, batch_rows, codes=codes)
@@ -548,7 +548,7 @@ def _sorted(reader: Reader, column: str) -> Reader:
 
     def batches() -> Iterable[pa.RecordBatch]:
         nonlocal moved_from
-        # Validated before the sort, which follows the offsets.
+        # Before the sort, which trusts the offsets.
         checked = _validated(inner(), reader.name) if reader.is_validated else inner()
         alone = _rows_alone(checked, reader.name, "sort=True reads all rows before it gives one; pass lateness= instead")
         table = pa.Table.from_batches(alone, reader.schema)
@@ -561,7 +561,7 @@ def _sorted(reader: Reader, column: str) -> Reader:
             ) from None
         try:
             table = table.combine_chunks()
-        except pa.ArrowException:  # Arrow cannot concatenate them
+        except pa.ArrowException:  # columns that Arrow cannot concatenate
             table = pa.Table.from_batches([concat_batches(table.to_batches())])
         arrays = [take(values, order) for values in table.columns]
         return pa.Table.from_arrays(arrays, schema=table.schema).to_batches(max_chunksize=reader.batch_rows)

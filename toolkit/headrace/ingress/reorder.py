@@ -247,7 +247,7 @@ def _merge(runs: list[_Run]) -> _Run:
     batches = [rows for _, _, rows in runs]
     try:
         pieces = pa.Table.from_batches(batches).combine_chunks().to_batches()
-    except pa.ArrowException:  # Arrow cannot concatenate them
+    except pa.ArrowException:  # columns that Arrow cannot concatenate
         pieces = [concat_batches(batches)]
     if len(pieces) != 1:
         raise OverflowInputError(

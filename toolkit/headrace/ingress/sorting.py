@@ -19,13 +19,13 @@ import numpy as np
 from headrace.ingress.sorting_kernel import argsort_few, pack
 
 FEW = 256
-"""Up to this many rows, one call of our kernel beats NumPy's many calls."""
+"""Rows up to which one call of our kernel is faster than the many NumPy calls."""
 _DENSE = 16
-"""Up to this many ids for each row, a table with a place for each id beats sorting the rows' ids."""
+"""Ids per row up to which a table with a place for each id is faster than sorting the rows' ids."""
 _AT_ONCE = 4
-"""Columns that are packed together, if they fit."""
+"""Maximum number of columns that are packed together."""
 _MANY_TIED = 1 / 4
-"""If more than this share of the rows is tied, all of them are sorted again, by what fits into a word."""
+"""If more than this share of the rows is tied, all rows are sorted again, by columns packed into words."""
 
 
 def group_starts(is_new: np.ndarray) -> np.ndarray:
@@ -104,7 +104,7 @@ def argsort(first: np.ndarray, *others: np.ndarray) -> np.ndarray:
     """
     columns = [first, *others]
     if first.size <= FEW and len(columns) <= 3 and all(column.dtype == np.int64 for column in columns):
-        copies = [np.array(column) for column in columns]  # one kind of array, so one compiled kernel
+        copies = [np.array(column) for column in columns]  # arrays of one type, so one compiled kernel
         order, scratch = np.empty(first.size, np.int64), np.empty(first.size, np.int64)
         argsort_few(copies[0], copies[1 % len(copies)], copies[-1], order, scratch)
         return order
@@ -134,9 +134,9 @@ def _settle(order: np.ndarray, is_same: np.ndarray, columns: Sequence[np.ndarray
     Parameters
     ----------
     order : int64[n]
-        Sorted by the columns before.
+        Sorted by the preceding columns.
     is_same : bool[n - 1]
-        Whether place i + 1 of it is equal to place i in these.
+        Whether the rows at places i and i + 1 of `order` are equal in those columns.
     """
     if columns and is_same.all():
         return argsort(*columns)
@@ -146,7 +146,7 @@ def _settle(order: np.ndarray, is_same: np.ndarray, columns: Sequence[np.ndarray
     tied = np.flatnonzero(is_tied)
     groups = group_starts(~is_same)
     if tied.size > _MANY_TIED * order.size:
-        # Sort all by the other columns, then by group, which leaves only positions to compare: two packed sorts.
+        # Sort all rows by the other columns, then stably by group: both sorts can pack columns into words.
         others = argsort(*columns) if columns else np.arange(order.size)
         group_of = np.empty(order.size, np.int64)
         group_of[order] = groups
@@ -169,7 +169,7 @@ def _pack(columns: Sequence[np.ndarray]) -> tuple[np.ndarray, int, int] | None:
     -------
     words : int64[n]
     position_bits : int
-        The lowest ones, which hold the position.
+        Number of lowest bits, which hold the position.
     columns : int
         Number of columns in the words.
     """
@@ -186,7 +186,7 @@ def _pack(columns: Sequence[np.ndarray]) -> tuple[np.ndarray, int, int] | None:
             break
         bits += width
         if column.dtype != np.int64:
-            # The difference of narrow numbers may not fit their type, and unsigned numbers may not fit int64.
+            # The difference of narrow integers may exceed their type, and an unsigned value may exceed int64.
             wide = column.astype(np.int64, copy=False) if column.dtype.kind == "i" else column - column.dtype.type(low)
             low, column = low if column.dtype.kind == "i" else 0, wide.astype(np.int64, copy=False)
         lows[len(parts)], widths[len(parts)] = low, width

@@ -15,16 +15,17 @@ Invariants  I1  a row is written before the gate's `add` publishes its reference
             I4  the memory that addresses in a row's columns point into lives as long
                 as the row may be read: until `release` with a horizon above the last
                 ts of the rows it came with
-Ordering    P1 fill a buffer, P2 publish its address (store_release); the gate's
-            `add` publishes references to its rows after that
+Ordering    P1 fill a buffer, P2 publish its address (store_release); after that,
+            the gate's `add` publishes references to its rows
             A1 (kernels) load the address, A2 load through it
-                    new chunk: A1 comes after the reference (acquire), which
-                    comes after P2. Grown key buffer, while kernels read older
-                    rows: A1 gives the old address, whose buffer lives (I2), or
-                    the new one, and A2 depends on it: every processor orders a
-                    load after the load that gave it its address. Validity mask
-                    of a column that had no nulls: 0 (all valid) is right for
-                    the rows that were there before
+                    new chunk: A1 comes after the load of the reference (acquire),
+                    which comes after P2
+                    grown key buffer, while kernels read older rows: A1 loads the
+                    old address, whose buffer lives (I2), or the new one. A2 depends
+                    on A1, and every processor orders a load after the load of its
+                    address
+                    validity mask of a column that had no nulls: if A1 still loads
+                    0 (all valid), that is right for the rows that were there before
 """
 
 from __future__ import annotations
@@ -208,7 +209,7 @@ class Store:
             if need > chunk.keys.size:
                 grown = np.empty(max(need, 2 * chunk.keys.size), np.int32)
                 grown[: chunk.keys_used] = chunk.keys[: chunk.keys_used]
-                chunk.retired.append(chunk.keys)  # a reader may be in it
+                chunk.retired.append(chunk.keys)  # a kernel may still read it
                 chunk.keys = grown
                 self._keys_hint = max(self._keys_hint, grown.size)
                 changed = True
@@ -252,7 +253,7 @@ class Store:
             self._free_first()
 
     def _free_first(self) -> None:
-        """Free the first chunk, if one exists with that number."""
+        """Free the chunk numbered `first_chunk`, if there is one, and advance the number."""
         chunk = self.chunks.pop(self.first_chunk, None)
         self.first_chunk += 1
         if chunk is None or not chunk.is_own:

@@ -37,7 +37,7 @@ class StringTable(KeyTable):
     def decode(self, ids: np.ndarray, kind: pa.DataType) -> pa.Array:
         offsets = np.empty(ids.size + 1, np.int64)
         keys_kernel.measure_strings(self.lengths, ids, offsets)
-        # Strings are written eight bytes at a time, the last one past its end.
+        # Strings are written eight bytes at a time, so the last one is written beyond its end.
         data = np.empty(int(offsets[-1]) + 8, np.uint8)
         keys_kernel.gather_strings(self.arrays, ids, offsets, data)
         is_text = pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
@@ -70,7 +70,7 @@ class StringTable(KeyTable):
                 keys_kernel.gather_words(self.arrays, chosen, depth, more)
                 more.byteswap(inplace=True)
             else:
-                # The same bytes but for NULs at the end: the shorter one is less.
+                # The bytes are equal except for NULs at the end: the shorter string is less.
                 more[:] = self.lengths[chosen]
             within = np.lexsort((more, group[tied]))
             order[tied] = order[tied][within]

@@ -33,7 +33,7 @@ NANOSECOND_FIX = (
     "round it down to microseconds (pandas: .dt.floor('us'); Arrow: pyarrow.compute.floor_temporal(ts, unit='microsecond');"
     " polars: .dt.truncate('1us')), or cast it to int64 and set time_unit='ns'"
 )
-"""Advice on such times; the command line, which has no such parameters, gives other advice."""
+"""Advice on times with nanoseconds; the command line, which has no such parameters, gives other advice."""
 NULL_TIME_FIX = "fill it, or filter such rows out"
 
 _NAT = -(2**63)

@@ -66,7 +66,7 @@ def _to_lists(texts: pa.Array, only_hashtags: bool) -> pa.ListArray:
     data, starts, ends, offsets = find_spans(texts, only_hashtags)
     lengths = (ends - starts).astype(np.int64)
     bounds = np.concatenate(([0], np.cumsum(lengths)))
-    # One index for each byte kept: plain NumPy, since the stream does not take this path.
+    # One index for each byte kept, in plain NumPy: streams do not come through here.
     source = np.arange(int(bounds[-1])) + np.repeat(starts - bounds[:-1], lengths)
     kept = data[source] if source.size else np.zeros(0, np.uint8)
     layout, bounds = (

@@ -54,7 +54,7 @@ class TupleTable(KeyTable):
 
     def argsort(self, ids: np.ndarray) -> np.ndarray:
         parts = self.parts[ids]
-        if len(set(self.inner)) == 1:  # as for the two words of a pair: distinct words are sorted once
+        if len(set(self.inner)) == 1:  # as for the two words of a pair: each distinct word is sorted once
             return argsort(*ranks(parts.ravel(), self.inner[0].argsort).reshape(parts.shape).T)
         return argsort(*(ranks(parts[:, column], table.argsort) for column, table in enumerate(self.inner)))
 

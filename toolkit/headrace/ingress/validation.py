@@ -26,7 +26,7 @@ class Validator:
 
     def check(self, batch: pa.RecordBatch) -> None:
         """Raise `pyarrow.ArrowInvalid` if a kernel could not read the batch safely."""
-        batch.validate()  # lengths and sizes of buffers, which the checks below rely on
+        batch.validate()  # lengths and buffer sizes, which the checks below rely on
         for name, array in zip(batch.schema.names, batch.columns, strict=True):
             _check(self._dictionaries, name, array)
 
@@ -46,7 +46,7 @@ def _check_dictionary(dictionaries: dict[str, pa.Array], name: str, array: pa.Di
     known = dictionaries.get(name)
     if known is None or not is_same_memory(known, dictionary):
         dictionary.validate(full=True)
-        dictionaries[name] = dictionary  # kept, so that its memory is not reused for another meanwhile
+        dictionaries[name] = dictionary  # the reference keeps its memory from being reused
     indices = array.indices
     indices.validate(full=True)
     limits = pc.min_max(indices)

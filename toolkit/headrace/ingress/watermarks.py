@@ -23,7 +23,7 @@ from headrace.ingress.times import event_times, field_type, span_text
 from headrace.progress import END_OF_TIME, Watermark
 
 _PLACES = 1 << 16
-"""Least number of watermarks whose positions are kept."""
+"""Minimum number of watermarks whose positions are remembered."""
 
 
 def watermark_time(mark: Watermark, kind: pa.DataType, window_size: int = 0, source: str = "") -> int:
@@ -132,7 +132,7 @@ def _selected(reader: Reader, event_time: str, column: str, columns: Sequence[st
     return Reader(
         pa.schema([inner.schema.field(i) for i in indices]),
         name,
-        None,  # how many rows are tuples is not known beforehand
+        None,  # how many of its rows are tuples is not known in advance
         batches,
         reader.is_replayable,
         False,
@@ -149,8 +149,8 @@ class _Places:
     """The positions of watermarks among tuples, to name the row of a tuple; for an endless stream, only the newest."""
 
     def __init__(self):
-        # (watermarks forgotten, tuples before the last of these, and before each other watermark the tuples): replaced
-        # as a whole, since other threads word errors with it.
+        # (watermarks forgotten, tuples before the last of these, tuples before each of the others). Replaced as a
+        # whole, because other threads read it when they word errors.
         self._known: tuple[int, int, list[int]] = 0, 0, []
 
     @property
