@@ -46,7 +46,7 @@ class Allowance:
                 self._left += back
                 self._giving -= 1
                 if back or not self._left:
-                    self._changed.notify_all()  # inputs that could give them, or the thread that waits for the end
+                    self._changed.notify_all()  # inputs that could give these rows, or the thread in `await_end`
 
     def add(self, rows: int) -> None:
         """Allow this many rows more."""

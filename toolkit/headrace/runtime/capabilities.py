@@ -110,9 +110,9 @@ class Completion(NamedTuple):
     before: Any
     after: Any
     begun_ns: int
-    """When the first worker was at the boundary."""
+    """When the first worker reached the boundary."""
     done_ns: int
-    """When the last worker concerned was past it."""
+    """When the last worker concerned had passed it."""
     epoch: int
     planned_at: int | None = None
     effects: Mapping[str, int] = {}

@@ -52,11 +52,11 @@ class Changes:
     ):
         self.operator, self.steerable = operator, steerable
         self.record: list[Change] = []
-        """All so far, oldest first."""
+        """All changes so far, oldest first."""
         self._run, self._on_done = run, on_done
         self._lock = threading.RLock()
         self._in_flight: tuple[Change, Any, object] | None = None
-        """The change in flight, the configuration it leads to, its token."""
+        """The change, its target configuration, its token."""
         self._pending: tuple[Change, Any] | None = None
         self._ended: str | None = None
         self._is_followed = False
@@ -101,7 +101,7 @@ class Changes:
         change.before = self.steerable.describe(self.steerable.current)
         change.outcome = "in flight"
         while True:
-            # Read before the change is placed: the workers may have completed it before this thread goes on.
+            # Read the clock before the change is placed: the workers may complete it before this thread continues.
             change.started_ns = time.monotonic_ns()
             token = self.steerable.place(target)
             if token is not None or self._is_over:

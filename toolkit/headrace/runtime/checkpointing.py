@@ -2,13 +2,14 @@
 
 Order       C1 everything comes to rest; C2 the section's state and frontier, and the position of the results, are copied;
             C3 the run goes on; C4 the results are on disk; C5 the checkpoint is on disk (`checkpoints.folder`)
-                    a checkpoint refers to the results up to C2, whatever came out between C2 and C4
-Progress    With `checkpoint_every` the inputs wait when they have given that many rows. If all of these have been processed once
-            the workers are idle, the inputs wait until C3. Otherwise some rows wait for inputs that are behind in time:
-            those inputs may then give as many rows as are missing, and if they stay silent, all inputs may. An input that
-            has not begun is given longer: if the others went on at once, everything could be processed between two
-            checkpoints when it begins. The next checkpoint waits for C5 of this one: a disk slower than the stream slows
-            the stream down, and no checkpoint is left out.
+                    a checkpoint refers to the results up to C2, whatever results came out between C2 and C4
+Progress    With `checkpoint_every`, the inputs wait once they have given that many rows. If the workers have processed all
+            of these when they have nothing left to do, the inputs go on waiting until C3. Otherwise some rows wait for
+            inputs that are behind in event time: those inputs may then give as many rows as are missing and, if they
+            stay silent, all inputs may. An input that has not begun is given more time: if the others went on at once,
+            everything could be processed between two checkpoints when it begins.
+            The next checkpoint waits for C5 of this one: a disk slower than the stream slows the stream down, and no
+            checkpoint is left out.
 Failure     A write error ends the run: going on without checkpoints is not what was asked for.
 """
 
@@ -121,7 +122,7 @@ class Checkpointing:
         self._requests: list[threading.Event] = []
         self._number, self._mark, self._resumed = 0, Mark(), None
         self._last, self._restricted_s = 0, 0.0
-        """Events processed up to the last checkpoint; since when some inputs may give no rows."""
+        """Events processed up to the last checkpoint; the time since which only some inputs may give rows."""
         self.made: list[Checkpoint] = []
         """Checkpoints of this run, oldest first."""
         self._is_followed, self._ended = False, threading.Event()
@@ -134,7 +135,7 @@ class Checkpointing:
             try:
                 self._begin(options.checkpoint)
             except BaseException:
-                self.end()  # else the folder would stay locked for a run that never starts
+                self.end()  # otherwise the folder would belong to a run that never starts
                 raise
 
     def _resume(self, given: Any) -> None:
@@ -162,7 +163,7 @@ class Checkpointing:
             return
         if goes_on:
             self._folder.forget_after(self._number)
-        # What is kept is checked to be complete before anything is appended to it.
+        # Check that the results to be kept are whole before anything is written after them.
         for _ in read_results(before, self._mark, self._schema):
             pass
         self._log.begin(self._mark, before)
@@ -208,7 +209,7 @@ class Checkpointing:
         """Body of the thread that takes checkpoints; it closes the files when the run is over."""
         try:
             self._take_them(run)
-        except BaseException as error:  # reported before the files are closed, since other threads write to them
+        except BaseException as error:  # reported before the files are closed, because other threads write to them
             run.fail(error)
         finally:
             run.over.wait()
@@ -244,7 +245,7 @@ class Checkpointing:
                 return True
             patience_s = _SILENT_S if self._target.has_begun else _UNBEGUN_S
             if time.monotonic() - self._restricted_s <= patience_s:
-                allowance.restrict(self._target.behind)  # other inputs may be behind by now
+                allowance.restrict(self._target.behind)  # another input may be behind by now
             elif self._missing(run, every) <= 0:
                 return True
             else:
@@ -252,17 +253,17 @@ class Checkpointing:
         return False
 
     def _missing(self, run: Running, every: int) -> int:
-        """How many events the next checkpoint still lacks, once everything that can be processed is."""
+        """How many events the next checkpoint still lacks, once everything that can be processed has been."""
         target = self._target
         while not run.over.is_set() and not target.is_over:
             self._settle(run)
-            # A worker about to wait may have found something, or may not have seen the last rows yet.
+            # A worker that seemed about to wait may have found work, or may not have seen the last rows yet.
             if (missing := self._last + every - target.processed) <= 0 or not self._is_any_left(run):
                 return missing
         return 0
 
     def _settle(self, run: Running) -> None:
-        """Wait until all workers seem idle, at most `_SETTLED_S`."""
+        """Wait until no worker seems to have work, at most `_SETTLED_S`."""
         end, processed = time.monotonic() + _SETTLED_S, -1
         while not run.over.is_set() and time.monotonic() < end:
             before, processed = processed, self._target.processed

@@ -33,17 +33,17 @@ class CollectedSection(Section, Protocol):
     name: str
     max_threads: int
     program: Any
-    """What the operator computes; explains what the compiler says of it."""
+    """What the operator computes; explains the compiler's errors about it."""
     arrays: Any
-    """What the workers share: `words`, `event`, `meter`, `failure`, described in `worker_kernel`."""
+    """The arrays that the workers share: `words`, `event`, `meter`, `failure`, as in `worker_kernel`."""
     out: Any
     """`rings.OutArrays`; where results are passed on, what its kernels know."""
     reconfiguration: Any
     """What can be changed while it runs."""
     finisher: Any
-    """What makes rows of result records."""
+    """What turns result records into rows."""
     result_lists: Sequence[tuple[int, int]] = ()
-    """Pairs of result columns that hold lists; see `Collector`."""
+    """Pairs of result columns that hold lists, as in `Collector`."""
     collector_rest: float = REST
     """How long the collector rests while sources wait for room; see `REST`."""
     least_rest_s: float = 0.0
@@ -51,9 +51,9 @@ class CollectedSection(Section, Protocol):
     releases_by_place: bool = False
     """Whether results of one time are promised one by one; see `Collector`."""
     collector: Any = None
-    """A `Collector`; where results are passed on, what counts them in its place."""
+    """A `Collector`; where results are passed on, the object that counts them instead."""
     passes_on: bool = False
-    """The workers give results to the next operator themselves: there is no collector."""
+    """Whether the workers give results to the next operator themselves, without a collector."""
     _run: RunContext
 
     # -- what an engine brings
@@ -195,7 +195,7 @@ class CollectedSection(Section, Protocol):
         if not read_cell(words, worker_kernel.FAILED):
             return None
         while read_cell(words, worker_kernel.FAILED) == 1:
-            time.sleep(_MOMENT_S)  # another worker failed first, and is still writing its failure record
+            time.sleep(_MOMENT_S)  # the worker that failed first is still writing what happened
         return self.explain_failure(self.arrays.failure)
 
     def steerable(self, operator: str) -> Any:

@@ -18,9 +18,9 @@ from headrace.runtime.capabilities import Completion
 from headrace.workers.worker_kernel import AFTER, BEFORE
 
 SPARE_CONFIGURATIONS = 8
-"""Rows for configurations that were not planned, used in turn: at most one change is in flight and one pending."""
+"""Rows for configurations that were not planned, used in turn; at most one is in flight and one pending."""
 CHANGES_KEPT = 256
-"""Changes, beside the planned ones, that the log holds until `completed` has returned them."""
+"""Changes, besides the planned ones, that are kept until `completed` returns them."""
 
 
 def change_arrays(planned: int, *, columns: int = 2, are_cells: bool = False) -> dict[str, np.ndarray]:
@@ -46,7 +46,7 @@ def change_arrays(planned: int, *, columns: int = 2, are_cells: bool = False) ->
     installed : int64[changes, columns]
         The configurations before and after it.
     """
-    changes = CHANGES_KEPT + planned  # all planned changes may be over before the first is returned
+    changes = CHANGES_KEPT + planned  # all planned changes may be over before `completed` returns the first
     return {
         "plan_at": np.full(planned + 1, NEVER),
         "plan_row": np.zeros(planned + 1, np.int64),
@@ -95,7 +95,7 @@ class ConfigurationRows(ABC):
         """Fill a row of the tables that workers read."""
 
     def _put(self, target: Any) -> int:
-        """Write a configuration into a spare row; returns it."""
+        """Write a configuration into a spare row; returns the row."""
         row = self._first_spare + self._spare % SPARE_CONFIGURATIONS
         self._spare += 1
         self._write(row, target)

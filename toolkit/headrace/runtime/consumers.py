@@ -84,9 +84,9 @@ class SinkConsumer:
         self._is_aborted = False
         self._is_over = False
         self.is_closed = False
-        """The sink has all results."""
+        """Whether it has all results."""
         self.is_final = False
-        """The sink was closed or published: what it has stays, whatever becomes of the run."""
+        """Whether the sink was closed or published: its contents then stay, however the run ends."""
         self.rows = 0
 
     @property
@@ -146,7 +146,7 @@ class SinkConsumer:
                 self.abort()
 
     def _call(self, action: Callable, *arguments: Any) -> None:
-        """Call the sink, or what leads to it; an exception there is reported as the sink's failure."""
+        """Run an action on the sink; an exception in it is reported as the sink's failure."""
         try:
             action(*arguments)
         except HeadraceError:

@@ -9,7 +9,7 @@ from headrace.runtime.run import Execution
 from headrace.runtime.steering import OperatorSteering
 
 MOST = 8
-"""Sources and operators that are named; of more it is said how many there are."""
+"""Maximum number of sources or operators that are named; the others are only counted."""
 
 
 def describe_run(execution: Execution) -> list[tuple[str, str]]:

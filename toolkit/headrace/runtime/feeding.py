@@ -23,7 +23,7 @@ from headrace.runtime.player import Player
 
 _PACE_WAIT_S = 0.02
 _PACE_S = 500e-6
-"""A paced source sleeps at least this long: waking for each of 42,000 tuples/s takes a quarter of a core."""
+"""Minimum sleep of a paced source: waking for each of 42,000 tuples/s takes a quarter of a core."""
 
 
 class Stopped(Exception):
@@ -115,7 +115,7 @@ class Feed:
         for _ in self.promising(ts, patient=True):
             pass
 
-    # -- the same in steps: each gives seconds to wait before the next, 0 to go on at once
+    # -- the same in steps: each yields the seconds to wait before the next, 0 to go on at once
 
     def feeding(self, piece: Any, patient: bool) -> Iterator[float]:
         """Give a piece to the inlet. A patient caller sleeps here; an impatient one is given the seconds to wait."""

@@ -10,8 +10,8 @@ A row passes these points in turn, and each counter only grows:
 Order       B1 added, B2 the readers' cursors, B3 the gate's records, B4 passed,
             B5 adding and added again, B6 filtered and late, B7 arrived
                     B1 to B4: a row added by B1 and not passed by B4 was in the
-                    gate at B3: if the gate holds fewer records, some are lost
-                    (a worker notes what it has passed before its cursor)
+                    gate at B3; if the gate holds fewer records, some are lost
+                    (a worker publishes its count of passed rows before its cursor)
                     B4 to B7: a row counted at a later point was counted before
                     at every earlier one, so no difference is negative
                     adding is set before the gate is given tuples and cleared

@@ -25,7 +25,7 @@ from headrace.runtime.feeding import Stopped
 from headrace.runtime.inlets import Books
 
 _KEYS_WAIT_S = 1.0
-"""If keys expire at all, they do so within this time after the last tuple: results are collected every few milliseconds."""
+"""Keys that can expire do so within this time after the last tuple is processed: results are collected every few milliseconds."""
 _RETRY_S = 500e-6
 
 
@@ -115,7 +115,7 @@ class GateInlet:
             try:
                 self._note_keys(piece.keys)
                 break
-            except KeyLimitError:  # raised by what else an engine keeps by key
+            except KeyLimitError:  # of the engine's own tables of keys
                 if not self._await_horizon(horizons, lambda: False):
                     raise
         self.latest_keys = piece.keys

@@ -39,7 +39,7 @@ class GatedSection(CollectedSection, Protocol):
     sources: ModuleType
     """`source_kernel` of this gate."""
     inlets: Any
-    """Of each source, the `GateInlet` that `_inlet` made."""
+    """The `GateInlet` of each source, as made by `_inlet`."""
 
     def _progress(self) -> object:
         """A value that changes as long as the engine makes progress with what it was given."""

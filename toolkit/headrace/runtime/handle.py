@@ -58,8 +58,8 @@ class QueryRun(SteeredRun, RunResults):
 
     def __init__(self, execution: Execution):
         super().__init__(execution)
-        # Weakly: the error of a failed run keeps the frames that it passed, and one of them refers to this handle.
-        weakref.finalize(self, _abandon, weakref.ref(execution)).atexit = False  # at exit the registry stops runs
+        # Weak: the error of a failed run keeps the frames it passed through, and one of them refers to this handle.
+        weakref.finalize(self, _abandon, weakref.ref(execution)).atexit = False  # at exit the registry stops the remaining runs
 
     def _summary(self) -> list[tuple[str, str]]:
         return describe_run(self._execution)
@@ -178,7 +178,7 @@ def start(query: Query, **options: Any) -> QueryRun:
 
 
 def _abandon(execution: weakref.ref[Execution]) -> None:
-    """Tell a run that goes on, or has threads left, that it cannot be reached any more; other runs are freed with the handle."""
+    """Tell a run that goes on, or has threads left, that it is unreachable; any other run is freed with the handle."""
     found = execution()
     if found is not None:
         found.abandon()

@@ -22,27 +22,27 @@ class Books:
     added: int = 0
     """Rows that the section has taken."""
     adding: int = 0
-    """Upper bound of the rows that it has taken already and that `added` does not count yet."""
+    """Upper bound of the rows that it has taken already beyond `added`."""
     filtered: int = 0
     gained: int = 0
-    """Rows that a flat_map before it made in addition to those it took."""
+    """Additional rows made by a flat_map before the inlet."""
     first_ts: int | None = None
     closed_at: int | None = None
-    """Its promise when it ended; None while it has not."""
+    """The inlet's promise when it ended; None before that."""
     arrived: Callable[[], int] | None = None
-    """Rows given by the source or by the operator before it; None if they are not counted."""
+    """Rows given by the source or operator upstream; None if they are not counted."""
     late: Callable[[str], int] = field(default=lambda policy: 0)
-    """Rows that were late and were treated by this policy."""
+    """Late rows that were treated with this policy."""
     behind: Callable[[float | None], int] = field(default=lambda at_s: 0)
-    """Rows that the rate schedule says are due, and that were not taken, at a moment (None: now)."""
+    """Rows due by the rate schedule but not yet taken, at a moment (None: now)."""
     lag_s: Callable[[float | None], float] = field(default=lambda at_s: math.nan)
     """How long the oldest of them has been due; NaN where nothing is ever due."""
     rate: Callable[[], float | None] = field(default=lambda: None)
     """Rows per second that the schedule gives now; None without one."""
     known: Callable[[int], int] = field(default=lambda start: 0)
-    """From this row of the held piece on, how many rows an earlier run has processed: no schedule paces them."""
+    """How many rows of the held piece, from this one on, an earlier run has processed; no schedule paces them."""
     spent: TimeSpent = field(default_factory=feeding_time)
-    """What the thread that feeds it does with its time."""
+    """How the thread that feeds the inlet spends its time."""
 
 
 class Inlet(Protocol):
@@ -51,7 +51,7 @@ class Inlet(Protocol):
     branch: Branch
     books: Books
     columns_used: Sequence[str]
-    """Of the branch's columns, those the section reads."""
+    """The columns of the branch that the section reads."""
     codable: Sequence[str]
     """Those of them that it takes as texts or as dictionary codes, whatever the schema says."""
     retention: int

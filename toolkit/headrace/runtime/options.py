@@ -21,10 +21,10 @@ from headrace.rates import RateSchedule, schedule_of
 from headrace.runtime.step_threads import AUTO
 
 PassedTime = Sequence[tuple[str, int, int, int]]
-"""What the clock decided in a run: (operator, source, its rows before, event time it was advanced to)."""
+"""What the clock decided in a run: (operator, source, rows of the source before, event time it was advanced to)."""
 
 DEFAULT_MAX_STATE = 1 << 35
-"""``max_state`` of every engine: bytes of addresses, of which memory is taken when it is written."""
+"""``max_state`` of every engine: bytes of address space; memory is taken only when it is written."""
 _MEANT = {
     "parallelism": "threads", "workers": "threads", "cores": "threads", "num_threads": "threads",
     "max_workers": "max_threads", "output": "sink", "speed": "rate",
@@ -54,7 +54,7 @@ class RunOptions:
         step_threads: int | str = 1,
         pin: bool = False,
     ):
-        # A thread cannot wait for longer.
+        # A thread cannot wait longer than `TIMEOUT_MAX`.
         if sample_every is not None and not (is_number(sample_every) and 0 < sample_every <= threading.TIMEOUT_MAX):
             raise ParameterError(f"sample_every={sample_every!r}: give seconds, above 0, or None for no history")
         for one in sink.values() if isinstance(sink, dict) else (sink,):

@@ -42,8 +42,8 @@ class Player:
         self._unit_s = unit_ns / 1e9
         self._lock = threading.Lock()
         self._has_begun = False
-        self._next_ts: int | None = None  # event time of the tuple asked for last, where event times are played
-        # Schedule, when it began, tuples before it. Replaced as a whole, so that a reader sees consistent values.
+        self._next_ts: int | None = None  # event time of the tuple last asked for, where event times are played
+        # Schedule, when it began, tuples before it. Replaced as a whole, so that a reader sees matching values.
         self._plan: tuple[RateSchedule | None, float, int] = (schedule, 0.0, 0)
 
     @property

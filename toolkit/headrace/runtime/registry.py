@@ -57,7 +57,7 @@ def stop_all() -> None:
     RunStoppedError
         Threads of a run did not stop; all other runs have been stopped.
     """
-    with ExitStack() as stopping:  # in reverse order
+    with ExitStack() as stopping:  # the first run last
         for run in runs():
             stopping.callback(run.stop)
 
@@ -85,7 +85,7 @@ def check_process(pid: int) -> None:
 
 
 def _forget_all() -> None:
-    # In a forked child: the lock may be held by a thread that exists only in the parent.
+    # In a forked child: the lock may be held by a thread that does not exist there.
     global _lock
     _lock = threading.Lock()
     _runs.clear()

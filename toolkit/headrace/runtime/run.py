@@ -47,18 +47,18 @@ from headrace.workers.pool import WorkerPool
 from headrace.workers.worker_kernel import spins_for
 
 STOP_SECONDS = 10.0
-"""Threads end within a hundredth of this, but on a busy machine one of them may wait seconds for a core."""
+"""Threads end within a hundredth of this, but on a busy machine a thread may wait for a core for seconds."""
 CHECKPOINT_SECONDS = 30.0
-"""Writing to a disk may take longer than threads need to stop."""
+"""Writing a checkpoint to disk may take longer than threads need to stop."""
 STOPPED = "stop() was called"
 _ABANDONED = "nothing referred to it any more"
 _KEEPER_S = 0.1
-"""The keeper checks at least this often whether the run was abandoned."""
+"""Maximum seconds between two checks by the keeper whether the run was abandoned."""
 _MOST_LEFT = 4
-"""Sections of ended runs may wait for Python's cycle collector, which counts objects, and theirs are few and large."""
+"""Sections of ended runs that may wait for Python's garbage collector, which counts objects: theirs are few and large."""
 _numbers = itertools.count(1)
 _left: weakref.WeakSet[Section] = weakref.WeakSet()
-"""Unused sections not freed yet: of runs whose error keeps frames alive, or with reference cycles of their own."""
+"""Sections no longer used but not yet freed: of runs whose error keeps frames, or with reference cycles of their own."""
 
 
 class AbandonedRunWarning(RuntimeWarning):
@@ -106,7 +106,7 @@ class Execution:
         options.check_step_threads(itertools.chain.from_iterable(query.branches.values()))
         options.check_results([output.name for output in query.outputs])
         self._unfinished = set(sections)
-        """Sections that have results to give, or whose last result is given but its consequences are not carried out."""
+        """Sections that have results to give, or whose `section_finished` has not yet ended their changes."""
         self.sinks = chosen_sinks(query, options.sink)
         self.checkpointing: Checkpointing | None = None
         if options.checkpoint is not None or options.resume is not None:
@@ -158,7 +158,7 @@ class Execution:
             self.pool.start(name, relay.run)
         self.step_threads = wiring.step_threads(self.pool.start)
         self.sources = wiring.sources(self.fail, self.step_threads)
-        # Before the first tuple comes, so that it sees all of a short stream, too.
+        # Attached before the first tuple comes, so that a controller sees all of a short stream too.
         for name, controller in self.options.controllers.items():
             steered = costliest(self.operators) if name is None else self.operators[name]
             self.controls.attach(steered, controller, interval_s=self.options.control_every)
@@ -213,7 +213,7 @@ class Execution:
             all_out = not self._unfinished and all(consumer.is_closed for consumer in self._consumers.values())
             if self.state != "running" or not all_out:
                 return
-            # Under the lock, so that the run cannot be stopped while only some files have their final names.
+            # Under the lock: the run cannot be stopped when some files have their final names and others do not.
             try:
                 for consumer in self._consumers.values():
                     consumer.publish()
@@ -239,7 +239,7 @@ class Execution:
         that wait for the end of the run, the keeper among them, wait for the last step. Errors are raised after that.
         """
         publish_cell(self.stop_word, 0, 1)
-        with ExitStack() as ending:  # in reverse order
+        with ExitStack() as ending:  # callbacks run last to first
             ending.callback(self.over.set)
             ending.callback(self._note_complete_results)
             for consumer in self._consumers.values():
@@ -274,13 +274,13 @@ class Execution:
         self._let_go_if_left()
 
     def _let_go_if_left(self) -> None:
-        """Free the memory of a run that is over, unreachable, and without threads; called by whatever releases it last.
+        """Free the memory of a run that is over, unreachable, and without threads; called when a thread or the handle goes.
 
-        Its parts form reference cycles, which Python's garbage collector looks for rarely.
+        Its parts form reference cycles, which Python's garbage collector seldom looks for.
         """
         parts = vars(self)
         pool = parts.get("pool")
-        # Two threads, or a thread and the handle, may be last at once: calling it twice does no harm.
+        # Two threads and the handle may all seem to be last; calling this twice does no harm.
         if not self.is_left or pool is None or pool.alive:
             return
         for section in parts.get("sections", {}).values():
@@ -292,7 +292,7 @@ class Execution:
             parts.pop(name, None)
 
     def _keep(self) -> None:
-        """Body of the keeper's thread: end the run once it cannot be reached."""
+        """Body of the keeper's thread: end the run once it is unreachable."""
         while not self.over.wait(_KEEPER_S):
             if self._is_abandoned and self._stop(_ABANDONED):
                 self._warn()
@@ -334,7 +334,7 @@ class Execution:
             self.checkpointing.await_end(CHECKPOINT_SECONDS)
 
         def is_users(name: str) -> bool:
-            # They are in the user's iterator or controller, or in this call.
+            # A thread that runs the user's iterator, the user's controller, or this call.
             return name.endswith(("-reader", THREAD_SUFFIX)) or f"headrace-{name}" == own
 
         left = [name for name in self.pool.wait(STOP_SECONDS, is_users) if not is_users(name)]

@@ -2,13 +2,13 @@
 
 The taker that needs the next batch reads it for all, while the others take the batches they have, so no thread is needed.
 
-State       WAITING per taker: batches that were read and not taken yet
-Invariants  I1  a taker gets every batch once, in order; all takers the same objects
+State       WAITING per taker: batches that were read and that it has not taken
+Invariants  I1  a taker gets every batch once, in order; all takers get the same objects
             I2  no taker has more than `MOST_AHEAD` batches waiting: takers that are further ahead wait for it
 Waiting     On one condition, notified after each batch that is read or taken, at the end and by `stop`.
 Progress    Takers whose paths meet again do not deadlock as long as the same batches move event time on all paths: the gate
             where they meet can take what each has passed on. A path that delays event time (a window)
-            needs the batches of its whole delay, and only `MOST_AHEAD` are held.
+            needs the batches of its whole delay, but at most `MOST_AHEAD` are held.
 """
 
 from __future__ import annotations

@@ -44,9 +44,9 @@ class SourceRows:
         self.late_count = 0
         """Rows found late here."""
         self.set_aside: list[pa.Table] = []
-        """Late rows that are kept."""
+        """The late rows that are kept."""
         self._counting_late = threading.Lock()
-        """Both sides find late rows."""
+        """A lock, because both sides find late rows."""
 
     # -- late or in time
 
@@ -106,7 +106,7 @@ class SourceRows:
         """Event time of a batch's last row, which advances time even if a step filters it out; None without steps or times."""
         if not self._feed.inlet.branch.steps:
             return None
-        times = column_of_times(batch, self.node).drop_null()  # a step has filtered out nulls
+        times = column_of_times(batch, self.node).drop_null()  # a step has filtered out the nulls
         return int(event_times(times.slice(len(times) - 1), self.node.event_time)[0]) if len(times) else None
 
     def encoded_of(self, job: Job) -> Iterable[Any]:

@@ -10,7 +10,7 @@ from headrace.runtime.sections import Task
 from headrace.runtime.sources import Source
 
 OWN_THREADS = 8
-"""Up to this many sources have threads of their own; more sources share this many threads."""
+"""Up to this many sources have threads of their own; more sources share this many."""
 
 
 def tasks_of(sources: Sequence[Source]) -> list[Task]:

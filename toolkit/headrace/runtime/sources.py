@@ -88,12 +88,12 @@ class Source:
         self._reader: Reader = reader.select(columns, branch.source)
         if self._reader.files:
             check_same_types(self._reader.schema, node.schema.empty_table().select(columns).schema, branch.source)
-        # Where a source may be skipped while idle, rows are found late only when they reach the inlet.
+        # Where a source may be idle, a row is known to be late only where it meets the inlet.
         self._step_threads = step_threads if feed.has_free_steps else None
         self._costs = StepCosts(step_threads.most) if self._step_threads is not None and step_threads.is_auto else None
         self._is_given = self._step_threads is not None and self._costs is None
-        """The feeder encodes what the steps made of a batch, whichever thread applies them."""
-        under_way = 0 if self._step_threads is None else 2 * self._step_threads.most  # its job, its last time
+        """Whether the feeder encodes what the steps made of a batch, whichever thread applies them."""
+        under_way = 0 if self._step_threads is None else 2 * self._step_threads.most  # each batch, and its event time
         self._queue: queue.Queue[Any] = queue.Queue(_QUEUED_BATCHES + under_way)
         self._reorder: Reorder | None = None
         self._promised = MIN_TIME
@@ -166,7 +166,7 @@ class Source:
         return SourceMetrics(
             name=display_name(branch.source),
             operator=self.enters,
-            taken=self.taken,  # read before `rows`
+            taken=self.taken,  # before `rows`, which may not be less
             rows=self.rows,
             behind=books.behind(at_s),
             lag_s=books.lag_s(at_s),
@@ -233,7 +233,7 @@ class Source:
     ) -> Iterator[float]:
         """Pass rows on to the feeder; `numbers` are their numbers among the rows that were read."""
         if self.node.idle_after is not None:
-            # Which rows are late is known only when they reach the inlet: the feeder encodes.
+            # Whether a row is late is known only when it meets the inlet: encode there.
             yield from self._put((batch, numbers), patient)
             return
         if self._step_threads is not None:
@@ -286,7 +286,7 @@ class Source:
     def _in_time(self, batch: pa.RecordBatch, numbers: Sequence[int]) -> tuple[pa.RecordBatch, Any]:
         """Return the rows of a source that needs no reordering, without those below its watermark."""
         column = column_of_times(batch, self.node)
-        there = np.flatnonzero(column.is_valid().to_numpy(zero_copy_only=False))  # a step filters nulls, or they are errors
+        there = np.flatnonzero(column.is_valid().to_numpy(zero_copy_only=False))  # nulls are filtered out by a step, or an error
         try:
             ts = event_times(column.drop_null(), self.node.event_time)
         except InputError as error:

@@ -173,7 +173,7 @@ def reading(operator: OperatorSteering) -> Reading:
     inlets = operator.inlets
     paced = [inlet for inlet in inlets if isinstance(inlet.branch.origin, SourceNode)]
     rates = [inlet.books.rate() for inlet in paced]
-    # With several inputs, some from other operators, it is unknown how many tuples will come.
+    # If some inputs come from other operators, the rate to come is unknown.
     known = len(rates) == len(inlets) > 0 and all(rate is not None for rate in rates)
     open_inlets = [inlet.books.closed_at is None for inlet in inlets]
     return Reading(

@@ -31,13 +31,13 @@ _POLL_S = 0.1
 _SHARED_POLL_S = 1e-3
 
 AUTO = "auto"
-"""As many threads as the cost of the steps is worth."""
+"""As many threads as the steps are worth."""
 HANDOVER_NS = 200_000
-"""If the steps of a batch take less, handing it over is not worth it."""
+"""If its steps take less time than this, a batch is not worth handing over."""
 _FEWEST = 3
-"""Batches that are measured before anything is decided."""
+"""Batches whose costs are noted before anything is decided."""
 _KEPT = 0.75
-"""Weight of the known costs at the next batch."""
+"""Weight of the costs noted so far when those of one more batch are added."""
 
 
 class StepCosts:
@@ -159,7 +159,7 @@ class StepThreads:
         self.is_auto, self._stop_word, self._start = wanted == AUTO, stop_word, start
         self.most = usable_cores() if isinstance(wanted, str) else wanted
         self.count = 0
-        """Threads that there are."""
+        """Number of threads started so far."""
         self._left, self._lock = sources, threading.Lock()
         self._asked: dict[object, int] = {}
         self._jobs: queue.SimpleQueue[Job | None] = queue.SimpleQueue()

@@ -51,10 +51,10 @@ class Wiring:
         self._query, self._options, self._sections, self._ends = query, options, sections, ends
         self._stop_word = stop_word
         self._feeds = self._make_feeds()
-        """The ways into each section, in the order of its inlets."""
+        """The feeds of each section, in the order of its inlets."""
         self._all_feeds = list(itertools.chain.from_iterable(self._feeds.values()))
         self.relays: list[tuple[str, Relay]] = []
-        """What `consumers_of` made, each with the name of the thread that it wants."""
+        """The relays that `consumers_of` made, each with the name of its thread."""
 
     def _make_feeds(self) -> dict[str, list[Feed]]:
         origin = Origin()

@@ -42,7 +42,7 @@ class Taken(NamedTuple):
     processed: int
     balance: Balance | None
     counters: np.ndarray
-    """int64[workers, ...], with the time that goes on now counted to its state."""
+    """int64[workers, ...], including the time so far in each worker's present state."""
     values: dict[str, Any]
     """By measure."""
     largest: dict[str, int]
