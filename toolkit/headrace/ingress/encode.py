@@ -330,7 +330,7 @@ class Encoder:
         if key.how == "each":
             return columns.list_lengths(array)
         _, starts, ends = columns.string_spans(array)
-        # A word takes two bytes at least: one of its own and a space.
+        # A word takes at least two bytes: one of its own and a space.
         tokens = (ends.astype(np.int64) - starts + 1) // 2
         if key.how != "pairs":
             return tokens

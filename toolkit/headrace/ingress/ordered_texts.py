@@ -15,7 +15,7 @@ like any other.
 Invariants  I1  an id's entries are written before any tuple with it is published,
                 and not again while the id is live
             I2  HELD[id] is written by `_note`, before the id is published, and after
-                that only by instances that hold the id, which keeps it live
+                that only by instances that hold the id, which stays live meanwhile
 Ordering    An instance writes HELD before it publishes the watermark that `recycle`
             is given (`rings`, W4), so `recycle` reads nothing older than that
             watermark. Instances at different event times may write HELD of the same

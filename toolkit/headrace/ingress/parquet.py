@@ -28,7 +28,7 @@ from headrace.ingress import columns
 from headrace.ingress.batch_bytes import BATCH_BYTES, longest, pieces
 
 LEAST_CODED = 1 << 14
-"""Values of a column in a row group from which on it is worth finding out how large the dictionary is."""
+"""Minimum number of values in a column chunk for which it is worth finding out the size of its dictionary."""
 LEAST_CODED_TO_ENTRIES = 8
 """Rows that a batch must have for each entry of a column's dictionary if the column is to be read in codes."""
 MOST_CODE_BYTES = 4

@@ -4,7 +4,7 @@ The gate orders references (source, row); the columns those point to are written
 once, here, and read in place by every instance. A chunk holds `CHUNK` rows.
 Kernels find a column of a row in the directory of addresses (`store_kernel`).
 Rows that fill a chunk by themselves are not copied: the chunk's columns are then slices of
-the arrays that came, which do not change any more (Arrow's never change).
+the arrays that came, which no longer change (Arrow's never do).
 
 Invariants  I1  a row is written before the gate's `add` publishes its reference
             I2  a published row is never changed; when a chunk's key buffer

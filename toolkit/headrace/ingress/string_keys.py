@@ -37,7 +37,7 @@ class StringTable(KeyTable):
     def decode(self, ids: np.ndarray, kind: pa.DataType) -> pa.Array:
         offsets = np.empty(ids.size + 1, np.int64)
         keys_kernel.measure_strings(self.lengths, ids, offsets)
-        # Strings are written eight bytes at a time, so the last one is written beyond its end.
+        # Strings are written eight bytes at a time, so the last write goes beyond the end of its string.
         data = np.empty(int(offsets[-1]) + 8, np.uint8)
         keys_kernel.gather_strings(self.arrays, ids, offsets, data)
         is_text = pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)

@@ -152,7 +152,7 @@ class StageHandle(OperatorHandle):
         """Name of its operator."""
         return self._operator.name
 
-    def metrics(self) -> StageMetrics:  # type: ignore[override]  # what it has is another thing to measure
+    def metrics(self) -> StageMetrics:  # type: ignore[override]  # a stage has other measures
         """Take a snapshot of this stage."""
         return super().metrics().stages[self._stage]
 

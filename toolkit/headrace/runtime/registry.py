@@ -57,7 +57,7 @@ def stop_all() -> None:
     RunStoppedError
         Threads of a run did not stop; all other runs have been stopped.
     """
-    with ExitStack() as stopping:  # the first run last
+    with ExitStack() as stopping:  # in reverse order: the first run last
         for run in runs():
             stopping.callback(run.stop)
 

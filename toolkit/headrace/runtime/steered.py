@@ -261,5 +261,5 @@ class SteeredRun(RunLife):
         each = [operator.changes for operator in self._operators.values()]
         for changes in each:
             changes.collect()
-        # Changes of one operator stay in the order of its epochs.
+        # The changes of one operator stay in the order of their epochs.
         return list(heapq.merge(*(list(changes.record) for changes in each), key=lambda c: c.requested_ns))
