@@ -150,7 +150,7 @@ def test_example_thresholds_of_equation_1():
 
 @pytest.mark.logic
 def test_example_workers_by_stage():
-    """A worker that has a stage takes that or nothing; one that has none, the last that has enough to do."""
+    """A worker that has a stage chooses that or none; one that has none, the last that has enough to do."""
     c = arrays_of({"gap": 1, "twice": 1})
     figures = [{"waits": 50, "workers": 0, "cost": 10, "taken": 0, "made": 0, "spent": 0} for _ in MOST]
     write(c, figures, NOW)

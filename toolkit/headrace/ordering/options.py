@@ -40,11 +40,12 @@ class OrderedOptions:
     max_threads : int
         All workers.
     schedule : {"qst", "lp", "et", "ct"}, dict or function
-        Which stage a worker takes next: one of sections 6.1 to 6.4 of the paper; stage -> number of workers dedicated to it;
-        or a function that returns a stage's urgency, a number: the most urgent stage that can have a worker is taken. It
-        reads ``stage.backlog``, the tuples that wait there, ``stage.behind``, those that wait behind it (0 for the last stage),
-        ``stage.cost`` (ns), ``stage.selectivity``, ``stage.workers`` at present and ``stage.most``, ``stage.position`` and
-        ``stage.count``.
+        Which stage a worker takes next: one of sections 6.1 to 6.4 of the paper; stage -> number of workers allotted to it;
+        or a function that returns a stage's urgency, a number: the most urgent stage that can have a worker is taken. A
+        worker whose stage has nothing to do takes the last stage that has (``fallbacks`` counts this), whatever the schedule.
+        The function reads ``stage.backlog``, the tuples that wait there, ``stage.behind``, those that wait behind it (0 for
+        the last stage), ``stage.cost`` (ns), ``stage.selectivity``, ``stage.workers`` at present and ``stage.most``,
+        ``stage.position`` and ``stage.count``.
     queues : {"auto", "hybrid", "partitioned", "shared"}
         How workers share a partitioned stage (section 4 of the paper). "auto" is "hybrid" with one exception: if the
         stage's tuples cost so little, or so small a part of the whole, that sharing the stage takes longer than leaving it to
@@ -159,7 +160,7 @@ class OrderedOptions:
                 raise ParameterError(
                     f"threads={{{name!r}: ...}}: {name!r} is a stage of {self._operator_of[name]!r}, and not an operator:"
                     f" threads= is how many workers all its stages have, and schedule={{{name!r}: {count!r}}} has some of them"
-                    f" work at this stage only"
+                    f" work at this stage first"
                 )
         check_named("threads", self._threads, operators)
 

@@ -1,0 +1,128 @@
+"""What a pipeline measures on real runs, a hot key beside others, and controllers on a pipeline.
+
+Method: the input is such that the measure must show something at some moment. Where that depends on when workers run, the run
+has more rows than it processes until then, and is stopped once the measure has shown it.
+"""
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import headrace as hr
+from headrace.metrics.latency import LatencyHistogram
+from support.pipelines import SHAPES, some_rows
+from support.workloads import eventually
+
+
+def worked(x):
+    """Takes some ten microseconds."""
+    for i in range(10_000):
+        x = (x * 5 + i) % 1009
+    return x
+
+
+def costly(t, emit):
+    emit(v=worked(t.x))
+
+
+def costly_total(state, t, emit):
+    state.total += worked(t.x)
+    emit(v=state.total)
+
+
+def seldom_slow(t, emit):
+    x = t.x
+    for _ in range(100 if x == 0 else 1):
+        x = worked(x)
+    emit(v=x)
+
+
+def table_of(rows, keys=1, slow_each=10):
+    return pa.table({"ts": range(rows), "key": [i % keys for i in range(rows)], "x": [i % slow_each for i in range(rows)]})
+
+
+def of_one_key(table):
+    return hr.stream(table, event_time="ts").ordered().partitioned(
+        costly_total, by="key", state={"total": 0}, emits={"v": "int64"}
+    )  # fmt: skip
+
+
+def test_delegated_tuples_are_counted():
+    """Workers that find the bucket of the only key taken leave its tuples to the one that has it."""
+    with of_one_key(table_of(500_000)).start(threads=3, max_threads=3, queues="hybrid", batch=1, sink=hr.discard()) as run:
+        stage = run["costly_total"].stages["costly_total"]
+        eventually(lambda: stage.metrics().delegated > 0)
+        run.stop()
+
+
+@pytest.mark.parametrize("queues", ["partitioned", "shared"])
+def test_nothing_is_delegated_without_a_master_queue(queues):
+    with of_one_key(table_of(2_000)).start(threads=3, max_threads=3, queues=queues, batch=1) as run:
+        run.wait()
+        assert run["costly_total"].stages["costly_total"].metrics().delegated == 0
+
+
+def test_a_worker_whose_stage_has_nothing_takes_another_and_that_is_counted():
+    """The only worker is allotted to the last stage, so it can do no other stage's work but as a fallback."""
+    table = some_rows(np.random.default_rng(2), 2_000, 5)
+    shape = SHAPES["figure 1"]
+    with shape.on(hr.stream(table, event_time="ts")).start(threads=1, max_threads=1, schedule={"running": 1}, batch=16) as run:
+        run.wait()
+    assert run.to_arrow().to_pylist() == shape.expected([table])
+    metrics = run["running"].metrics()
+    assert metrics.fallbacks >= 4, "once at least for each of the other stages"
+    assert metrics.decisions >= metrics.fallbacks
+
+
+def test_processing_begins_at_the_first_stage_and_latency_at_the_gate():
+    """Tuples come all at once and cost much, so that they wait in the gate for longer than they are processed."""
+    stream = hr.stream(table_of(2_000), event_time="ts").ordered().flat_map(costly, emits={"v": "int64"})
+    with stream.start(threads=1, max_threads=1, capacity=2, batch=1) as run:
+        run.wait()
+    values = run["costly"].metrics().values
+    processing, latency = LatencyHistogram(values["processing"]), LatencyHistogram(values["latency"])
+    assert values["processing"].sum() == values["latency"].sum() == 2_000
+    assert processing.mean_ms < latency.mean_ms / 2, "with 2 of 2,000 tuples in the pipeline at a time"
+
+
+def test_outputs_wait_for_a_slow_tuple_before_them():
+    stream = hr.stream(table_of(500_000), event_time="ts").ordered().flat_map(seldom_slow, emits={"v": "int64"})
+    with stream.start(threads=3, max_threads=3, batch=1, sink=hr.discard()) as run:
+        stage = run["seldom_slow"].stages["seldom_slow"]
+        eventually(lambda: stage.metrics().waiting > 3)  # more than the workers have in hand
+        eventually(lambda: stage.metrics().at_work > 0)
+        assert stage.metrics().stage_time > 0
+        run.stop()
+
+
+def test_time_of_a_stage_is_part_of_the_workers_time():
+    table = some_rows(np.random.default_rng(3), 5_000, 5)
+    with SHAPES["figure 1"].on(hr.stream(table, event_time="ts")).start(threads=2, max_threads=2) as run:
+        run.wait()
+    metrics = run["running"].metrics()
+    assert set(metrics.values["stage_time"]) == {"whole", "spread", "gap", "is_large", "running"}
+    assert 0 < 1_000 * sum(metrics.values["stage_time"].values()) <= sum(metrics.busy_ns)
+
+
+@pytest.mark.parametrize("queues", ["auto", "hybrid", "partitioned", "shared"])
+@pytest.mark.parametrize("capacity", [2, 64])
+def test_agree_one_hot_key_beside_others(queues, capacity):
+    table = some_rows(np.random.default_rng(4), 3_000, 50).drop_null()
+    is_hot = np.random.default_rng(5).random(table.num_rows) < 0.9
+    keys = np.where(is_hot, 7, table["key"].to_numpy())
+    table = table.set_column(table.schema.get_field_index("key"), "key", pa.array(keys))
+    stream = SHAPES["six stages"].on(hr.stream(table, event_time="ts"))
+    found = stream.to_arrow(threads=4, max_threads=4, capacity=capacity, queues=queues)
+    assert found.to_pylist() == SHAPES["six stages"].expected([table])
+
+
+def test_a_controller_steers_a_pipeline():
+    table = table_of(500_000)
+    stream = hr.stream(table, event_time="ts").ordered().flat_map(costly, emits={"v": "int64"})
+    with stream.start(threads=1, max_threads=3, rate=2_000, sink=hr.discard()) as run:
+        run.control(lambda seen: hr.controllers.Request(threads=3, reason="more") if seen.threads == 1 else None, interval_s=0.02)
+        eventually(lambda: run.threads == 3)
+        (change,) = run.changes
+        assert (change.before["threads"], change.after["threads"], change.outcome) == (1, 3, "done")
+        assert "request" in {decision.kind for decision in run.decisions}
+        run.stop()
