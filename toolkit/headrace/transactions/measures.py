@@ -36,7 +36,7 @@ OPERATIONS = Measure(
     rate="operations_per_s", shown="column",
 )  # fmt: skip
 COMBINED = Measure(
-    "combined", "operations", "Operations left out, since a later one of their batch overwrites what they write.", "counter",
+    "combined", "operations", "Operations of a batch left out: a later one overwrites them, or they are added up.", "counter",
     rate="combined_per_s", shown="column",
 )  # fmt: skip
 EXECUTIONS = Measure(
