@@ -1,4 +1,4 @@
-"""Draws a plan: as a tree of text for the terminal, and in SVG for a notebook.
+"""Draws a plan: as a tree of text for the terminal, and in SVG for a notebook. Types of state are named if there are several.
 
 In SVG the roots are on the left and the leaves on the right, one below the other, each in a row of its own: a tree of 64
 leaves is as legible as one of two. A node that owns tags is a box with them; a bar beside a leaf is its share of the events.
@@ -39,14 +39,18 @@ def plan_text(nodes: Sequence[Placed], rates: Rates = None, predicted: float | N
     last = _last_children(nodes)
     lines = []
     for one in nodes:
-        of = "" if one.node.state is None else f" ({one.node.state})"
-        line = f"{_branch(one, nodes, last)}{one.name}{of}  {tags_text(one.node.tags, tags)}"
+        line = f"{_branch(one, nodes, last)}{_name(one)}  {tags_text(one.node.tags, tags)}"
         if rates is not None and one.node.tags:
             line += f"  {rate_text(rate_of(one, rates))}"
         lines.append(line)
     if predicted is not None:
         lines.append(f"predicted: {rate_text(predicted)}")
     return "\n".join(lines)
+
+
+def _name(one: Placed) -> str:
+    """The name of a node, with the type of its state where a program has several."""
+    return one.name if one.node.state is None else f"{one.name} ({one.node.state})"
 
 
 def _last_children(nodes: Sequence[Placed]) -> set[int]:
@@ -125,8 +129,8 @@ def plan_svg(nodes: Sequence[Placed], rates: Rates = None, predicted: float | No
 def _label(one: Placed, all_tags: Sequence[ImplementationTag]) -> str:
     tags = tags_text(one.node.tags, all_tags) if one.node.tags else ""
     if one.leaf < 0:
-        return tags
-    return f"{one.name}: {tags or 'nothing'}"
+        return f"{tags} ({one.node.state})" if tags and one.node.state is not None else tags
+    return f"{_name(one)}: {tags or 'nothing'}"
 
 
 def _shortened(label: str) -> str:
@@ -160,7 +164,7 @@ def _columns(nodes: Sequence[Placed], labels: Mapping[int, str]) -> list[float]:
 
 def _box(one: Placed, label: str, whole: str, x: float, y: float) -> str:
     """A box with the tags of a node; a dot where it has none."""
-    said = f"<title>{escape(f'{one.name}: {whole}')}</title>"
+    said = f"<title>{escape(f'{_name(one)}: {whole}')}</title>"
     if one.leaf < 0 and not one.node.tags:
         return f'<g>{said}<circle cx="{x:g}" cy="{y:g}" r="3" fill="{_LINE}"/></g>'
     fill, edge = _LEAF if one.leaf >= 0 else _INNER
