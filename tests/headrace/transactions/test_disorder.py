@@ -3,7 +3,7 @@
 Property    rows and tables are those of the events in order of time, equal times in order of arrival; late events are counted
             or set aside and change nothing, for any threads and scheme
 Oracle      `headrace.reference.transactions` on the events sorted, or without the late ones, in plain Python
-Cannot see  how rows are put in order: tests/headrace/ingress/test_reorder.py
+Cannot see  how rows are put in order: tests/headrace/ingress/test_event_times.py
 """
 
 import random
