@@ -2,7 +2,7 @@
 
 Property    rows and tables are those of the events in order of time, equal times in order of arrival; late events are counted
             or set aside and change nothing, for any threads and scheme
-Oracle      `headrace.reference.transactions` on the events sorted, or without the late ones, in plain Python
+Oracle      `headrace.reference.transactions` on the events that `headrace.reference.order.reorder` keeps, in its order
 Cannot see  how rows are put in order: tests/headrace/ingress/test_event_times.py
 """
 
@@ -13,6 +13,7 @@ import pytest
 
 import headrace as hr
 from headrace.errors import LateRowError
+from headrace.reference.order import reorder
 from support.transacted import in_python, plain
 
 ACCOUNTS = hr.table("accounts", columns={"n": "int64"}, rows=5, first={"n": 20})
@@ -35,12 +36,7 @@ def arriving(count=2_000, reach=30):
 
 def split(rows, lateness):
     """The rows in time, in order, and the late ones, as arrived."""
-    furthest, in_time, late = None, [], []
-    for row in rows:
-        is_late = furthest is not None and row["ts"] < furthest - lateness
-        (late if is_late else in_time).append(row)
-        furthest = row["ts"] if furthest is None else max(furthest, row["ts"])
-    return sorted(in_time, key=lambda row: row["ts"]), late
+    return ([row for _, row in part] for part in reorder([(row["ts"], row) for row in rows], lateness, "side"))
 
 
 def stream(rows, **given):

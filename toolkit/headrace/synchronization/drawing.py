@@ -39,7 +39,7 @@ def plan_text(nodes: Sequence[Placed], rates: Rates = None, predicted: float | N
     last = _last_children(nodes)
     lines = []
     for one in nodes:
-        line = f"{_branch(one, nodes, last)}{_name(one)}  {tags_text(one.node.tags, tags)}"
+        line = f"{_branch(one, nodes, last)}{_typed(one.name, one)}  {tags_text(one.node.tags, tags)}"
         if rates is not None and one.node.tags:
             line += f"  {rate_text(rate_of(one, rates))}"
         lines.append(line)
@@ -48,9 +48,9 @@ def plan_text(nodes: Sequence[Placed], rates: Rates = None, predicted: float | N
     return "\n".join(lines)
 
 
-def _name(one: Placed) -> str:
-    """The name of a node, with the type of its state where a program has several."""
-    return one.name if one.node.state is None else f"{one.name} ({one.node.state})"
+def _typed(text: str, one: Placed) -> str:
+    """A text about a node, with the type of its state where a program has several."""
+    return text if one.node.state is None else f"{text} ({one.node.state})"
 
 
 def _last_children(nodes: Sequence[Placed]) -> set[int]:
@@ -129,8 +129,8 @@ def plan_svg(nodes: Sequence[Placed], rates: Rates = None, predicted: float | No
 def _label(one: Placed, all_tags: Sequence[ImplementationTag]) -> str:
     tags = tags_text(one.node.tags, all_tags) if one.node.tags else ""
     if one.leaf < 0:
-        return f"{tags} ({one.node.state})" if tags and one.node.state is not None else tags
-    return f"{_name(one)}: {tags or 'nothing'}"
+        return _typed(tags, one) if tags else ""
+    return f"{_typed(one.name, one)}: {tags or 'nothing'}"
 
 
 def _shortened(label: str) -> str:
@@ -164,7 +164,7 @@ def _columns(nodes: Sequence[Placed], labels: Mapping[int, str]) -> list[float]:
 
 def _box(one: Placed, label: str, whole: str, x: float, y: float) -> str:
     """A box with the tags of a node; a dot where it has none."""
-    said = f"<title>{escape(f'{_name(one)}: {whole}')}</title>"
+    said = f"<title>{escape(f'{_typed(one.name, one)}: {whole}')}</title>"
     if one.leaf < 0 and not one.node.tags:
         return f'<g>{said}<circle cx="{x:g}" cy="{y:g}" r="3" fill="{_LINE}"/></g>'
     fill, edge = _LEAF if one.leaf >= 0 else _INNER
