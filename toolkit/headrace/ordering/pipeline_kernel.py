@@ -47,6 +47,7 @@ from headrace.ordering.words import (
     SCHEDULE,
     SLICES,
     TAIL,
+    YIELDED_NS,
 )
 from headrace.workers.changes_kernel import CONFIG
 from headrace.workers.worker_kernel import (
@@ -69,6 +70,9 @@ IDLE_YIELDS = 50
 IDLE_WAIT_NS = 20_000_000
 FLIGHT_WAIT_NS = 1_000_000
 """Longest sleep while records are in flight: another worker works on them, and will wake this one."""
+YIELD_NS = 100_000
+"""A worker yields its core so often, between two visits of stages: where there are more threads than cores, the thread that
+collects or one that feeds then waits as long for a core, and not until the next timer interrupt, after 4 ms on many systems."""
 
 
 @kernel
@@ -151,6 +155,10 @@ def hand_over(g, c, o):
 @kernel
 def step(me, g, c, o, x, s, l):
     """Make one decision and carry it out. True if something moved."""
+    now = now_ns()
+    if now - l[YIELDED_NS] >= YIELD_NS:
+        yield_core()
+        l[YIELDED_NS] = now
     config = load_acquire(c.words, CONFIG)
     batch = c.rows[config, BATCH]
     found = False
@@ -159,7 +167,7 @@ def step(me, g, c, o, x, s, l):
     if c.rows[config, SCHEDULE] == OWN:
         stage = choose_own(me, c, s, l)
     else:
-        stage = choose(me, c, config, now_ns())
+        stage = choose(me, c, config, now)
     c.meter[me, DECISIONS] += 1
     if stage >= 0 and work(me, c, o, s, l, stage, batch) > 0:
         c.meter[me, SLICES] += 1

@@ -33,6 +33,7 @@ from headrace.runtime.gate_inlet import GateInlet
 from headrace.runtime.gated_section import GatedSection
 from headrace.runtime.sections import Moment
 from headrace.workers import worker_kernel
+from headrace.workers.time_slice import shorten_time_slice
 
 OUTPUT_CAPACITY = 1 << 16
 GATE_CAPACITY = 1 << 17
@@ -114,6 +115,7 @@ class OrderedSection(GatedSection):
     def work(self, arguments: tuple) -> None:
         """Run the loop of a worker."""
         assert self._built is not None
+        shorten_time_slice()
         self._built.run(*arguments)
 
     def explain_exception(self, error: Exception, worker: int) -> BaseException:

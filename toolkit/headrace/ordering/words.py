@@ -108,8 +108,9 @@ COST_UNIT = 64
     HOLDS,  # 1: the worker holds DRAINING of the stage whose outputs it writes
     CLAIMED_NS,  # when the records at work were claimed, of the first stage
     CHOOSING,  # the stage about which the user's own schedule is asked, + 1; 0: none
+    YIELDED_NS,  # when it last yielded its core between two visits of stages
     PROGRAM,  # the addresses of the program's entries, in the order of `build`
-) = range(13)
+) = range(14)
 TICKETS_COPIED = PROGRAM + PROGRAM_ENTRIES
 PRIVATE_WORDS = TICKETS_COPIED + MOST_BATCH
 
