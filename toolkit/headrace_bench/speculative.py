@@ -3,12 +3,15 @@
 Transactions of four operations of 200 ns each run on two threads and are compared with `serial`; only the executors run
 (`executed`). There are three cases: rows drawn from 10,000, so that two transactions of a batch seldom conflict; the same four
 rows for all, so that all conflict; and chains of lookups, where each row names the next row to read, so that no other scheme
-can run them on two threads. Rows and tables of each timed run must be those of `serial`.
+can run them on two threads. The first case also runs with operations that cost nothing, which leaves what speculation itself
+costs: under ``taskset -c 0``, without the transfer of cache lines between two cores. Rows and tables of each timed run must be
+those of `serial`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -59,23 +62,33 @@ def _same(n: int) -> np.ndarray:
     return np.tile(np.arange(4), (n, 1))
 
 
-CASES: dict[str, tuple[Callable[[hr.Stream], hr.Stream], Callable[[int], np.ndarray], float]] = {
-    "independent": (four, _keys, 1.5),
-    "all conflict": (four, _same, 0.6),
-    "lookups by what was read": (lookups, _keys, 1.3),
+class Case(NamedTuple):
+    """Transactions of one kind."""
+
+    build: Callable[[hr.Stream], hr.Stream]
+    keys: Callable[[int], np.ndarray]
+    """Keys of n events."""
+    goal: float | None
+    """The goal of ENGINES section 4, as a multiple of the rate of `serial`."""
+    cost_ns: int = COST_NS
+
+
+CASES = {
+    "independent": Case(four, _keys, 1.5),
+    "independent, trivial operations": Case(four, _keys, None, 0),
+    "all conflict": Case(four, _same, 0.6),
+    "lookups by what was read": Case(lookups, _keys, 1.3),
 }
-"""Case -> query, keys of n events, and the goal of ENGINES section 4, as a multiple of the rate of serial."""
 
 
 def measure(full: bool, tiny: bool = False) -> list[Row]:
     """M events/s of each case, `serial` and on two threads."""
     n, repetitions = (2_000, 1) if tiny else (100_000, 11) if full else (40_000, 7)
-    rounds = 0 if tiny else rounds_of(COST_NS)
     rows = []
-    for name, (build, make, goal) in CASES.items():
-        keys = make(n)
+    for name, case in CASES.items():
+        keys, rounds = case.keys(n), 0 if tiny else rounds_of(case.cost_ns)
         table = pa.table({"ts": np.arange(n), **dict(zip("abcd", keys.T, strict=True)), "rounds": np.full(n, rounds)})
-        stream = build(hr.stream(table, event_time="ts"))
+        stream = case.build(hr.stream(table, event_time="ts"))
         first: Executed | None = None
         rates: dict[str, list[float]] = {"serial": [], "speculative": []}
         for repetition in range(repetitions + 1):
@@ -90,6 +103,6 @@ def measure(full: bool, tiny: bool = False) -> list[Row]:
         rows.append(Row("speculative", f"{name}, serial", serial, "M events/s"))
         rows.append(
             Row("speculative", f"{name}, 2 threads", median(rates["speculative"]), "M events/s", baseline=serial,
-                baseline_name="serial", goal=goal, goal_is_ratio=True)
+                baseline_name="serial", goal=case.goal, goal_is_ratio=True)
         )  # fmt: skip
     return rows

@@ -32,7 +32,13 @@ Checked     tests/headrace/transactions/test_speculative.py, test_interleave_spe
 """
 
 from headrace.kernel import kernel
-from headrace.memory.atomics import compare_exchange, load_acquire, prefetch_for_write, store_release
+from headrace.memory.atomics import (
+    compare_exchange,
+    load_acquire,
+    prefetch,
+    prefetch_for_write,
+    store_release,
+)
 from headrace.transactions.key_sets_kernel import SET_AT, SET_BEGIN, SET_END, begin_set, find_noted
 from headrace.transactions.words import (
     BLOCKED,
@@ -116,7 +122,11 @@ def touch_row(me, c, rows, i, record, home, size, is_copied):
     o = find_noted(c, me, record, at)
     if o < 0:
         if is_copied:
-            prefetch_for_write(c.heads, record)  # else the cache line is fetched twice: to read the head, and to change it
+            # Else the lines of the head and of the row are fetched one after the other, and again when they are written.
+            prefetch_for_write(c.heads, record)
+            prefetch_for_write(rows, home)
+        else:
+            prefetch(rows, home)
         node, version = latest(c, tag, record, i)
         if version & 3 == ESTIMATE:
             c.filling[me, BLOCKER] = c.nodes[node * NODE_WORDS + EVENT]
