@@ -16,7 +16,9 @@ from headrace.reference.synchronization import Parallel, Update
 from headrace.synchronization.laws import is_valid
 from headrace.synchronization.program import Program
 from headrace.synchronization.tags import ImplementationTag
+from support import event_window
 from support.campaign import rarely
+from support.event_window import add, merge
 
 
 def mutant(of: Program, **changed):
@@ -34,36 +36,7 @@ def mutant(of: Program, **changed):
 # -- programs -------------------------------------------------------------------------------------------------
 
 
-def add(state, e, emit):
-    state.sum += e.x
-
-
-def close(state, e, emit):
-    emit(sum=state.sum)
-    state.sum = 0
-
-
-def split(state, left, right, tags_left, tags_right):
-    if "barrier" in tags_right:
-        right.sum = state.sum
-    else:
-        left.sum = state.sum
-
-
-def merge(into, other):
-    into.sum += other.sum
-
-
-WINDOW = hr.program(
-    name="window",
-    tags={"value": {"x": "int64"}, "barrier": {}},
-    depends=[("barrier", "barrier"), ("barrier", "value")],
-    state={"sum": "int64"},
-    emits={"sum": "int64"},
-    update={"value": add, "barrier": close},
-    fork=split,
-    join=merge,
-)
+WINDOW = hr.program(name="window", **event_window.WINDOW)
 
 
 def flag(state, e, emit):
