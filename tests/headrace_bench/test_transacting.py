@@ -147,3 +147,11 @@ def test_example_executors_without_a_clock_book_no_time(scheme, threads):
     booked, bare = (case.run(scheme, threads, built=built).breakdown for built in (Built, Unmetered))
     assert sum(booked.values()) > 0.99 and booked["useful"] > 0 and booked["other"] > 0
     assert not any(bare.values())
+
+
+def test_example_chains_beside_the_best_of_the_others():
+    rates = {("chains", 2, 500): 4.0, ("lock", 2, 500): 3.0, ("mvlk", 2, 500): 5.0, ("partition", 2, 500): 1.0}
+    rates |= {("lock", 1, 500): 9.0, ("lock", 2, 100): 9.0, ("none", 2, 500): 9.0}
+    row = bench._beside_others("gs", "30 ns an operation", rates)
+    assert (row.value, row.baseline, row.baseline_name, row.reached) == (4.0, 5.0, "mvlk", False)
+    assert bench._beside_others("gs", "", {**rates, ("chains", 2, 500): 4.6}).reached

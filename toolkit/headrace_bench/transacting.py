@@ -43,6 +43,9 @@ THREADS = (1, 2)
 PUNCTUATION = 500
 PUNCTUATIONS = (100, 5_000)
 """Measured in addition to `PUNCTUATION`, for the schemes whose executors synchronize at punctuations."""
+OTHERS = ("lock", "mvlk", "partition")
+BESIDE_OTHERS = 0.9
+"""The goal of ENGINES section 4 for chains, as a multiple of the best of `OTHERS`, from 30 ns an operation on."""
 LEAST_EVENTS = 5_000
 OVERHEAD_NS = 15
 """Rough overhead of an operation, from which the number of events in a run is computed."""
@@ -269,7 +272,18 @@ def _measured(workload: Workload, cost_ns: int, goals: Sequence[Goal], sizes: Si
             if (goal.cost_ns, goal.scheme, 2) == (cost_ns, scheme, threads) and usual:
                 row.goal, row.goal_is_ratio = goal.ratio or goal.events_per_s, goal.ratio is not None
         rows.append(row)
+    if cost_ns and case.can_split:
+        rows.append(_beside_others(name, label, {variant: median(values) for variant, values in rates.items()}))
     return rows
+
+
+def _beside_others(name: str, label: str, rates: dict[tuple[str, int, int], float]) -> Row:
+    """Chains on two threads, and the best of the schemes that take locks or partitions, where no operation depends on another."""
+    best = max(OTHERS, key=lambda scheme: rates[scheme, 2, PUNCTUATION])
+    return Row(
+        name, f"{label}, chains beside the best of {', '.join(OTHERS)}, 2 threads", rates["chains", 2, PUNCTUATION],
+        "M events/s", baseline=rates[best, 2, PUNCTUATION], baseline_name=best, goal=BESIDE_OTHERS, goal_is_ratio=True,
+    )  # fmt: skip
 
 
 def split_evenly(threads: int) -> Mapping:
