@@ -21,7 +21,7 @@ from headrace_bench.speculative import lookups
 from headrace_bench.transacting import cost_name, rounds_of
 
 GOAL = 0.9
-"""The goal of ENGINES section 4: share of the best scheme's rate."""
+"""The goal: share of the best scheme's rate."""
 SCHEMES = ("serial", "chains", "lock", "mvlk", "partition", "speculative")
 EVENTS = 50_000
 """Events of the table, which is repeated endlessly, each time with later event times."""

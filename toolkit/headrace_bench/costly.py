@@ -205,7 +205,7 @@ class Workload:
     make : callable
         ``make(n=..., **events)`` gives the dataset.
     events : dict
-        Arguments of `make`, as ENGINES section 4 and the paper's section VI-A give them.
+        Arguments of `make`, as `bench gs | sl | ob | tp` and the paper's section VI-A have them.
     operations : callable
         ``operations(table)`` gives the number of operations in a table of events.
     morphstream : float or None

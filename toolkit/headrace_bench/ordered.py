@@ -27,7 +27,7 @@ from headrace_bench.rows import Row, median
 from headrace_bench.staged import Case, pipeline_of
 
 COSTS = {0: 0.65, 100: 1.7, 400: 1.9}
-"""Nanoseconds of a tuple's steps -> goal of ENGINES section 4 for the speedup of two threads over the loop."""
+"""Nanoseconds of a tuple's steps -> the goal for the speedup of two threads over the loop."""
 RUN_NS = 1e8
 """Duration of a run: long, since a worker wakes some milliseconds after the start, which must not dominate."""
 MOST_ROWS = 1_000_000

@@ -177,7 +177,7 @@ def allowed(serial_share: float, threads: int = 2) -> float:
 
 
 def goal_of(serial_share: float) -> float:
-    """The goal that ENGINES section 4 sets for two threads, as a multiple of one thread's rate."""
+    """The goal for two threads, as a multiple of one thread's rate."""
     return max(OF_AMDAHL * allowed(serial_share), LEAST_RATIO if serial_share < SMALL else 0.0)
 
 

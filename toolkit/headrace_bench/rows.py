@@ -22,7 +22,7 @@ class Row:
     unit : str
     better : {"higher", "lower"}
     goal : float or None
-        The goal that DESIGN sets for `value`, or for `ratio` if `goal_is_ratio`.
+        The goal for `value`, or for `ratio` if `goal_is_ratio`.
     baseline, baseline_name
         The same figure of something simpler, measured in the same run, and its name.
     goal_is_ratio : bool

@@ -69,7 +69,7 @@ class Case(NamedTuple):
     keys: Callable[[int], np.ndarray]
     """Keys of n events."""
     goal: float | None
-    """The goal of ENGINES section 4, as a multiple of the rate of `serial`."""
+    """The goal, as a multiple of the rate of `serial`."""
     cost_ns: int = COST_NS
 
 

@@ -45,7 +45,7 @@ PUNCTUATIONS = (100, 5_000)
 """Measured in addition to `PUNCTUATION`, for the schemes whose executors synchronize at punctuations."""
 OTHERS = ("lock", "mvlk", "partition")
 BESIDE_OTHERS = 0.9
-"""The goal of ENGINES section 4 for chains, as a multiple of the best of `OTHERS`, from 30 ns an operation on."""
+"""The goal for chains, as a multiple of the best of `OTHERS`, from 30 ns an operation on."""
 LEAST_EVENTS = 5_000
 OVERHEAD_NS = 15
 """Rough overhead of an operation, from which the number of events in a run is computed."""
@@ -55,7 +55,7 @@ MORPHSTREAM_NOTE = "MorphStream's figure is of an earlier run, on a machine of t
 
 @dataclass(frozen=True)
 class Goal:
-    """A goal of ENGINES section 4 for `scheme` on two threads, when an operation costs `cost_ns`."""
+    """A goal for `scheme` on two threads, when an operation costs `cost_ns`."""
 
     cost_ns: int
     ratio: float | None = None

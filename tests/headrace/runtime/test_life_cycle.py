@@ -430,7 +430,7 @@ def add(state, e, emit):
 
 
 def test_idle_run_uses_little_processor_time():
-    """Eight active workers without input for a second: they sleep (DESIGN asks for 0.02 core; asserted loosely).
+    """Eight active workers without input for a second: they sleep (the goal is 0.02 of a core; asserted loosely).
 
     The best of several seconds: what else this process does in one of them is not theirs.
     """
