@@ -262,6 +262,11 @@ PLANTED = {
         (MEMORY, "        if version != c.link[o]:", "        if version >> STATE_BITS != c.link[o] >> STATE_BITS:"),
         CROSSED, WRONG,
     ),
+    "an estimate is read as a value": (
+        (MEMORY, "        if version & 3 == ESTIMATE:\n            c.filling[me, BLOCKER]",
+         "        if False:\n            c.filling[me, BLOCKER]"),
+        CROSSED, WRONG,
+    ),
     "the last version is not written back": (
         (MEMORY, "                if node == c.entries[o]:", "                if node == c.entries[o] and i == 0:"),
         CROSSED, WRONG,
