@@ -56,7 +56,10 @@ class OrderedOptions:
         Tuples that a worker claims at a time, 1 to 256: fewer if they would take longer than a time slice, and one until their
         cost is known.
     capacity : int
-        Most tuples that wait before each stage: a power of two, 2 or more.
+        Most tuples that each stage has received and not yet passed on, a power of two, 2 or more: they wait before it, are at
+        work, or their outputs wait for those of earlier tuples. Nothing else bounds the outputs that wait: if a stage emits
+        1,000 for each tuple, ``1000 * capacity`` of them may wait behind one slow tuple, in memory that ``max_state`` does
+        not count.
     time_slice : duration
         How long a worker stays with a stage that has enough to do.
     window : duration

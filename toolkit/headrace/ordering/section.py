@@ -124,7 +124,14 @@ class OrderedSection(GatedSection):
             return error
         if isinstance(error, MemoryError):
             if str(error) == NO_MEMORY:
-                return OverflowInputError(f"{self.name}: outputs that wait for earlier ones take all memory there is")
+                fix = "emit fewer outputs for each tuple"
+                if self.options.capacity > 2:
+                    fix = f"pass a smaller capacity=, or {fix}"
+                return OverflowInputError(
+                    f"{self.name}: outputs that wait for those of earlier tuples take more than the {self.arrays.arena.nbytes:,}"
+                    f" bytes that could be reserved for them. They wait for up to capacity={self.options.capacity} tuples of each"
+                    f" stage: {fix}"
+                )
             return OverflowInputError(
                 f"{self.name}: the states of its stages take more than max_state={self.options.max_state} bytes; pass a larger"
                 f" max_state=, or keep less in them"
