@@ -1,11 +1,9 @@
 """A pipeline as a run: beside other operators, changed by hand, measured, failing, stopped.
 
-Method: real threads; results compared with `headrace.reference.ordering`, or with what plain Python makes of them. Liveness:
-rings of two records, a hot key, a stage that drops all, one that multiplies, a slow tuple, more workers than cores; runs end.
+Method: real threads; results compared with `headrace.reference.ordering`, or with what plain Python makes of them.
 """
 
 import threading
-import time
 
 import numpy as np
 import pyarrow as pa
@@ -25,7 +23,6 @@ from headrace.errors import (
     UnknownNameError,
 )
 from headrace.ordering import words
-from headrace.ordering.measuring import stage_cell
 from headrace.ordering.section import OrderedSection
 from headrace.plan.nodes import StreamType
 from headrace.reference import ordering as reference
@@ -40,7 +37,6 @@ from support.pipelines import (
     hour_over,
     is_large,
     last_hour,
-    nothing,
     running,
     some_rows,
     spread,
@@ -50,7 +46,6 @@ from support.pipelines import (
 from support.workloads import Steered, eventually
 
 PAIR = {"key": "int64", "v": "int64"}
-HANG_S = 120
 
 
 def rows_of(count, keys=5, seed=1):
@@ -201,16 +196,6 @@ def test_planned_changes_are_recorded_with_their_rows():
     ]  # fmt: skip
 
 
-def slow_one(t, emit):
-    if t.x == 7:
-        n = 0
-        for i in range(20_000_000):  # a tenth of a second and more: each step needs the one before
-            n = (3 * n + i) % 1_000_003
-        emit(v=n)
-    else:
-        emit(v=t.x)
-
-
 def test_stop_answers_while_a_full_pipeline_waits():
     table = rows_of(200_000)
     run = pipeline(table).start(threads=2, rate=20_000, capacity=2)
@@ -281,75 +266,6 @@ def test_a_failure_counts_and_not_what_it_stops(monkeypatch):
     query = hr.stream(rows_of(10), event_time="ts").ordered().map(lambda t, emit: emit(x=t.x), emits={"x": "int64"})
     with pytest.raises(RunFailedError, match="a worker failed with code 99"):
         query.to_arrow(threads=2)
-
-
-# -- liveness
-
-
-@pytest.mark.parametrize("queues", ["auto", "hybrid", "partitioned", "shared"])
-def test_one_hot_key_in_rings_of_two(queues):
-    table = rows_of(4000, keys=1)
-    found = pipeline(table, "six stages").to_arrow(threads=4, max_threads=4, capacity=2, queues=queues, batch=1)
-    assert found.to_pylist() == SHAPES["six stages"].expected([table])
-
-
-def thousand(t, emit):
-    for i in range(1000):
-        emit(v=i + t.x)
-
-
-def test_a_stage_that_multiplies_by_a_thousand_and_one_that_drops_everything():
-    table = rows_of(300)
-    many = hr.stream(table, event_time="ts").ordered().filter(whole).flat_map(thousand, emits={"v": "int64"})
-    some = sum(row["x"] is not None and row["key"] is not None for row in table.to_pylist())
-    assert many.to_arrow(threads=4, max_threads=4, capacity=2).num_rows == 1000 * some
-    assert many.filter(nothing).to_arrow(threads=4, max_threads=4, capacity=2).num_rows == 0
-
-
-def test_one_slow_tuple():
-    table = pa.table({"ts": list(range(2000)), "x": [7 if i == 50 else i % 5 for i in range(2000)]})
-    stream = hr.stream(table, event_time="ts").ordered().flat_map(slow_one, emits={"v": "int64"})
-    assert stream.to_arrow(threads=4, max_threads=4, capacity=16, batch=1)["v"].to_pylist()[:3] == [0, 1, 2]
-
-
-def slow(stream):
-    return stream.ordered().flat_map(slow_one, emits={"v": "int64"})
-
-
-def dropped(stream):
-    return stream.ordered().filter(whole).flat_map(thousand, emits={"v": "int64"}).filter(nothing)
-
-
-@pytest.mark.parametrize(
-    ("chain", "keys", "capacity"),
-    [
-        pytest.param(SHAPES["six stages"].on, 50, 2, id="rings of two"),
-        pytest.param(SHAPES["six stages"].on, 1, 64, id="one hot key"),
-        pytest.param(SHAPES["nothing left"].on, 50, 64, id="all dropped"),
-        pytest.param(dropped, 50, 2, id="a thousand of each"),
-        pytest.param(slow, 50, 4, id="slow tuples"),
-    ],
-)
-def test_backlog_is_bounded_and_stop_answers(chain, keys, capacity):
-    """The input has not ended: whatever waits, waits in rings of a known size, and the run can be stopped."""
-    table = rows_of(20_000, keys=keys).drop_null()
-    source = Steered(table, [table.num_rows])
-    run = chain(hr.stream(source, event_time="ts")).start(threads=4, max_threads=4, capacity=capacity, sink=hr.discard())
-    (operator,) = (run[name] for name in run.operators)
-    source.let()
-    eventually(lambda: operator.metrics().processed > 0)
-    (section,) = run._execution.sections.values()
-    for _ in range(100):
-        for stage in range(len(operator.stages)):
-            tail = stage_cell(section, stage, words.TAIL)  # first: what leaves between the two looks makes it less, not more
-            assert tail - stage_cell(section, stage, words.NEXT) <= capacity, stage
-        time.sleep(0.001)
-    stopping = threading.Thread(target=run.stop, daemon=True)
-    stopping.start()
-    stopping.join(HANG_S)
-    assert not stopping.is_alive() and run.state == "stopped"
-    left = [thread.name for thread in threading.enumerate() if operator.name in thread.name]
-    assert [name for name in left if not name.endswith("reader")] == [], "its threads have ended, except the source's reader"
 
 
 # -- bad input

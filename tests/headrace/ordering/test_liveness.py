@@ -1,0 +1,144 @@
+"""Pipelines that could hang: they end by themselves, their backlog is bounded, and `stop` ends them at any moment.
+
+Property    rings of two records, a hot key, a stage that drops all, one that makes a thousand of each tuple, a slow tuple, all
+            with more workers than cores: each run ends, no stage holds more than its ring, and `stop` returns
+Oracle      `headrace.reference.ordering`; that a run ends at all
+Cannot see  how soon a stop is answered: no test looks at the clock
+"""
+
+import threading
+import time
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import headrace as hr
+from headrace.cores import usable_cores
+from headrace.ordering import words
+from headrace.ordering.measuring import stage_cell
+from support.pipelines import SHAPES, nothing, some_rows, whole
+from support.workloads import Steered, eventually
+
+HANG_S = 120
+WORKERS = usable_cores() + 2
+
+
+def rows_of(count, keys=5, seed=1):
+    return some_rows(np.random.default_rng(seed), count, keys)
+
+
+def stops(run):
+    """Stop a run; fail if that does not return."""
+    stopping = threading.Thread(target=run.stop, daemon=True)
+    stopping.start()
+    stopping.join(HANG_S)
+    assert not stopping.is_alive() and run.state == "stopped"
+
+
+@pytest.mark.parametrize("queues", ["auto", "hybrid", "partitioned", "shared"])
+def test_one_hot_key_in_rings_of_two(queues):
+    table = rows_of(4000, keys=1)
+    chain = SHAPES["six stages"].on(hr.stream(table, event_time="ts"))
+    found = chain.to_arrow(threads=WORKERS, max_threads=WORKERS, capacity=2, queues=queues, batch=1)
+    assert found.to_pylist() == SHAPES["six stages"].expected([table])
+
+
+def thousand(t, emit):
+    for i in range(1000):
+        emit(v=i + t.x)
+
+
+def test_a_stage_that_multiplies_by_a_thousand_and_one_that_drops_everything():
+    table = rows_of(300)
+    many = hr.stream(table, event_time="ts").ordered().filter(whole).flat_map(thousand, emits={"v": "int64"})
+    some = sum(row["x"] is not None and row["key"] is not None for row in table.to_pylist())
+    assert many.to_arrow(threads=WORKERS, max_threads=WORKERS, capacity=2).num_rows == 1000 * some
+    assert many.filter(nothing).to_arrow(threads=WORKERS, max_threads=WORKERS, capacity=2).num_rows == 0
+
+
+def slow_one(t, emit):
+    if t.x == 7:
+        n = 0
+        for i in range(20_000_000):  # a tenth of a second and more: each step needs the one before
+            n = (3 * n + i) % 1_000_003
+        emit(v=n)
+    else:
+        emit(v=t.x)
+
+
+def test_one_slow_tuple():
+    table = pa.table({"ts": list(range(2000)), "x": [7 if i == 50 else i % 5 for i in range(2000)]})
+    stream = hr.stream(table, event_time="ts").ordered().flat_map(slow_one, emits={"v": "int64"})
+    assert stream.to_arrow(threads=WORKERS, max_threads=WORKERS, capacity=16, batch=1)["v"].to_pylist()[:3] == [0, 1, 2]
+
+
+def slow(stream):
+    return stream.ordered().flat_map(slow_one, emits={"v": "int64"})
+
+
+def dropped(stream):
+    return stream.ordered().filter(whole).flat_map(thousand, emits={"v": "int64"}).filter(nothing)
+
+
+@pytest.mark.parametrize(
+    ("chain", "keys", "capacity"),
+    [
+        pytest.param(SHAPES["six stages"].on, 50, 2, id="rings of two"),
+        pytest.param(SHAPES["six stages"].on, 1, 64, id="one hot key"),
+        pytest.param(SHAPES["nothing left"].on, 50, 64, id="all dropped"),
+        pytest.param(dropped, 50, 2, id="a thousand of each"),
+        pytest.param(slow, 50, 4, id="slow tuples"),
+    ],
+)
+def test_backlog_is_bounded_and_stop_answers(chain, keys, capacity):
+    """The input has not ended: whatever waits, waits in rings of a known size, and the run can be stopped."""
+    table = rows_of(20_000, keys=keys).drop_null()
+    source = Steered(table, [table.num_rows])
+    options = {"threads": WORKERS, "max_threads": WORKERS, "capacity": capacity, "sink": hr.discard()}
+    run = chain(hr.stream(source, event_time="ts")).start(**options)
+    (operator,) = (run[name] for name in run.operators)
+    source.let()
+    eventually(lambda: operator.metrics().processed > 0)
+    (section,) = run._execution.sections.values()
+    for _ in range(100):
+        for stage in range(len(operator.stages)):
+            tail = stage_cell(section, stage, words.TAIL)  # first: what leaves between the two looks makes it less, not more
+            assert tail - stage_cell(section, stage, words.NEXT) <= capacity, stage
+        time.sleep(0.001)
+    stops(run)
+    left = [thread.name for thread in threading.enumerate() if operator.name in thread.name]
+    assert [name for name in left if not name.endswith("reader")] == [], "its threads have ended, except the source's reader"
+
+
+ENDLESS = 2**62
+
+
+def slow_state(state, t, emit):
+    n = 0
+    while n < t.steps:
+        n += 1
+        state.x = (state.x * 5 + n) % 1_009
+    emit(x=state.x)
+
+
+@pytest.mark.parametrize("queues", ["auto", "hybrid", "partitioned", "shared"])
+def test_stop_ends_a_slow_tuple_and_those_that_wait_for_it(queues):
+    """All have one key, and the first one never ends: other workers leave theirs to its worker, or wait for their turn."""
+    capacity, rows = 2, 200
+    table = pa.table({"ts": range(rows), "key": [0] * rows, "steps": [ENDLESS] + [0] * (rows - 1)})
+    chain = hr.stream(table, event_time="ts").ordered().partitioned(
+        slow_state, by="key", buckets=4, state={"x": 0}, emits={"x": "int64"}
+    )
+    options = {"threads": WORKERS, "max_threads": WORKERS, "batch": 1, "capacity": capacity, "queues": queues}
+    run = chain.start(**options, sink=hr.discard())
+
+    def is_full_and_at_work():
+        figures = run["slow_state"].stages["slow_state"].metrics()
+        return figures.backlog + figures.waiting == capacity and figures.at_work > 0
+
+    eventually(is_full_and_at_work)
+    time.sleep(0.05)  # to be in the loop most times
+    assert is_full_and_at_work(), "the ring is full, and nothing leaves it"
+    stops(run)
+    assert run.metrics().tuples_out == 0
