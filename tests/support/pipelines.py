@@ -1,4 +1,4 @@
-"""Ordered pipelines for tests: shapes that share their compiled kernels, input for them, and the reference of each."""
+"""Ordered pipelines for tests: shapes that share their compiled kernels, input and options for them, the reference of each."""
 
 from __future__ import annotations
 
@@ -253,3 +253,32 @@ def some_rows(rng: np.random.Generator, rows: int, keys: int) -> pa.Table:
             "tags": pa.array([["a"]] * rows, pa.list_(pa.string())),
         }
     )
+
+
+SCHEDULES = ("qst", "lp", "et", "ct")
+QUEUES = ("auto", "hybrid", "partitioned", "shared")
+
+
+def drawn_options(rng: np.random.Generator, count: int = 3000, most_threads: int = 8) -> dict[str, Any]:
+    """Options of `start`, from one worker with everything small to many workers; changes before any of so many rows."""
+    threads = int(rng.integers(1, most_threads + 1))
+    options: dict[str, Any] = {
+        "threads": threads,
+        "max_threads": most_threads,
+        "schedule": str(rng.choice(SCHEDULES)),
+        "queues": str(rng.choice(QUEUES)),
+        "reorder": str(rng.choice(["nonblocking", "lock"])),
+        "batch": int(rng.choice([1, 2, 7, 64, 256])),
+        "capacity": int(rng.choice([2, 4, 64, 1024])),
+        "time_slice": str(rng.choice(["1us", "200us", "5ms"])),
+        "most_behind": [None, 1, 50][rng.integers(3)],
+        "least_before": int(rng.choice([1, 30])),
+    }
+    if rng.random() < 0.5:
+        rows = sorted(int(row) for row in rng.integers(0, count, 3))
+        options["reconfigure"] = [
+            (rows[0], int(rng.integers(1, most_threads + 1))),
+            (rows[1], {"schedule": str(rng.choice(SCHEDULES)), "batch": int(rng.integers(1, 257))}),
+            (rows[2], {"threads": int(rng.integers(1, most_threads + 1)), "schedule": str(rng.choice(SCHEDULES))}),
+        ]
+    return options

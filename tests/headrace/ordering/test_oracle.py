@@ -17,38 +17,11 @@ import headrace as hr
 from headrace.ordering import section
 from support import random_chains
 from support.campaign import rarely
-from support.pipelines import SHAPES, some_rows
+from support.pipelines import QUEUES, SCHEDULES, SHAPES, drawn_options, some_rows
 
 COMBINATIONS, TAKES = 504, 7
 """Of shape, input and options; of options for each input."""
 ROUNDS = 100
-SCHEDULES = ("qst", "lp", "et", "ct")
-QUEUES = ("auto", "hybrid", "partitioned", "shared")
-
-
-def drawn_options(rng, count=3000, most_threads=8):
-    """Options of `start`, from one worker with everything small to many workers; changes before any of so many rows."""
-    threads = int(rng.integers(1, most_threads + 1))
-    options = {
-        "threads": threads,
-        "max_threads": most_threads,
-        "schedule": str(rng.choice(SCHEDULES)),
-        "queues": str(rng.choice(QUEUES)),
-        "reorder": str(rng.choice(["nonblocking", "lock"])),
-        "batch": int(rng.choice([1, 2, 7, 64, 256])),
-        "capacity": int(rng.choice([2, 4, 64, 1024])),
-        "time_slice": str(rng.choice(["1us", "200us", "5ms"])),
-        "most_behind": [None, 1, 50][rng.integers(3)],
-        "least_before": int(rng.choice([1, 30])),
-    }
-    if rng.random() < 0.5:
-        rows = sorted(int(row) for row in rng.integers(0, count, 3))
-        options["reconfigure"] = [
-            (rows[0], int(rng.integers(1, most_threads + 1))),
-            (rows[1], {"schedule": str(rng.choice(SCHEDULES)), "batch": int(rng.integers(1, 257))}),
-            (rows[2], {"threads": int(rng.integers(1, most_threads + 1)), "schedule": str(rng.choice(SCHEDULES))}),
-        ]
-    return options
 
 
 def check(shape, tables, *options):
