@@ -27,6 +27,12 @@ _QUERIES = {
             (ss_net_paid * 100)::BIGINT AS amount
         FROM '{file}' WHERE ts IS NOT NULL ORDER BY ts, ticket, item""",
     ),
+    "sales, some without a time": (
+        "tpcds_sf001_store_sales.parquet",
+        """SELECT ss_sold_date_sk * 86400000 + ss_sold_time_sk * 1000 AS ts, ss_ticket_number AS ticket, ss_item_sk AS item,
+            (ss_net_paid * 100)::BIGINT AS amount
+        FROM '{file}' ORDER BY ts, ticket, item""",
+    ),
     "items": ("tpcds_sf001_item.parquet", "SELECT i_item_sk AS item, i_category_id AS category FROM '{file}'"),
     "calls": (
         "bandicoot_u_test_cdr.csv",

@@ -23,8 +23,11 @@ import pytest
 import headrace as hr
 from headrace import cli
 from headrace.apps import APPS
+from headrace.apps.app import sources
 from headrace.apps.command import run
 from headrace.apps.compare import first_difference
+from headrace.errors import EventTimeError
+from headrace.reference.ordering import ordered
 from support import ordered_tables
 from support.campaign import rarely
 from support.command_line import asked
@@ -60,6 +63,7 @@ class Application:
         """Return the bytes of the result, and the report."""
         number = next(self._count)
         given, out = (str(self.folder / f"{what}{number}.parquet") for what in ("in", "out"))
+        self.last_out = out
         pq.write_table(table, given)
         options = self.parameters | (options or {})
         size = options.pop("size", None)
@@ -122,6 +126,7 @@ def test_oracle_all_of_an_application(name, is_long, tmp_path, capfd):
     with pytest.raises(AssertionError, match="other results"):
         app.check(firsts[1], [nasty(name, 0, time=integers)])
     _other_inputs(app, draw, firsts[0], integers)
+    _times_that_are_null(app, nasty(name, 0, time=integers))
     if name == "declining":
         _beyond_int64(tmp_path, capfd)
         _categories_that_cannot_be(tmp_path, capfd)
@@ -142,6 +147,24 @@ def _other_inputs(app, draw, first, time):
     for given in (table.slice(0, 0), untyped(table.slice(0, 0)), untyped(table)):
         content, report = app.run(given, threads=2, reconfigure="0%:1,100%:2")
         assert app.check(content, [given]) == [] and report["tuples_out"] == 0
+
+
+def _times_that_are_null(app, table, row=100):
+    """A row without an event time has no place in the stream: it is not dropped as one with another null is, but refused."""
+    spoilt = with_null_times(table, {row})
+    with pytest.raises(EventTimeError, match=f"'ts' is null at row {row}: fill it, or filter such rows out"):
+        app.run(spoilt, threads=2)
+    assert not Path(app.last_out).exists(), "a file of some of the results"
+    with pytest.raises(EventTimeError, match=f"source 0, row {row}: event time None"):
+        expected(app.name, [spoilt])
+    with pytest.raises(EventTimeError, match=f"source 0, row {row}: event time None"):
+        ordered(sources([spoilt]), [])
+
+
+def with_null_times(table, rows):
+    times = table["ts"]
+    ts = pa.array([None if at in rows else time.as_py() for at, time in enumerate(times)], times.type)
+    return table.set_column(table.column_names.index("ts"), "ts", ts)
 
 
 def untyped(table):
@@ -232,6 +255,23 @@ def test_oracle_real_samples(name, tmp_path):
     for _ in range(3):
         flags = flags_of(draw)
         assert app.run(table, **flags)[0] == first, flags
+    _real_times_that_are_null(app, table)
+
+
+def _real_times_that_are_null(app, table):
+    """Some of the real sales have no time; of the other samples, each thousandth row is made like them."""
+    if SAMPLE_OF[app.name] == "sales":
+        spoilt = sample("sales, some without a time")
+        spoilt = spoilt.set_column(0, "ts", spoilt["ts"].cast(pa.timestamp("ms")))
+        assert spoilt["ts"].null_count > 1_000 and spoilt.filter(pc.is_valid(spoilt["ts"])) == table
+    else:
+        spoilt = with_null_times(table, range(100, table.num_rows, 1_000))
+    first = pc.index(pc.is_null(spoilt["ts"]), True).as_py()
+    with pytest.raises(EventTimeError, match=f"'ts' is null at row {first}: fill it, or filter such rows out"):
+        app.run(spoilt, threads=2)
+    assert not Path(app.last_out).exists()
+    with pytest.raises(EventTimeError, match=f"source 0, row {first}: event time None"):
+        ordered(sources([spoilt]), [])
 
 
 @pytest.mark.slow
