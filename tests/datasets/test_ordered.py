@@ -314,6 +314,16 @@ def sample(query, name):
     return duckdb.sql(query.format(file=str(Path(folder, name)))).fetchnumpy()
 
 
+def shop_hours():
+    """The hour of each of TPC-DS' store sales."""
+    real = sample("SELECT ss_sold_time_sk AS s FROM '{file}' WHERE s IS NOT NULL", "tpcds_sf001_store_sales.parquet")
+    return np.asarray(real["s"]) // HOUR_S
+
+
+def counts(values):
+    return np.unique(values, return_counts=True)[1]
+
+
 def distance(a, b):
     """The largest difference of two distributions (Kolmogorov and Smirnov)."""
     at = np.concatenate([a, b])
@@ -338,3 +348,30 @@ def test_amounts_are_like_the_sample():
     real = sample("SELECT ss_net_paid::DOUBLE AS x FROM '{file}' WHERE x > 0", "tpcds_sf001_store_sales.parquet")
     ours = item_sales(n=N, seed=3, trend=0).to_arrow()["amount"].to_numpy() / 100
     assert distance(np.asarray(real["x"]), ours) < 0.05
+    sales = item_sales(n=N, seed=3, rate=N / (4 * DAY_S), trend=0).to_arrow()  # whole days
+    assert distance(shop_hours(), seconds(sales) % DAY_S // HOUR_S) < 0.05
+
+
+def test_store_sales_are_like_the_sample():
+    """Lines of a ticket, hours, and how much more often the most frequent item is sold than the least frequent one."""
+    real = sample("SELECT ss_ticket_number AS ticket, ss_item_sk AS item FROM '{file}'", "tpcds_sf001_store_sales.parquet")
+    table = store_sales(n=N, seed=3, rate=N / (4 * DAY_S), items=len(np.unique(real["item"])), nulls=0).to_arrow()
+    lines = [len(rows) for rows in by_group(table, "ticket")][:-50]  # the last ones go on after the end
+    assert distance(counts(real["ticket"]), np.array(lines)) < 0.05
+    assert distance(shop_hours(), seconds(table) % DAY_S // HOUR_S) < 0.05
+    ratios = [each.max() / each.min() for each in (counts(real["item"]), counts(table["item"].to_numpy()))]
+    assert ratios[1] == pytest.approx(ratios[0], rel=0.5)  # a small factor: 8 there
+
+
+def test_calls_are_like_the_sample():
+    """How far places are from the middle of an area, on average, and hours; where they are in it is not what is fitted."""
+    real = sample(
+        "SELECT epoch(column4) AS t, column6 AS lat, column7 AS lon FROM read_csv('{file}')", "bandicoot_u_test_cdr.csv"
+    )
+    table = calls(n=N, seed=3, rate=N / (4 * DAY_S), skew=0, impossible=0).to_arrow()  # each phone as often as the others
+    area = table["callee"].to_numpy() // 10**7
+    for name in ("lat", "lon"):
+        places = table[f"callee_{name}"].to_numpy()
+        spread = np.mean([places[area == one].std() for one in np.unique(area)])
+        assert spread == pytest.approx(real[name].std(), rel=0.05), name
+    assert distance(real["t"] % DAY_S // HOUR_S, seconds(table) % DAY_S // HOUR_S) < 0.05
