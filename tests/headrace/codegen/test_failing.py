@@ -143,6 +143,20 @@ def test_example_explaining_an_endless_function_ends():
     assert sys.gettrace() is before
 
 
+def test_example_a_failure_after_very_many_lines_is_named():
+    """It is not looked for in plain Python to the end; that the compiled function raised it is known all the same."""
+
+    def update(state, t):
+        for i in range(2_000_000):
+            state.chars += i
+        state.chars //= t.by
+
+    cause = ZeroDivisionError("division by zero")
+    error = explain_failure(update, ("state", "t"), {"state": {"chars": 0}, "t": {"by": 0}}, cause=cause)
+    assert error.args[0].startswith("ZeroDivisionError: division by zero; the line is not known")
+    assert error.tuple == {"by": 0} and error.line == update.__code__.co_firstlineno
+
+
 @needs_compiler
 def test_example_debug_finds_an_index_out_of_bounds():
     def update(state, t):

@@ -1,7 +1,7 @@
 """Pipelines that could hang: they end by themselves, their backlog is bounded, and `stop` ends them at any moment.
 
-Property    rings of two records, a hot key, a stage that drops all, one that makes a thousand of each tuple, a slow tuple, all
-            with more workers than cores: each run ends, no stage holds more than its ring, and `stop` returns
+Property    rings of two records, a hot key, a stage that drops all, one that makes a thousand of each tuple, a slow tuple,
+            one that fails, all with more workers than cores: each run ends, no stage holds more than its ring, and `stop` returns
 Oracle      `headrace.reference.ordering`; that a run ends at all
 Cannot see  how soon a stop is answered: no test looks at the clock
 """
@@ -15,6 +15,7 @@ import pytest
 
 import headrace as hr
 from headrace.cores import usable_cores
+from headrace.errors import FunctionError
 from headrace.ordering import words
 from headrace.ordering.measuring import stage_cell
 from support.pipelines import SHAPES, nothing, some_rows, whole
@@ -28,15 +29,32 @@ def rows_of(count, keys=5, seed=1):
     return some_rows(np.random.default_rng(seed), count, keys)
 
 
+def ends(call):
+    """Call a function in a thread and return its exception, if it raises one; fail if it does not return."""
+    raised = []
+
+    def body():
+        try:
+            call()
+        except Exception as error:
+            raised.append(error)
+
+    thread = threading.Thread(target=body, daemon=True)
+    thread.start()
+    thread.join(HANG_S)
+    assert not thread.is_alive()
+    return raised[0] if raised else None
+
+
 def stops(run):
     """Stop a run; fail if that does not return."""
-    stopping = threading.Thread(target=run.stop, daemon=True)
-    stopping.start()
-    stopping.join(HANG_S)
-    assert not stopping.is_alive() and run.state == "stopped"
+    assert ends(run.stop) is None and run.state == "stopped"
 
 
-@pytest.mark.parametrize("queues", ["auto", "hybrid", "partitioned", "shared"])
+QUEUES = pytest.mark.parametrize("queues", ["auto", "hybrid", "partitioned", "shared"])
+
+
+@QUEUES
 def test_one_hot_key_in_rings_of_two(queues):
     table = rows_of(4000, keys=1)
     chain = SHAPES["six stages"].on(hr.stream(table, event_time="ts"))
@@ -119,26 +137,39 @@ def slow_state(state, t, emit):
     while n < t.steps:
         n += 1
         state.x = (state.x * 5 + n) % 1_009
-    emit(x=state.x)
+    emit(x=state.x // t.by)
 
 
-@pytest.mark.parametrize("queues", ["auto", "hybrid", "partitioned", "shared"])
-def test_stop_ends_a_slow_tuple_and_those_that_wait_for_it(queues):
-    """All have one key, and the first one never ends: other workers leave theirs to its worker, or wait for their turn."""
-    capacity, rows = 2, 200
-    table = pa.table({"ts": range(rows), "key": [0] * rows, "steps": [ENDLESS] + [0] * (rows - 1)})
-    chain = hr.stream(table, event_time="ts").ordered().partitioned(
+def one_key(steps, by=1):
+    """A stage whose tuples have one key; the first one takes so many steps, and its result is divided by `by`."""
+    rows = 200
+    table = pa.table({"ts": range(rows), "key": [0] * rows, "steps": [steps] + [0] * (rows - 1), "by": [by] + [1] * (rows - 1)})
+    return hr.stream(table, event_time="ts").ordered().partitioned(
         slow_state, by="key", buckets=4, state={"x": 0}, emits={"x": "int64"}
     )
-    options = {"threads": WORKERS, "max_threads": WORKERS, "batch": 1, "capacity": capacity, "queues": queues}
-    run = chain.start(**options, sink=hr.discard())
+
+
+@QUEUES
+def test_stop_ends_a_slow_tuple_and_those_that_wait_for_it(queues):
+    """The first tuple never ends: other workers leave theirs to its worker, or wait for their turn."""
+    options = {"threads": WORKERS, "max_threads": WORKERS, "batch": 1, "capacity": 2, "queues": queues}
+    run = one_key(ENDLESS).start(**options, sink=hr.discard())
 
     def is_full_and_at_work():
         figures = run["slow_state"].stages["slow_state"].metrics()
-        return figures.backlog + figures.waiting == capacity and figures.at_work > 0
+        return figures.backlog + figures.waiting == 2 and figures.at_work > 0
 
     eventually(is_full_and_at_work)
     time.sleep(0.05)  # to be in the loop most times
-    assert is_full_and_at_work(), "the ring is full, and nothing leaves it"
+    assert is_full_and_at_work(), "nothing leaves the ring"
     stops(run)
     assert run.metrics().tuples_out == 0
+
+
+@QUEUES
+def test_a_slow_tuple_that_fails_ends_those_that_wait_for_it(queues):
+    options = {"threads": WORKERS, "max_threads": WORKERS, "batch": 1, "capacity": 2, "queues": queues}
+    error = ends(lambda: one_key(2_000_000, by=0).to_arrow(**options))
+    assert isinstance(error, FunctionError) and "slow_state: ZeroDivisionError" in str(error)
+    assert error.tuple["steps"] == 2_000_000
+    assert one_key(2_000_000).to_arrow(**options).num_rows == 200

@@ -18,6 +18,7 @@ _LIBRARY = os.path.dirname(os.path.abspath(os.__file__)) + os.sep
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _STEPS_TO_EXPLAIN = 1_000_000
 """Lines a failed function may run in the interpreter before we stop looking for the reason."""
+_ENDLESS = "does not end: it ran a million lines"
 
 
 class _Fields:
@@ -93,8 +94,7 @@ def call_plain(
     try:
         return function(*call), emitted
     except _TooLong:
-        text, line = "does not end: it ran a million lines", code.co_firstlineno
-        raise FunctionError(text, code.co_name, code.co_filename, line, _offending(values)) from None
+        raise FunctionError(_ENDLESS, code.co_name, code.co_filename, code.co_firstlineno, _offending(values)) from None
     except Exception as error:
         sys.settrace(before)
         raise _explained(error, function, _offending(values)) from error
@@ -120,7 +120,7 @@ def explain_failure(
     function, arguments, values, emits
         As for `call_plain`.
     cause : Exception, optional
-        The exception of the compiled function; reported if Python does not fail.
+        The exception of the compiled function; reported if Python does not fail, or not soon.
     again : function, optional
         Returns the values once more for a second call, where the first call may have changed them.
 
@@ -138,13 +138,17 @@ def explain_failure(
     try:
         call_plain(function, arguments, values, emits)
     except FunctionError as error:
-        return error
+        if cause is None or error.args[0] != _ENDLESS:
+            return error
     if again is not None:
         values = again()
     try:
         call_plain(function, arguments, {role: bounded(value) for role, value in values.items()}, emits)
     except FunctionError as error:
         error.tuple = _offending(values)
+        if error.args[0] == _ENDLESS and cause is not None:
+            text = f"{type(cause).__name__}: {cause}; the line is not known, since more than a million ran on this tuple"
+            return FunctionError(text, error.function, error.file, error.line, error.tuple)
         error.args = (*error.args[:4], error.tuple)
         return error
     code = getattr(function, "py_func", function).__code__
