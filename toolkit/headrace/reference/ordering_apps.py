@@ -4,8 +4,8 @@ They say what the result is, not by which stages: loops, dicts and sorting over 
 `headrace.reference.ordering`, so that a chain of stages can be compared with them.
 
 Every function gives the rows of its output file as dicts, columns in order. A row with a null in a column that the function
-reads is dropped. Durations are strings or integers in `unit`, the unit of the event times. Hours and days are
-``floor(ts / size)``, below zero too. An integer that leaves int64 raises OverflowError.
+reads is dropped; one without an event time raises EventTimeError. Durations are strings or integers in `unit`, the unit of the
+event times. Hours and days are ``floor(ts / size)``, below zero too. An integer that leaves int64 raises OverflowError.
 """
 
 from __future__ import annotations
