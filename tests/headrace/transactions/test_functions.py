@@ -9,13 +9,14 @@ Cannot see  machine code: these run in the process without the compiler, unless 
 import os
 import random
 import threading
+import time
 
 import pyarrow as pa
 import pytest
 
 import headrace as hr
 from headrace.errors import FunctionError
-from headrace.transactions import arrays, binding, measuring, nulls, template
+from headrace.transactions import arrays, binding, measuring, nulls, phases_kernel, template
 from headrace.transactions.lowering import rows, statements
 from planted_mistakes import fails, planted
 from support.made_up_transactions import EMITS, events, program
@@ -348,6 +349,38 @@ def test_planted_parts_of_the_time_that_are_mixed_up():
         check_parts_of_the_time("chains", 2)
     with planted(measuring, '"lock_ns": lock', '"lock_ns": barrier'), fails("AssertionError: the parts of what"):
         check_parts_of_the_time("chains", 2)
+
+
+def check_that_waiting_for_input_is_no_synchronization():
+    """A batch comes in twenty pieces, each of which the leader waits for, while the other executor waits for the leader."""
+    schema = pa.schema([("ts", pa.int64()), ("k", pa.int64())])
+
+    def slowly():
+        for ts in range(100):
+            time.sleep(0.002)
+            yield pa.record_batch({"ts": [ts], "k": [ts % 8]}, schema=schema)
+
+    def count(e, t):
+        A[e.k].c += 1
+
+    counted = hr.stream(pa.RecordBatchReader.from_batches(schema, slowly()), event_time="ts").transact(count)
+    with counted.start(scheme="lock", threads=2, punctuation=20, max_delay="10min") as run:
+        run.wait()
+    seen = run["count"].metrics()
+    waited, idle = sum(seen.synchronization_ns), sum(seen.idle_ns)
+    assert waited < idle / 4, f"{waited / 1e6:.0f} ms of synchronization, {idle / 1e6:.0f} ms without input"
+
+
+@pytest.mark.interpreted
+def test_example_waiting_for_input_is_no_synchronization():
+    check_that_waiting_for_input_is_no_synchronization()
+
+
+@pytest.mark.interpreted
+def test_planted_only_the_last_wait_for_input_of_a_batch_is_known():
+    mistake = "    if load_relaxed(c.words, RESTING) == 0:\n", "    if True:\n"
+    with planted(phases_kernel, *mistake), fails("AssertionError: .* ms of synchronization"):
+        check_that_waiting_for_input_is_no_synchronization()
 
 
 MEASURED = [(two_rejected_one_not, "mvlk"), (two_rejected_one_not, "lock"), (containers, "mvlk")]

@@ -42,9 +42,8 @@ from headrace.memory.event_count import (
 )
 from headrace.progress import END_OF_TIME, MIN_TIME, NEVER
 from headrace.references import HEARTBEAT
-from headrace.transactions.phases_kernel import hold, install, is_asked
+from headrace.transactions.phases_kernel import hold, install, is_asked, rest
 from headrace.transactions.words import (
-    ACCEPTING,
     BEAT,
     CONFIG,
     COUNT,
@@ -62,6 +61,7 @@ from headrace.transactions.words import (
     PLANNED,
     PUNCTUATION,
     REQUEST,
+    RESTING,
     SEEN,
     SNAPSHOT_AT,
     THREADS,
@@ -70,7 +70,6 @@ from headrace.transactions.words import (
 )
 from headrace.workers.worker_kernel import (
     BUSY_NS,
-    IDLE_NS,
     PARKED_NS,
     SPIN,
     WATCH_EVENT,
@@ -92,8 +91,7 @@ ACCEPTED, ASKED, ENDED, STOPPED = range(4)
 @kernel
 def await_input(me, g, c, place, timeout_ns):
     """Wait for a record at `place`, or until a change or a pause is requested, the run stops, or the time is up."""
-    turn(c.meter, me, IDLE_NS)
-    store_relaxed(c.words, ACCEPTING, now_ns())
+    rest(me, c)
     for _ in range(load_relaxed(c.words, SPIN)):
         _, count = peek(g, 0, place, 1)
         if count > 0 or is_asked(c) or stopped(c):
@@ -221,6 +219,7 @@ def accept(me, g, c, o, l):
 def punctuate(me, g, c, o, l):
     """What the leader does while all others wait: one change, or the next batch, or the end."""
     close_batch(g, c, o, l)
+    store_relaxed(c.words, RESTING, 0)
     while not stopped(c):
         hold(me, c)
         planned = load_relaxed(c.words, PLANNED)

@@ -50,7 +50,6 @@ from headrace.memory.event_count import cancel, prepare, signal, sleep
 from headrace.memory.seqlock import begin_change, end_change
 from headrace.progress import END_OF_TIME
 from headrace.transactions.words import (
-    ACCEPTING,
     ARRIVED,
     AT_PHASE,
     CHANGE,
@@ -61,6 +60,7 @@ from headrace.transactions.words import (
     PAUSED,
     PHASE,
     REQUEST,
+    RESTING,
     SEEN,
     SNAPSHOT_AT,
     THREADS,
@@ -157,11 +157,11 @@ def meet(me, c, l):
 
 @kernel
 def await_punctuation(me, c, l):
-    """Wait for the leader: the time in which it waited for input does not count as synchronization."""
+    """Wait for the leader: from when it first had nothing to do, this does not count as synchronization."""
     turn(c.meter, me, BARRIER_NS)
     l[AT_PHASE] += 1
     going_on = await_phase(c, l[AT_PHASE])
-    since = load_relaxed(c.words, ACCEPTING)
+    since = load_relaxed(c.words, RESTING)
     begun = c.meter[me, SINCE]
     if since > begun and c.meter[me, STATE] == BARRIER_NS:
         c.meter[me, BARRIER_NS] += since - begun
@@ -273,10 +273,18 @@ def is_held(c):
 
 
 @kernel
+def rest(me, c):
+    """The leader has nothing to do until there is input, or a pause is over."""
+    now = turn(c.meter, me, IDLE_NS)
+    if load_relaxed(c.words, RESTING) == 0:
+        store_relaxed(c.words, RESTING, now)
+
+
+@kernel
 def hold(me, c):
     """Keep the leader here while a pause is requested, or a snapshot is due."""
     while is_held(c) and not stopped(c):
-        turn(c.meter, me, IDLE_NS)
+        rest(me, c)
         store_release(c.words, PAUSED, load_acquire(c.words, PAUSE))
         signal(c.words, WATCHER_WAITING, c.event, WATCH_EVENT)
         asked = load_acquire(c.words, PAUSED)
