@@ -21,6 +21,7 @@ from headrace.transactions.lowering import rows, statements
 from planted_mistakes import fails, planted
 from support.made_up_transactions import EMITS, events, program
 from support.transacted import SCHEMES, agree, in_engine
+from support.workloads import HANG_S, eventually
 
 A = hr.table("A", columns={"b": "int64", "c": "int64"}, rows=8, first={"b": 5})
 B = hr.table("B", columns={"n": hr.column("int64", least=0), "x": "float64", "f": "bool", "i": "int32"}, rows=8, first={"n": 3})
@@ -374,6 +375,38 @@ def check_that_waiting_for_input_is_no_synchronization():
 @pytest.mark.interpreted
 def test_example_waiting_for_input_is_no_synchronization():
     check_that_waiting_for_input_is_no_synchronization()
+
+
+def check_that_executors_are_idle_while_there_is_no_input(seconds=HANG_S):
+    go_on = threading.Event()
+    schema = pa.schema([("ts", pa.int64()), ("k", pa.int64())])
+
+    def then_silent():
+        yield pa.record_batch({"ts": [1], "k": [1]}, schema=schema)
+        go_on.wait(HANG_S)
+
+    def count(e, t):
+        A[e.k].c += 1
+
+    counted = hr.stream(pa.RecordBatchReader.from_batches(schema, then_silent()), event_time="ts").transact(count)
+    with counted.start(scheme="lock", threads=2) as run:
+        try:
+            eventually(lambda: min(run["count"].metrics().idle_ns[:2]) > 100_000_000, seconds)
+        finally:
+            go_on.set()
+        run.wait()
+
+
+@pytest.mark.interpreted
+def test_example_executors_are_idle_while_there_is_no_input():
+    check_that_executors_are_idle_while_there_is_no_input()
+
+
+@pytest.mark.interpreted
+def test_planted_waiting_for_input_is_synchronization_until_it_ends():
+    mistake = "rest_with_leader(me, c)  # at once", "pass  # at once"
+    with planted(phases_kernel, *mistake), fails("AssertionError"):
+        check_that_executors_are_idle_while_there_is_no_input(seconds=3)
 
 
 @pytest.mark.interpreted
