@@ -22,6 +22,7 @@ from interleave import Kernels, copied
 MAILBOX = "headrace.synchronization.mailbox_kernel"
 TREE = "headrace.synchronization.tree_kernel"
 LOOP = "headrace.synchronization.plan_kernel"
+DEALING = "headrace.synchronization.dealing_kernel"
 NEVER = 2**63 - 1
 NOTHING = -1
 RESULTS = 32
@@ -35,17 +36,20 @@ def feed(c, i, s, heartbeat):
     while i in s.late and load_acquire(s.ended, 0) == 0 and not are_asleep(c):
         pause()
     while done < len(rows) and not stopped(c):
+        go_in(c, i, s)
         kept = first_kept(c, i)
         s.kept[i][:kept] = [GONE] * kept
-        go_in(c, i, s)
+        s.tags[i][:kept] = [GONE] * kept
         taken = add_or_wait(c, i, rows, s.queues[i], done, len(rows) - done, done, heartbeat, c.words)
         store_release(s.inside, i, 0)
         done += taken
         first = min((row for row in range(done) if row not in s.done[i]), default=done)
         assert done - first <= SPAN, f"{done - first} rows of input {i} are kept"
+    go_in(c, i, s)
     if i in s.promises:
         promise(c, i, s.promises[i])
     promise(c, i, END_OF_TIME)
+    store_release(s.inside, i, 0)
     store_release(s.ended, 0, 1)
 
 
@@ -93,8 +97,8 @@ def collect(c, o, s):
 
 
 def replan(c, s, times):
-    """The thread that changes the plan so many times, here to the same plan."""
-    for _ in range(times):
+    """The thread that changes the plan so many times: to each of `s.plans` in turn; to the same plan where there is no other."""
+    for number in range(times):
         call_out(c)
         while not ask_to_hold(c):
             if load_acquire(c.words, OVER) != 0 or stopped(c):
@@ -105,11 +109,32 @@ def replan(c, s, times):
         for i in range(len(c.given)):
             while exchange(s.inside, i, 1) != 0:
                 pause()
-        assert max(s.state[:-1], default=-1) < 0 <= s.state[-1], f"no state at the root alone: {s.state}"
+        check_root(c, s)
+        if len(s.plans) > 1:  # else nothing is written that a promise reads
+            while exchange(c.words, PROMISING, 1) != 0:
+                pause()
+            move(c, s, s.plans[(number + 1) % len(s.plans)])
+            exchange(c.words, PROMISING, 0)
         for i in range(len(c.given)):
             store_release(s.inside, i, 0)
         store_release(c.words, CLOSED, 0)
         let_go(c)
+
+
+def move(c, s, plan):
+    """Put another plan into force, and deal out the rows that wait, as `Replanning` does it while everything is at rest."""
+    dealt = [[] for _ in c.given]
+    for i in range(len(c.given)):
+        column = 0 if len(plan.routes[i]) > 1 else -1
+        runs = [[0] * RUN_WORDS for _ in range(runs_waiting(c, i))]
+        copy_waiting(c, s.x, i, runs)
+        runs = in_order(runs)
+        dealt[i] = [[0] * DEALT_WORDS for _ in range(count_rows(runs))]
+        count = deal(c, s.x, i, runs, plan.routes[i], column, dealt[i])
+        dealt[i] = dealt[i][:count]
+    write(c, s, plan)
+    for i in range(len(c.given)):
+        put(c, dealt[i])
 
 
 def replan_due(c, s):
@@ -120,13 +145,50 @@ def replan_due(c, s):
             while exchange(c.words, PROMISING, 1) != 0:
                 pause()
             if load_acquire(c.words, PLANNED) < due:
-                assert max(s.state[:-1], default=-1) < 0 <= s.state[-1], f"no state at the root alone: {s.state}"
+                check_root(c, s)
                 come_into_force(c, due)
             exchange(c.words, PROMISING, 0)
             let_go(c)
         else:  # after waiting above, it must look at OVER again before it waits here
             pause()
     let_go(c)
+
+
+# -- what a change of the plan does besides, for `given`
+
+
+def check_root(c, s):
+    """Check that everything is joined."""
+    root = c.shape[3]
+    others = [held for n, held in enumerate(s.state) if n != root]
+    assert max(others, default=-1) < 0 <= s.state[root], f"no state at the root alone: {s.state}"
+
+
+def in_order(runs):
+    return sorted(runs)
+
+
+def count_rows(runs):
+    return sum(end - first for first, end, *_ in runs)
+
+
+def write(c, s, plan):
+    """Write another plan, with empty mailboxes, and move the state from root to root. No array becomes shorter."""
+    s.passed += passed(c)
+    root = c.shape[3]
+    s.state[root], s.state[plan.shape[3]] = NOTHING, s.state[root]
+    for name in ("tree", "node", "leaves", "form", "dependents", "owned", "queue", "shape"):
+        values = getattr(plan, name)
+        getattr(c, name)[: len(values)] = [each[:] if isinstance(each, list) else each for each in values]
+    for i, (first, end) in enumerate(plan.ranges):
+        c.given[i][1:3] = first, end
+    s.queues = plan.queues
+
+
+def passed(c):
+    """Events that are processed under the plan in force."""
+    cells, place = CONSTANTS["QUEUE_CELLS"], 4
+    return sum(c.queue[q * cells + place] for q in range(c.shape[2]))
 
 
 # -- what updates, forks and joins do, for `given`
@@ -209,12 +271,13 @@ CONSTANTS = {
 
 def kernels(*planted, **constants):
     return Kernels(
-        LOOP, programs=[feed, are_asleep, go_in, collect, replan, replan_due],
+        LOOP, DEALING, programs=[feed, are_asleep, go_in, collect, replan, move, replan_due],
         planted=[IN_TWO_STEPS, NOT_EARLY, *planted], shared=("runs",),
         constants={**CONSTANTS, **constants},
         given={
             "view_i64": lambda times, size: times, "find_row": find_row, "write_row": write_row, "fork_node": fork_node,
-            "join_node": join_node, "GONE": None, "find_row_of_change": find_row_of_change,
+            "join_node": join_node, "GONE": None, "find_row_of_change": find_row_of_change, "check_root": check_root,
+            "in_order": in_order, "count_rows": count_rows, "write": write,
         },
     )  # fmt: skip
 
@@ -236,45 +299,72 @@ def node(tags, *children):
     return PlanNode([(tag[0], 0, int(tag[1])) for tag in tags.split()], children)
 
 
+def plan_arrays(k, tree, relation, names, own, entries, stays, rows):
+    """A plan as the arrays have it, as `layout.write_plan` writes it; and the mailbox of each row."""
+    layout = lay_out(Plan([tree] if isinstance(tree, PlanNode) else tree), relation, own)
+    places, queues, cells = layout.places, layout.queues, k.QUEUE_CELLS
+    made = SimpleNamespace(
+        places=len(places), tree=[], node=[], leaves=layout.leaves, form=[], dependents=[], owned=[],
+        queue=[0] * (cells * len(queues)), routes=layout.routes,
+        shape=[len(places), len(layout.leaves), len(queues), len(places) - 1, int(stays)], ranges=[], queues=[],
+    )  # fmt: skip
+    for i, (tags, route) in enumerate(zip(own, layout.routes, strict=True)):
+        mine = layout.queues_from(i)
+        made.ranges.append((mine[0], mine[-1] + 1))
+        made.queues.append([route[tags.index(implementation_tag(tag))] for _, tag in rows[i]])
+    for q, queue in enumerate(queues):
+        first = len(made.dependents)
+        made.dependents.extend(layout.dependents[q])
+        made.form.append([queue.input, queue.node, names.index(queue.tag), first, len(made.dependents),
+                          len(names) if queue.tag in entries else -1])  # fmt: skip
+        made.queue[q * cells + k.DONE_TS], made.queue[q * cells + k.WAKE_AT] = MIN_TIME, NEVER
+    for n, place in enumerate(places):
+        first = len(made.owned)
+        made.owned.extend(layout.queues_of(n))
+        made.tree.append([place.parent, place.left, place.right, place.below, first, len(made.owned)])
+        made.node.extend([k.AT_REST, 2, 1])
+    return made
+
+
+def implementation_tag(tag):
+    return ImplementationTag(tag[0], 0, int(tag[1]))
+
+
 def case(
     k, relation, tree, inputs, *, workers=2, heartbeat=1, threads=(), plan_at=(), may_rest_in_vain=True, replans=0,
     ordered=True, replans_at=(), promises=None, entries="", most_held=RESULTS * 9,
-    late=(), stays=False,
+    late=(), stays=False, other=None,
 ):  # fmt: skip
-    """Inputs are lists of (ts, tag), tags as in the tree; `threads`: at first, then from each of `plan_at` on; default all."""
-    relation, plan = Relation(relation), Plan([tree] if isinstance(tree, PlanNode) else tree)
-    names = sorted({tag.tag for tag in plan.tags})
-    own = [sorted({ImplementationTag(tag[0], 0, int(tag[1])) for _, tag in rows}) for rows in inputs]
-    layout = lay_out(plan, relation, own)
+    """Inputs are lists of (ts, tag), tags as in the tree; `threads`: at first, then from each of `plan_at` on; default all.
+    `replans` lead to the plan `other` and back, in turns, or to the same plan if there is no other."""
+    relation = Relation(relation)
+    names = sorted({tag[0] for rows in inputs for _, tag in rows})
+    own = [sorted({implementation_tag(tag) for _, tag in rows}) for rows in inputs]
+    trees = [tree] if other is None else [tree, other]
+    plans = [plan_arrays(k, each, relation, names, own, entries, stays, inputs) for each in trees]
+    plan = plans[0]
+
+    def most(name):
+        """The first plan's values, followed by zeros where another plan has more."""
+        values = getattr(plan, name)
+        more = max(plans, key=lambda each: len(getattr(each, name)))
+        return values + [[0] * len(v) if isinstance(v, list) else 0 for v in getattr(more, name)[len(values) :]]
+
     threads = [*threads] or [workers]
-    places, queues = layout.places, layout.queues
-    cells = k.QUEUE_CELLS
+    places, queues = max(each.places for each in plans), most("queue")
     shared = Shared(
         words=[0] * 48, event=[0] * (k.PARK_EVENT + 32 * workers), signals=[0] * 64, meter=[[0] * 16 for _ in range(workers)],
         failure=[0] * 16, reading=[int(me < threads[0]) for me in range(workers)], input=[0] * (k.INPUT_CELLS * len(inputs)),
-        given=[], queue=[0] * (cells * len(queues)), runs=[0] * (len(queues) * k.RUNS * k.RUN_WORDS), out=[], out_f=[],
-        work=[[0] * k.WORK_WORDS for _ in places], tree=[],
-        shape=[len(places), len(layout.leaves), len(queues), len(places) - 1, int(stays)],
-        node=[], leaves=layout.leaves, form=[], dependents=[], owned=[],
+        given=[[1, first, end, 1] for first, end in plan.ranges], queue=queues,
+        runs=[0] * (len(queues) // k.QUEUE_CELLS * k.RUNS * k.RUN_WORDS), out=[], out_f=[],
+        work=[[0] * k.WORK_WORDS for _ in range(places)], tree=most("tree"), shape=plan.shape,
+        node=most("node"), leaves=most("leaves"), form=most("form"), dependents=most("dependents"), owned=most("owned"),
         rows=[[count, int(at in replans_at)] for at, count in zip([-1, *plan_at], threads, strict=True)],
         plan_at=[*plan_at, NEVER], plan_row=list(range(1, len(threads))) + [0], met_at=[0] * 8, done_at=[0] * 8,
         installed=[[0, 0] for _ in range(8)],
     )  # fmt: skip
     for i in range(len(inputs)):
-        mine = layout.queues_from(i)
         shared.input[i * k.INPUT_CELLS + k.FRONTIER] = MIN_TIME
-        shared.given.append([1, mine[0], mine[-1] + 1, 1])  # a directory of one address: TS
-    for q, queue in enumerate(queues):
-        first = len(shared.dependents)
-        shared.dependents.extend(layout.dependents[q])
-        shared.form.append([queue.input, queue.node, names.index(queue.tag), first, len(shared.dependents),
-                             len(names) if queue.tag in entries else -1])  # fmt: skip
-        shared.queue[q * cells + k.DONE_TS], shared.queue[q * cells + k.WAKE_AT] = MIN_TIME, NEVER
-    for n, place in enumerate(places):
-        first = len(shared.owned)
-        shared.owned.extend(layout.queues_of(n))
-        shared.tree.append([place.parent, place.left, place.right, place.below, first, len(shared.owned)])
-        shared.node.extend([k.AT_REST, 2, 1])
     out = k.OutArrays(
         words=[0] * 16, event=[0] * 64, head=[0] * (workers + 1), tail=[0] * (workers + 1),
         mark=[END_OF_TIME] * workers + [MIN_TIME], mark_ts=[END_OF_TIME] * workers + [MIN_TIME],
@@ -293,24 +383,24 @@ def case(
         bits[i][row] = 1 << number
         wanted[i][row] = sum(1 << m for m, other in enumerate(events) if relation.depends(tag[0], other[3][0]))
         results.append((when, (i << SOURCE_SHIFT) | row, wanted[i][row] & ((1 << number) - 1)))
-    by_tag = [dict(zip(tags, route, strict=True)) for tags, route in zip(own, layout.routes, strict=True)]
-    routed = [[by_tag[i][ImplementationTag(tag[0], 0, int(tag[1]))] for _, tag in rows] for i, rows in enumerate(inputs)]
+    tag_of = [[tags.index(implementation_tag(tag)) for _, tag in rows] for tags, rows in zip(own, inputs, strict=True)]
 
     def build():
         c, o = copied(shared), copied(out)
         if not ordered:
             c.words[k.RELEASED] = NEVER
             o.mark[-1] = END_OF_TIME - 1
-        state = [NOTHING] * len(places)
-        state[-1] = 0
+        state = [NOTHING] * places
+        state[plan.places - 1] = 0
         s = SimpleNamespace(
             state=state, held=[0] * workers, found=[[] for _ in range(workers)], places=[[] for _ in range(workers)],
-            rows=[], tails=[0] * (workers + 1), ts=ts, bits=bits, wanted=wanted, queues=routed, late=late, ended=[0],
+            rows=[], tails=[0] * (workers + 1), ts=ts, bits=bits, wanted=wanted, queues=plan.queues, late=late, ended=[0],
             out_head=k.OUT_HEAD, ordered=ordered, most_held=most_held, inside=[0] * len(inputs),
             kept=[list(times) for times in ts], done=[set() for _ in inputs],
-            promises=promises or {},
+            promises=promises or {}, plans=plans, passed=0, tags=[list(tags) for tags in tag_of],
         )  # fmt: skip
-        x = [[times] for times in s.kept]
+        # A directory of one chunk: the addresses of TS and, at `values_at(0)`, of the column of tags.
+        x = s.x = [[times, None, None, tags] for times, tags in zip(s.kept, s.tags, strict=True)]
         threads_ = [k.feed(c, i, s, heartbeat) for i in range(len(inputs))]
         threads_ += [k.run_worker(me, c, o, x, s, [0] * (k.PIECE + k.PIECE_WORDS * (k.PIECES + 1))) for me in range(workers)]
         threads_.append(k.collect(c, o, s))
@@ -325,7 +415,7 @@ def case(
             in_vain = sum(row[k.RESTS_IN_VAIN] for row in c.meter)
             assert may_rest_in_vain or in_vain == 0, f"leaves rested {in_vain} times in vain"
             assert c.words[k.PLANNED] == len(plan_at), f"planned changes: {c.words[k.PLANNED]} of {len(plan_at)}"
-            assert sum(c.queue[q * cells + k.PASSED] for q in range(len(queues))) == len(events)
+            assert s.passed + passed(c) == len(events), f"{s.passed + passed(c)} events were processed"
 
         return threads_, check
 

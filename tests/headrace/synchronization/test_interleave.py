@@ -2,13 +2,14 @@
 
 Property    each event sees, of those that its tag depends on, the ones of smaller rank and no others; each is processed
             once, on a state that is there; results leave in the order of events, none behind what was promised;
-            planned changes of threads come into force, all of them; nobody waits for ever
+            planned changes of threads come into force, all of them; rows that wait while the plan changes are in the
+            mailboxes of the new one, in order; nobody waits for ever
 Oracle      a state is the set of events processed on it, a fork copies it, a join is the union: an event's result is
             what it finds there of those it depends on, and that is known
-Schedules   of `mailbox_kernel`, `tree_kernel`, `plan_kernel` and all they import, as they are (`interleave`): a feeder for
-            each input, workers, a collector. Time-outs do not happen: a sleeper needs a wake-up. Trees are laid
-            out by `layout`; mailboxes of few events and runs. A fifth of the sampled schedules run with store buffers;
-            one feeder and one leaf are run in all schedules with one preemption, with store buffers, too
+Schedules   of `mailbox_kernel`, `tree_kernel`, `plan_kernel`, `dealing_kernel` and all they import, as they are
+            (`interleave`): a feeder for each input, workers, a collector. Time-outs do not happen: a sleeper needs a
+            wake-up. Trees are laid out by `layout`; mailboxes of few events and runs. A fifth of the sampled schedules run
+            with store buffers; one feeder and one leaf are run in all schedules with one preemption, with store buffers, too
 Planted     each names the failure it must cause; those that need more than draws find are in test_interleave_results.py
 Cannot see  memory weaker than x86's; states and stores as they are (real runs do: test_runs.py, test_random_programs.py)
 """
@@ -17,7 +18,7 @@ import pytest
 
 from interleave import SC, TSO, exhaustive, find_failure, sampled
 from support.campaign import rarely
-from support.plan_interleavings import LOOP, MAILBOX, TREE, case, kernels, node
+from support.plan_interleavings import DEALING, LOOP, MAILBOX, TREE, case, kernels, node
 
 WINDOW = ("vb bb", node("b0", node("v0"), node("v1")))
 THREE = [[(1, "v0"), (3, "v0")], [(1, "v1"), (2, "v1")], [(2, "b0"), (4, "b0")]]
@@ -29,6 +30,10 @@ STAYING = [[(1, "v0"), (3, "v0"), (5, "v0")], [(1, "v1"), (2, "v1"), (5, "v1")],
 APART = ("xb", node("", node("x0 b0"), node("y0")))
 WAITING = [[(1, "x0"), *((t, "y0") for t in range(2, 12)), (12, "x0")], [(1, "b0"), (5, "b0"), (11, "b0")]]
 """While an `x` waits for what may come of `b`, events pass that do not depend on it, and their results wait."""
+MOVING = ("uu ub vb bb", node("b0", node("u0"), node("v0")))
+MIXED_ROWS = [[(1, "u0"), (1, "v0"), (2, "u0"), (3, "v0"), (4, "u0"), (5, "u0"), (5, "v0")], [(2, "b0"), (4, "b0")]]
+"""Rows of two mailboxes take turns, so one mailbox has several runs, and a `u` out of its turn shows."""
+PARTED = [[(1, "v0"), (1, "v1"), (2, "v0"), (3, "v1"), (3, "v0"), (5, "v1")], [(2, "b0"), (4, "b0")]]
 TIES = [(1, "v0"), (1, "b0"), (1, "v0"), (1, "b0"), (1, "b0"), (1, "v0")]
 CASES = {
     "a window": (*WINDOW, THREE, {"may_rest_in_vain": False}),
@@ -92,6 +97,15 @@ CASES = {
     ], {"entries": "b", "heartbeat": 2, "stays": True}),
     "stays joined, plans and threads change": (*WINDOW, STAYING, {
         "stays": True, "heartbeat": 2, "replans": 2, "threads": [2, 1, 2], "plan_at": [3, 6],
+    }),
+    "plans change, and waiting rows move to other leaves": (*MOVING, MIXED_ROWS, {
+        "replans": 3, "other": node("b0", node("v0"), node("u0")),
+    }),
+    "plans change, and waiting rows move to a leaf of all": (*MOVING, MIXED_ROWS, {
+        "replans": 3, "heartbeat": 2, "other": node("u0 v0 b0"),
+    }),
+    "plans change, and two mailboxes become one": (*WINDOW, PARTED, {
+        "replans": 3, "heartbeat": 2, "other": node("b0", node(""), node("v0 v1")),
     }),
     "plans change, in levels": (*LEVELS, [*THREE, [(3, "w0")], [(2, "u0")]], {"workers": 3, "replans": 2}),
 }  # fmt: skip
@@ -360,6 +374,22 @@ PLANTED = {
         "stays joined", NO_STATE, SC,
         (TREE, "process(me, c, o, x, s, l, n, q, c.form[q, TAG], limit_ts, limit_place)",
          "process(me, c, o, x, s, l, c.form[q, NODE], q, c.form[q, TAG], limit_ts, limit_place)"),
+    ),
+    "rows that wait are lost when the plan changes": (
+        "plans change, and waiting rows move to other leaves", f"{ROWS}|{ASLEEP}|are kept", SC,
+        (DEALING, "    for k in range(dealt.shape[0]):\n", "    for k in range(1, dealt.shape[0]):\n"),
+    ),
+    "rows that wait change their order with the plan": (
+        "plans change, and waiting rows move to other leaves", f"{ROWS}|{GONE}|{ASLEEP}", SC,
+        (DEALING, "    for k in range(dealt.shape[0]):\n", "    for k in range(dealt.shape[0] - 1, -1, -1):\n"),
+    ),
+    "rows that are processed move with those that wait": (
+        "plans change, and waiting rows move to other leaves", f"{ROWS}|{GONE}", SC,
+        (DEALING, "                runs[at, FIRST] += begin\n", "                pass\n"),
+    ),
+    "a run that moves spans rows that are processed": (
+        "plans change, and two mailboxes become one", f"{ROWS}|{GONE}", SC,
+        (DEALING, " and dealt[count - 1, END] == row:", ":"),
     ),
     "a sleeper does not look before": (
         "a full mailbox", ASLEEP, SC,
