@@ -285,10 +285,28 @@ def test_example_wrong_results_are_noticed():
 
 @pytest.mark.slow
 def test_example_results_that_a_change_made_wrong_are_noticed():
-    _, pipeline = reconfigure_engines.engines(2000)
+    _, pipeline, _ = reconfigure_engines.engines(2000)
     wrong = pipeline.stream.to_arrow().slice(1)
     with pytest.raises(AssertionError, match="pipeline: other results than without changes"):
         reconfigure_engines.alternate(pipeline, ({"threads": 2}, {"threads": 1}), 1, 100_000, wrong)
+
+
+@pytest.mark.slow
+def test_example_threads_of_a_program_change_while_it_runs():
+    """The sums between barriers, on two leaves that one thread runs, or two; others are noticed."""
+    rows = 20 * (reconfigure_engines.BETWEEN + 1)
+    window = reconfigure_engines.engines(rows)[-1]
+    expected = window.stream.to_arrow()
+    sums = (np.arange(rows) % 100).reshape(20, -1)[:, :-1].sum(axis=1)
+    assert expected["sum"].to_pylist() == sums.tolist()
+    with window.start(threads=1) as run:
+        assert len(run["program"].plan.leaves) == 2
+        run.wait()
+    ((control, wishes),) = window.wishes
+    times = reconfigure_engines.alternate(window, wishes, 3, 100_000, expected)
+    assert control == "threads" and len(times) == 3 and all(ms > 0 for ms in times)
+    with pytest.raises(AssertionError, match="event window: other results than without changes"):
+        reconfigure_engines.alternate(window, wishes, 1, 100_000, expected.slice(1))
 
 
 @pytest.mark.parametrize("mode", ["vsn", *rarely("sn")])

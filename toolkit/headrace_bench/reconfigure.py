@@ -4,7 +4,7 @@ While a stream runs, the number of threads alternates between two values.
 Saturated: the source adds as fast as the gate accepts tuples, so a request waits
 behind as much work as the gate may hold. Half load: half the rate that the
 saturated run reached. Every run's results must be those of one thread.
-For transactions and ordered pipelines see `reconfigure_engines`.
+For transactions, ordered pipelines and programs see `reconfigure_engines`.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""How long a reconfiguration of transactions and ordered pipelines takes: from the call to the last thread that follows it.
+"""How long changes of transactions, ordered pipelines and programs take: from the call to the last thread that follows it.
 
 Changes are measured through the public interface, at half of the rate that one thread sustains: threads go from one to two and
-back, and the engine's other control (`scheme`, `schedule`) alternates between two values. For transactions a change takes effect
-at the next punctuation, which comes when a batch is full or has waited for `max_delay`; the duration of a batch at this rate is
-reported, too. The results of every run must be those of one thread.
+back, and the engine's other control (`scheme`, `schedule`) alternates between two values; for changes of a program's plan see
+`dgs_latency`. For transactions a change takes effect at the next punctuation, which comes when a batch is full or has waited for
+`max_delay`; the duration of a batch at this rate is reported, too. The results of every run must be those of one thread.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import pyarrow as pa
 import headrace as hr
 from headrace.errors import RunStoppedError
 from headrace_bench.costly import WORKLOADS, with_rounds
+from headrace_bench.event_window import STREAMS, WINDOW
 from headrace_bench.ordered_apps import Case as Pipeline
 from headrace_bench.rows import Row
 from headrace_bench.transacting import PUNCTUATION
@@ -24,6 +25,8 @@ from headrace_bench.transacting import PUNCTUATION
 GOAL_MS = 1.0
 GAP_S = 0.003
 MAX_RUNS = 60
+BETWEEN = 1_000
+"""Values of the event window between two barriers."""
 
 
 class Engine(NamedTuple):
@@ -41,8 +44,19 @@ class Engine(NamedTuple):
         return self.stream.start(max_threads=2, **options)
 
 
+def window(rows: int) -> hr.Stream:
+    """The event window, its streams and barriers in one table."""
+    at = np.arange(rows)
+    barrier = at % (BETWEEN + 1) == BETWEEN
+    table = pa.table({
+        "ts": at, "x": at % 100, "rounds": np.zeros(rows, np.int64), "stream": at % STREAMS,
+        "kind": np.where(barrier, "barrier", "value"),
+    })  # fmt: skip
+    return WINDOW.over({("value", "barrier"): hr.streams(table, STREAMS, by="stream", tag="kind")})
+
+
 def engines(rows: int) -> list[Engine]:
-    """The ledger, and the pipeline of abandoned sessions."""
+    """The ledger, the pipeline of abandoned sessions, and the event window on two leaves."""
     threads = ("threads", ({"threads": 2}, {"threads": 1}))
     ledger = WORKLOADS["sl"]
     events = hr.stream(with_rounds(ledger.table(rows), 0), event_time="ts")
@@ -52,6 +66,7 @@ def engines(rows: int) -> list[Engine]:
     return [
         Engine("ledger", ledger.build(events), rows, (threads, scheme), PUNCTUATION),
         Engine("pipeline", pipeline.stream_of(pipeline.table), pipeline.table.num_rows, (threads, schedule)),
+        Engine("event window", window(rows), rows, (threads,)),
     ]
 
 
