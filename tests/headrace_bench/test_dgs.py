@@ -183,6 +183,23 @@ def test_oracle_the_case_studies_give_the_reference(monkeypatch):
         dgs_studies.check_reference()
 
 
+def test_example_bytes_that_forks_and_joins_move_and_spare_counted_by_hand():
+    """A million readings are 40 MB."""
+    rows = dgs_studies._bytes({"copied_bytes": 500_000, "spared_bytes": 2_000_000}, 1_000_000)
+    assert [(row.case, row.value, row.baseline, row.better) for row in rows] == [
+        ("smarthome: bytes that forks and joins move", 0.5, 40.0, "lower"),
+        ("smarthome: bytes that forks and joins spare", 2.0, 40.0, "higher"),
+    ]
+
+
+@pytest.mark.slow
+def test_example_smarthome_reports_bytes_moved_and_spared():
+    """Forks hand over the averages as a whole, and joins leave the left side in place; what is on the right they copy."""
+    rows = {row.case: row.value for row in dgs_studies._smarthome(dgs_studies.CHECKED, 1, tiny=True)}
+    assert rows["smarthome: bytes that forks and joins move"] > 0
+    assert rows["smarthome: bytes that forks and joins spare"] > 0
+
+
 def test_example_lines_of_code_counted_by_hand():
     """Updates of 1 and 2 lines, their heads, and what is said; a fork of 5 and a join of 2 lines, and theirs."""
     assert dgs_effort.lines_of(keycounter) == (13, 12)
