@@ -126,7 +126,7 @@ def test_example_leaves_go_where_the_events_are():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("leaves", [2, 64])
-def test_example_thousands_of_tags(leaves):
+def test_example_rates_of_thousands_of_implementation_tags(leaves):
     program = program_of({"inc": 1000, "reset": 1000, "stop": 0}, [("reset", "inc"), ("reset", "reset"), ("stop", "inc")])
     streams, speed = {"inc": 3, "reset": 1, "stop": 1}, {"inc": 1e6, "reset": 1e3, "stop": 1}
     plan = program.plan(streams, leaves=leaves, rates=speed).check(program, streams)

@@ -190,7 +190,7 @@ def test_rows_behind_one_that_waits_are_bounded():
 @pytest.mark.slow
 @pytest.mark.interpreted
 @pytest.mark.parametrize("idle_after", [None, 0.2])
-def test_mailboxes_of_one_event_and_sixty_four_leaves(monkeypatch, idle_after):
+def test_mailboxes_of_one_event_and_sixty_four_leaves_on_two_threads(monkeypatch, idle_after):
     """A silent input that is passed over when it is idle, and one that is not: it holds back what comes after its first."""
     for name in ("CAPACITY", "SPAN", "MOST_RESULTS"):
         monkeypatch.setattr(mailbox_kernel, name, 1)

@@ -353,7 +353,7 @@ def test_example_bad_json(text, said):
 
 @pytest.mark.parametrize("leaves", [1, 2, 64])
 @pytest.mark.parametrize("by", ["appendix", "chain", "flat"])
-def test_example_thousands_of_tags(leaves, by):
+def test_example_plans_for_thousands_of_implementation_tags(leaves, by):
     """It ends, where looking at pairs of tags would not (64 million of them)."""
     program = program_of({"inc": 1000, "reset": 1000, "stop": 0}, [("reset", "inc"), ("reset", "reset"), ("stop", "inc")])
     streams = {"inc": 7, "reset": 1, "stop": 1}

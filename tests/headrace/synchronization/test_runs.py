@@ -53,10 +53,10 @@ def merge_counts(into, other):
         into.counts[key] = into.counts.get(key, 0) + count
 
 
-def counter(kind):
+def counter(kind, parts=4):
     """Counts by key: resets of a key depend on its increments."""
     return hr.program(
-        tags={hr.tag("inc", by="key", parts=4): {"key": kind}, hr.tag("reset", by="key", parts=4): {"key": kind}},
+        tags={hr.tag(name, by="key", parts=parts): {"key": kind} for name in ("inc", "reset")},
         depends=[("reset", "reset"), ("reset", "inc")],
         state={"counts": hr.map_of(kind, "int64")},
         emits={"key": kind, "count": "int64"},
@@ -253,6 +253,38 @@ def test_sixty_four_leaves_on_two_threads():
     found = program.over({"value": hr.streams(table, 64), "barrier": ends}).to_arrow(threads=2, leaves=64).to_pylist()
     spans = ((-1, 1_000), (1_000, 2_000), (2_000, 5_000))
     assert found == [{"ts": last, "sum": sum(row["x"] for row in rows if first < row["ts"] <= last)} for first, last in spans]
+
+
+@pytest.mark.slow
+def test_thousands_of_implementation_tags_on_sixty_four_leaves_and_two_threads():
+    """2 x 1,000 parts x 3 streams, and a plan that changes from 64 leaves to one, and to others, while they run."""
+    rng = random.Random(6_000)
+    rows = [
+        {"ts": ts, "key": rng.randint(0, 5_000), "kind": "reset" if rng.random() < 0.2 else "inc"}
+        for ts in rising(rng, 20_000, 20_000)
+    ]
+    counts, expected = dict.fromkeys(range(5_001), 0), []
+    for row in rows:
+        if row["kind"] == "inc":
+            counts[row["key"]] += 1
+        else:
+            expected.append({"ts": row["ts"], "key": row["key"], "count": counts[row["key"]]})
+            counts[row["key"]] = 0
+    program = counter("int64", parts=1_000)
+    streams = {"inc": 3, "reset": 3}
+    plans = [program.plan(streams, leaves=leaves, by="flat") for leaves in (64, 1, 64)]
+    assert len(plans[0].leaves) == 64 and len(plans[0].tags) == 6_000
+    assert sum(bool(leaf.node.tags) for leaf in plans[0].leaves) == 64
+    plans[2] = hr.Plan(tuple(mirrored(root) for root in plans[0].roots))
+    stream = program.over({("inc", "reset"): hr.streams(pa.Table.from_pylist(rows), 3, tag="kind")})
+    for changes in ((), ((5_000, {"plan": plans[1]}), (12_000, {"plan": plans[2]}))):
+        found = stream.to_arrow(threads=2, plan=plans[0], reconfigure=changes)
+        assert found.to_pylist() == expected
+
+
+def mirrored(node):
+    """A plan's node with left and right exchanged, everywhere below it."""
+    return hr.PlanNode(node.tags, [mirrored(child) for child in reversed(node.children)])
 
 
 def tell(state, e, emit):
