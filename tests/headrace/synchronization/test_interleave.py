@@ -391,6 +391,10 @@ PLANTED = {
         "plans change, and two mailboxes become one", f"{ROWS}|{GONE}", SC,
         (DEALING, " and dealt[count - 1, END] == row:", ":"),
     ),
+    "a leaf that rested in vain sleeps although the run stops": (
+        "plans change, and waiting rows move to other leaves", ASLEEP, SC,
+        (TREE, "        if is_stuck(c, n) and not stopped(c):\n", "        if is_stuck(c, n):\n"),
+    ),
     "a sleeper does not look before": (
         "a full mailbox", ASLEEP, SC,
         (LOOP, "    found = look_around(me, c, o, x, s, l)  # W2\n", "    found = False\n"),

@@ -449,7 +449,7 @@ def rest(me, c, o, x, s, l, leaf):
     if total == 0:
         c.meter[me, RESTS_IN_VAIN] += 1
         ticket = prepare(c.words, DATA_WAITING, c.signals, DATA_EVENT)
-        if is_stuck(c, n):
+        if is_stuck(c, n) and not stopped(c):
             sleep(c.words, DATA_WAITING, c.signals, DATA_EVENT, ticket, VAIN_WAIT_NS)
         else:
             cancel(c.words, DATA_WAITING)
