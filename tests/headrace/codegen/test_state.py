@@ -17,6 +17,15 @@ def test_example_a_kind_is_one_thing_in_arrays_and_in_columns(name):
     assert pa.array([kind.zero], kind.arrow).to_pylist() == [kind.zero]
 
 
+@pytest.mark.parametrize(
+    "make",
+    [list_of, set_of, lambda kind: array(kind, 2), lambda kind: map_of(kind, "bool"), lambda kind: map_of("bool", kind),
+     lambda kind: map_of("bool", array(kind, 2)), lambda kind: map_of("bool", record(n=kind))],
+)  # fmt: skip
+def test_example_containers_take_kinds_as_arrow_types(make):
+    assert make(pa.int64()) == make("int64") and make(pa.large_string()) == make("string")
+
+
 def test_example_a_first_value_says_the_kind():
     assert read_state({"n": 3, "x": -0.5, "seen": True}) == {
         "n": StateField("int64", 3),

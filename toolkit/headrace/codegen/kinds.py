@@ -326,9 +326,9 @@ def map_of(key: str, value: str | Array | Record, by: str | None = None) -> MapO
     >>> map_of("string", "int64")
     map_of('string', 'int64')
     """
-    _scalar("map_of", "key", key)
+    key = _scalar("map_of", "key", key)
     if not isinstance(value, Array | Record):
-        _scalar("map_of", "value", value)
+        value = _scalar("map_of", "value", value)
     if by is not None and (not isinstance(by, str) or not by.isidentifier()):
         raise ParameterError(f"map_of: by={by!r}: give the name of a column, the key of a program's tags")
     return MapOf(key, value, by)
