@@ -81,4 +81,4 @@ def write_configuration(c: InstanceArrays, row: int, configuration: Configuratio
 def plan_configuration(c: InstanceArrays, index: int, at: int, configuration: Configuration) -> None:
     """Have configuration row ``index + 1`` come into force before tuple `at` of the merged input; `at` must not fall."""
     write_configuration(c, index + 1, configuration)
-    c.plan_at[index], c.plan_row[index] = at, index + 1
+    c.plan_at[index] = at

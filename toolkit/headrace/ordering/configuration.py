@@ -55,7 +55,7 @@ def write_configuration(c: PipelineArrays, row: int, configuration: Configuratio
 def plan_configuration(c: PipelineArrays, index: int, at: int, configuration: Configuration, names: Sequence[str]) -> None:
     """Have configuration row ``index + 1`` come into force before row `at` of the input; `at` must not fall."""
     write_configuration(c, index + 1, configuration, names)
-    c.plan_at[index], c.plan_row[index] = at, index + 1
+    c.plan_at[index] = at
 
 
 __all__ = ["OWN_POLICY", "SCHEDULES", "Configuration", "plan_configuration", "write_configuration"]

@@ -47,7 +47,7 @@ def plan_configuration(c: PlanArrays, index: int, at: int, configuration: Config
     """Have configuration row ``index + 1`` come into force before row `at` of the merged input; `at` must not fall."""
     write_configuration(c, index + 1, configuration)
     c.rows[index + 1, words.REPLANS] = replans
-    c.plan_at[index], c.plan_row[index] = at, index + 1
+    c.plan_at[index] = at
 
 
 __all__ = ["Configuration", "Planned", "plan_configuration", "write_configuration"]

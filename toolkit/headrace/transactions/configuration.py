@@ -123,7 +123,7 @@ def write_configuration(c: ExecutorArrays, row: int, configuration: Configuratio
 def plan_configuration(c: ExecutorArrays, index: int, at: int, configuration: Configuration, can_split: bool = False) -> None:
     """Have configuration row ``index + 1`` come into force before event `at`; `at` must not fall."""
     write_configuration(c, index + 1, configuration, can_split)
-    c.plan_at[index], c.plan_row[index] = at, index + 1
+    c.plan_at[index] = at
 
 
 def family_in_force(c: ExecutorArrays) -> str:
