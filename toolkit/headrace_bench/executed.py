@@ -32,7 +32,12 @@ from headrace_bench.alone import Alone
 MOST_EVENTS = 240_000
 """Number of events that the gate and the rings hold without being emptied."""
 TIMEOUT_S = 300.0
-_NOBODY_S_TICKET = -1
+_NO_PAUSE = -1
+"""A ticket that no pause has: with it, `watch_pause` sleeps until the input has ended, the run stops, or its time is up.
+
+The executors' word keeps the ticket of the last pause. With that ticket `watch_pause` would return at once, and `run` would
+spin on a core that the executors need.
+"""
 
 
 class Executed(Alone):
@@ -137,7 +142,7 @@ class Executed(Alone):
             self._await(lambda: read_cell(c.words, words.PAUSED) == ticket, ticket)
             begin = time.perf_counter()
             end_pause(c, ticket)
-            self._await(lambda: bool(read_cell(c.words, words.OVER)), _NOBODY_S_TICKET)
+            self._await(lambda: bool(read_cell(c.words, words.OVER)), _NO_PAUSE)
             self.seconds = time.perf_counter() - begin
         finally:
             self.end(self.operator)
