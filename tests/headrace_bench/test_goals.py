@@ -38,7 +38,7 @@ def test_example_chains_on_two_threads(name):
 
 def test_example_speculative_and_adaptive_transactions():
     assert {name: case.goal for name, case in speculative.CASES.items()} == {
-        "independent": 1.5, "independent, trivial operations": None, "all conflict": 0.6, "lookups by what was read": 1.3,
+        "independent": 1.5, "independent, trivial operations": None, "all conflict": 0.6, "lookups of keys just read": 1.3,
     }  # fmt: skip
     assert (adaptive.GOAL, transacting.BESIDE_OTHERS) == (0.9, 0.9)
 

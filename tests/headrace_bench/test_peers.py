@@ -217,7 +217,7 @@ def test_agree_ledgers(works, name, monkeypatch):
     results = compete(works[name], [*contestants, on_duckdb.Batches(2)], 1)
     assert [result.failure for result in results] == [""] * 5
     refused = compete(works[name], [on_flink.Flink(2, "expert", may_install=False)], 1)
-    assert refused[0].failure == "not run: one order of what reaches several keys is made by one subtask"
+    assert refused[0].failure == "not run: transactions that reach several keys are ordered by one subtask"
 
 
 def test_example_sql_judges_until_no_verdict_changes(works):

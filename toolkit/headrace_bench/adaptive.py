@@ -45,7 +45,7 @@ CASES: dict[str, Callable[[], tuple[Callable, pa.Table]]] = {
     f"gs, {cost_name(175)}": lambda: _costly("gs", 175),
     f"gs, writes, Zipf 1.2, {cost_name(30)}": lambda: _costly("gs", 30, reads=0.0, skew=1.2),
     f"sl, {cost_name(175)}": lambda: _costly("sl", 175),
-    f"lookups by what was read, {cost_name(200)}": lambda: _looked_up(200),
+    f"lookups of keys just read, {cost_name(200)}": lambda: _looked_up(200),
 }
 
 

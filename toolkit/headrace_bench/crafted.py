@@ -184,8 +184,8 @@ def compare_joins(counts: Sequence[int], repetitions: int) -> list[Row]:
     rows = []
     rng = np.random.default_rng(7)
     conditions: dict[str, tuple[Predicate, int]] = {
-        "equal integers": (hr.equal("x", "a"), 1),
-        "integers of a band": (hr.band("x", "a", _WIDTH), _CELL),
+        "an equi-join": (hr.equal("x", "a"), 1),
+        "a band join": (hr.band("x", "a", _WIDTH), _CELL),
     }
     for count in counts:
         bad = of_one_cell_bucket(count)
@@ -204,14 +204,14 @@ def compare_joins(counts: Sequence[int], repetitions: int) -> list[Row]:
                         seconds[is_bad].append(took)
                     # Each value matches only itself: in a band of width ten, its neighbours lie in other cells.
                     assert run.results == count, (name, is_bad, run.results)
-            rows.append(_row(f"{count:,} crafted {name} in a join", 2 * count, "M tuples/s", seconds))
+            rows.append(_row(f"{count:,} crafted integers in {name}", 2 * count, "M tuples/s", seconds))
     return rows
 
 
 def _row(case: str, count: int, unit: str, seconds: dict[bool, list[float]]) -> Row:
     found, baseline = (count / median(seconds[is_bad]) / 1e6 for is_bad in (True, False))
     return Row(
-        "crafted", case, found, unit, goal=0.5, baseline=baseline, baseline_name="random ones", goal_is_ratio=True
+        "crafted", case, found, unit, goal=0.5, baseline=baseline, baseline_name="random values", goal_is_ratio=True
     )
 
 

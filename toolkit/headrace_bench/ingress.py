@@ -2,7 +2,7 @@
 
 Hand-over is the work of a run's reading thread. It reads the columns that the
 operator needs, validates them, checks the event times and encodes keys, batch by
-batch; here the batches are dropped. The baseline of each row is reading alone.
+batch; here the batches are dropped. The baseline of each row is reading only.
 Then whole runs of word count, from text to counted windows, are compared with the
 hand-over of the same batches; and with runs whose texts are split elsewhere: by Arrow,
 by Spark, or upstream, with the words in a column, as texts or encoded.
@@ -90,9 +90,9 @@ def word_sources(table: pa.Table, frame: Any = None) -> dict[str, Callable[[], A
     numbers = kept.set_column(1, "words", pa.ListArray.from_arrays(lists.offsets, codes.indices.cast(pa.int64())))
     found: dict[str, Callable[[], Any]] = {
         "split by Arrow as it is read": split_as_read,
-        "a column of texts from upstream": lambda: kept,
-        "a dictionary-encoded column from upstream": lambda: encoded,
-        "a column of numbers from upstream": lambda: numbers,
+        "a column of word lists, as strings": lambda: kept,
+        "a column of word lists, dictionary-encoded": lambda: encoded,
+        "a column of word lists, as numbers": lambda: numbers,
     }
     if frame is not None:
         tokenised = frame.select("ts", hr.spark.words("text").alias("words"))
@@ -143,7 +143,7 @@ def measure(full: bool, tiny: bool = False) -> list[Row]:
                 assert all(rows_read == n for _, _, rows_read in times)
                 read, encoded = (n / median([t[i] for t in times]) / 1e6 for i in (0, 1))
                 rows.append(
-                    Row("ingress", f"{form}, {name}", encoded, "M rows/s", baseline=read, baseline_name="reading alone")
+                    Row("ingress", f"{form}, {name}", encoded, "M rows/s", baseline=read, baseline_name="reading only")
                 )
         query = QUERIES["words of text"]
         results = None
@@ -178,8 +178,8 @@ def measure(full: bool, tiny: bool = False) -> list[Row]:
 
 def compare_words(table: pa.Table, frame: Any, results: int, repetitions: int) -> list[Row]:
     """Seconds of word count from start to end, by where the texts are split; in turns."""
-    ours = "text, split here"
-    texts = {ours: table} if frame is None else {ours: table, "text from Spark, split here": frame}
+    ours = "text, split by headrace"
+    texts = {ours: table} if frame is None else {ours: table, "text from Spark, split by headrace": frame}
     ways = [(name, lambda source=source: source, QUERIES["words of text"]) for name, source in texts.items()]
     ways += [(name, source, _count_listed) for name, source in word_sources(table, frame).items()]
     seconds: dict[str, list[float]] = {name: [] for name, _, _ in ways}

@@ -53,10 +53,10 @@ def measure(full: bool, tiny: bool = False) -> list[Row]:
     seen = look(1, 1_000, 0.0) if tiny else look(LOOKS * 4 if full else LOOKS)
     rows = []
     for percentile, times in zip(PERCENTILES, seen.two_threads, strict=True):
-        case = f"arithmetic, two threads beside one, percentile {percentile}"
-        rows.append(Row("machine", case, times, "times"))
+        case = f"arithmetic, 2 threads over 1, percentile {percentile}"
+        rows.append(Row("machine", case, times, "x"))
     for percentile, ns in zip(PERCENTILES, seen.line_ns, strict=True):
-        rows.append(Row("machine", f"a cache line from core to core, percentile {percentile}", ns, "ns", "lower"))
+        rows.append(Row("machine", f"transfer of a cache line between cores, percentile {percentile}", ns, "ns", "lower"))
     return rows
 
 

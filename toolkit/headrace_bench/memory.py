@@ -76,13 +76,13 @@ def measure(full: bool, tiny: bool = False) -> list[Row]:
     sampler, results = _run(total, lambda ts: ts % KEYS, window)
     assert results == KEYS * -(-total // window)
     case = f"{total:,} tuples, {KEYS:,} keys"
-    rows.append(Row("memory", f"{case}, growth", sampler.growth, "MiB", "lower", 32.0))
-    rows.append(Row("memory", f"{case}, resident", sampler.samples[-1][1], "MiB", "lower"))
+    rows.append(Row("memory", f"{case}, growth of resident memory", sampler.growth, "MiB", "lower", 32.0))
+    rows.append(Row("memory", f"{case}, resident memory at the end", sampler.samples[-1][1], "MiB", "lower"))
     total //= 5
     sampler, results = _run(total, lambda ts: ts // 50, window)
     assert results == sum(
         len(np.unique(np.arange(start, min(total, start + window), 50) // 50)) for start in range(0, total, window)
     )
-    rows.append(Row("memory", f"{total:,} tuples, {total // 50:,} keys that come and go, growth",
+    rows.append(Row("memory", f"{total:,} tuples, {total // 50:,} keys that come and go, growth of resident memory",
                     sampler.growth, "MiB", "lower", 32.0))
     return rows

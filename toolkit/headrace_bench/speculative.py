@@ -77,7 +77,7 @@ CASES = {
     "independent": Case(four, _keys, 1.5),
     "independent, trivial operations": Case(four, _keys, None, 0),
     "all conflict": Case(four, _same, 0.6),
-    "lookups by what was read": Case(lookups, _keys, 1.3),
+    "lookups of keys just read": Case(lookups, _keys, 1.3),
 }
 
 

@@ -81,13 +81,13 @@ def measure(full: bool, tiny: bool = False) -> list[Row]:
             imports += [times["import"] for times in cached]
             for label, times, goal in (("cached", cached, 0.2), ("new", new, 3.0)):
                 value = median([t["start"] for t in times])
-                rows.append(Row("startup", f"start, {shape}, shape {label}", value, "s", "lower", goal))
+                rows.append(Row("startup", f"start, {shape}, {label} shape", value, "s", "lower", goal))
             value = median([t["result"] for t in cached])
-            rows.append(Row("startup", f"start to result, {shape}, shape cached", value, "s", "lower"))
+            rows.append(Row("startup", f"start to result, {shape}, cached shape", value, "s", "lower"))
         rows.insert(0, Row("startup", "import headrace", median(imports), "s", "lower", 0.6))
         if not tiny:
             first = run_once("aggregate", XDG_CACHE_HOME=f"{folder}/empty")
             rows.append(
-                Row("startup", "start to result, first run after installing", first["result"], "s", "lower")
+                Row("startup", "start to result, first run after installation", first["result"], "s", "lower")
             )
     return rows

@@ -235,7 +235,7 @@ def cases(tiny: bool) -> list[Case]:
     return [
         _counting(f"d[k] += 1, {KEYS:,} small int keys", small, times, 15.0),
         _counting(f"d[k] += 1, {KEYS:,} random int64 keys", wide, times, 15.0),
-        _counting(f"d[k] += 1, {count:,} keys far apart", many, 2, None),
+        _counting(f"d[k] += 1, {count:,} keys spread over a wide range", many, 2, None),
         _coming_and_going(many),
         _items(times),
         _adding(f"set.add, {KEYS:,} small ints", small, times, 12.0),
@@ -244,7 +244,7 @@ def cases(tiny: bool) -> list[Case]:
         _appending(times),
         _last(count),
         _comparing("a < b, short strings", "", times, 2.0),
-        _comparing("a < b, strings that begin alike", "https://example.org/", times, None),
+        _comparing("a < b, strings with a common prefix", "https://example.org/", times, None),
     ]
 
 

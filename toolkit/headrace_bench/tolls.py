@@ -127,6 +127,6 @@ def measure(full: bool, tiny: bool = False) -> list[Row]:
             row = Row("tp", f"tolls, {source}, {name}", median(values), "M events/s")
             if name != serial:
                 row.baseline, row.baseline_name = median(rates[serial]), serial
-            row.note = "a row for each segment, at the end" if WAYS[name][0] is by_window else ""
+            row.note = "one row per segment, at the end" if WAYS[name][0] is by_window else ""
             rows.append(row)
     return rows

@@ -50,7 +50,7 @@ LEAST_EVENTS = 5_000
 OVERHEAD_NS = 15
 """Rough overhead of an operation, from which the number of events in a run is computed."""
 MORPHSTREAM = "MorphStream"
-MORPHSTREAM_NOTE = "MorphStream's figure is of an earlier run, on a machine of this kind"
+MORPHSTREAM_NOTE = "MorphStream was measured in an earlier run, on a machine of this kind"
 
 
 @dataclass(frozen=True)
@@ -255,10 +255,10 @@ def _measured(workload: Workload, cost_ns: int, goals: Sequence[Goal], sizes: Si
     each_ns = 1e3 / serial * case.table.num_rows / case.operations
     rows = []
     if plain:
-        rows.append(Row(name, f"{label}, a loop written by hand", median(plain), "M events/s"))
+        rows.append(Row(name, f"{label}, hand-written loop", median(plain), "M events/s"))
     rows.append(
         Row(name, f"{label}, serial", serial, "M events/s", baseline=median(plain) if plain else None,
-            baseline_name="by hand" if plain else None, note=f"{each_ns:.3g} ns an operation in all")
+            baseline_name="hand-written loop" if plain else None, note=f"{each_ns:.3g} ns per operation in total")
     )  # fmt: skip
     for (scheme, threads, punctuation), values in rates.items():
         if scheme == "serial":

@@ -93,7 +93,7 @@ class Batches(DuckDB):
 
     def install(self, work: Work) -> None:
         if work.name not in NAMES:
-            raise NotRun("it is for transactions")
+            raise NotRun("it is written for transactions only")
         super().install(work)
 
     def run(self) -> Answer:

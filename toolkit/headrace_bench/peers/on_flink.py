@@ -59,7 +59,7 @@ class Flink(InProcess):
     warm_ups = 2
 
     def __init__(self, threads: int, version: str, may_install: bool = True):
-        super().__init__(f"Flink {VERSION} {version}", threads, "streaming", "arrays in its virtual machine")
+        super().__init__(f"Flink {VERSION} {version}", threads, "streaming", "arrays in the JVM")
         self.version = version
         self.is_slow = version == "stock"
         self._may_install = may_install
@@ -68,11 +68,11 @@ class Flink(InProcess):
         if work.name not in WORKLOADS:
             raise NotRun("no job is written for it")
         if work.name == "sessions" and self.version == "expert":
-            raise NotRun("no expert's job is written for it")
+            raise NotRun("no `expert` job is written for it")
         if work.name == "forward" and self.threads > 1:
-            raise NotRun("one order is made by one subtask; with both sources that is three threads already")
+            raise NotRun("ordering the input takes one subtask; with both sources that makes three threads")
         if self.threads > 1 and (work.name == "ledger" or (work.name == "deposits" and self.version == "expert")):
-            raise NotRun("one order of what reaches several keys is made by one subtask")
+            raise NotRun("transactions that reach several keys are ordered by one subtask")
         if work.is_program and self.version == "expert" and self.threads > 1:
             raise NotRun("the sequential version is one subtask")
         self._command = installed(self._may_install)

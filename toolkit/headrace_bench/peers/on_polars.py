@@ -18,7 +18,7 @@ class Polars(InProcess):
     """Polars as a batch system: the whole input is present before it begins. Each number of threads has its own process."""
 
     def __init__(self, threads: int, may_install: bool = True):
-        super().__init__(f"Polars {VERSION} (batch)", threads, "batch", "a frame in memory, of the same rows")
+        super().__init__(f"Polars {VERSION} (batch)", threads, "batch", "a data frame of the same rows, in memory")
         self._may_install = may_install
 
     def install(self, work: Work) -> None:

@@ -62,7 +62,7 @@ class Spark(InProcess):
 
     def install(self, work: Work) -> None:
         if work.name not in WORKLOADS:
-            raise NotRun("a streaming query puts no rows in order")
+            raise NotRun("a streaming query does not order rows")
         require_java()
 
     def start(self) -> None:
@@ -72,4 +72,4 @@ class Spark(InProcess):
         return self._run_once(self._work.folder / f"spark-{self.threads}.parquet")
 
     def latency(self, per_second: int) -> tuple[Answer, Latency]:
-        raise NotRun("its results come with whole micro-batches, so the latency is the batch one chooses")
+        raise NotRun("results appear a micro-batch at a time, so the latency is the batch interval that one chooses")

@@ -128,7 +128,7 @@ def _spark_restart(folder: Path) -> float:
 def measure(repetitions: int, tiny: bool, may_install: bool = True) -> list[Row]:
     """Rows for the table, comparing ours with the fastest peer."""
     paced = f"{PER_SECOND:,} rows/s"
-    in_cluster = f"{paced}; in a mini cluster that is warm, so neither a client nor a cluster starts"
+    in_cluster = f"{paced}; in a warm mini cluster, so no start-up of a client or a cluster is included"
     peers: list[tuple[str, str, Callable[[], list[float]]]] = [
         (
             "Flink, adaptive scheduler, tuned",
@@ -144,11 +144,11 @@ def measure(repetitions: int, tiny: bool, may_install: bool = True) -> list[Row]
     if not tiny:  # these take half a minute each time
         peers += [
             (
-                "Flink, adaptive scheduler as it is",
+                "Flink, adaptive scheduler, default settings",
                 paced,
                 lambda: flink("adaptive", "adaptive", 1, may_install),
             ),
-            ("Spark, restart", "from a checkpoint, as it has no other way", lambda: spark(1)),
+            ("Spark, restart", "from a checkpoint: it cannot be rescaled while it runs", lambda: spark(1)),
         ]
     rows = [_row(f"{CASE}: {name}, command to first result", how, note) for name, note, how in peers]
     values = [row for row in rows if not math.isnan(row.value)]
