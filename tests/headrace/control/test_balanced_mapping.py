@@ -119,7 +119,7 @@ def test_example_swap_and_move():
         (lambda: Mapping.even(2).move([0], to=-1), r"owner -1"),
         (lambda: Mapping.even(2).move([3], to=70_000), r"bucket 3 has owner 70000"),
         (lambda: Mapping.even(2).swap(0, -1), r"owner -1"),
-        (lambda: Mapping.even(3).predicted_imbalance(row([1]), 2), r"instance 2 owns buckets"),
+        (lambda: Mapping.even(3).predicted_imbalance(row([1]), 2), r"instances=2: instance 2 owns buckets .*; add it"),
     ],
 )
 def test_what_cannot_be_meant(call, message):

@@ -103,7 +103,7 @@ def test_example_threads_are_steered(controller):
 def test_example_a_load_balancer_says_that_there_are_no_buckets():
     steered = Steered(LoadBalancer())
     (error,) = steered.steps(5).of_kind("error")
-    assert "LoadBalancer moves key buckets, and this operator has no key mapping" in error.reason
+    assert "LoadBalancer moves key buckets, and this operator has no key mapping; attach it" in error.reason
     assert "the run goes on" in error.reason and not steered.loop.is_attached and not steered.asked
 
 

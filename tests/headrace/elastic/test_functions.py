@@ -42,7 +42,7 @@ def show(key, state, emit):
         ({"update": count, "output": {"n": "int64"}}, "named in emits="),
         ({"update": count, "emits": ["n"]}, "emits=.*give a dict"),
         ({"update": count, "emits": {"n": "int63"}}, "n='int63': the kinds are int64"),
-        ({"update": count, "emits": {"a b": "int64"}}, "'a b' is not a Python name"),
+        ({"update": count, "emits": {"a b": "int64"}}, "'a b' is not a Python name: .*; rename it"),
         ({"update": count, "state": {"class": "int64"}}, "'class' is not a Python name"),
         ({"update": count, "state": {"n": "strings"}}, "state: n='strings': the kinds"),
         ({"update": count, "state": {"n": 2**63}}, "whole number within int64"),

@@ -112,7 +112,7 @@ def test_example_what_is_no_stream_is_told():
         (
             StreamType(pa.schema({"ts": pa.timestamp("us")}), "ts", "ms"),
             ParameterError,
-            "unit = 'ms': times of type .* are in 'us'",
+            "unit = 'ms': times of type .* are in 'us'; give that",
         ),
         (
             StreamType(pa.schema([("ts", pa.int64()), ("n", pa.int64()), ("n", pa.int64())]), "ts", "ms"),

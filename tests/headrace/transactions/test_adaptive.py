@@ -304,7 +304,7 @@ def test_bad_input(wrong, said):
 
 
 def test_bad_input_an_operator_without_schemes():
-    with pytest.raises(NotSupportedError, match="this operator has none"):
+    with pytest.raises(NotSupportedError, match="this operator has none; attach it"):
         AdaptiveScheme().decide(Observation(1.0, 0.2, 2, 8, 0.5, configuration={"threads": 2}))
 
 

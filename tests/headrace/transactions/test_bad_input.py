@@ -314,7 +314,7 @@ def test_example_a_planned_mapping_fits_the_threads_that_there_are_by_then():
     given = TransactionOptions(None, threads=1, max_threads=2, reconfigure=changes)
     assert [each.mapping for _, each in given.planned("t", True)] == [one, in_turn(2), halves]
     early = TransactionOptions(None, threads=1, max_threads=2, reconfigure=[(5, {"mapping": halves})])
-    with fails(ParameterError, "mapping: executor 1 owns buckets", "there are 1 threads"):
+    with fails(ParameterError, "mapping: executor 1 owns buckets", "there are 1 threads; raise threads="):
         early.planned("t", True)
     with fails(ParameterError, "mapping=[0, 1]: give a headrace.Mapping"):
         TransactionOptions(None, threads=2, reconfigure=[(5, {"mapping": [0, 1]})])

@@ -87,7 +87,7 @@ def _check_mapping(label: str, given: Any) -> None:
 
 def _check_name(name: Any, where: str) -> None:
     if not isinstance(name, str) or not name.isidentifier() or keyword.iskeyword(name):
-        raise ParameterError(f"{where}: {name!r} is not a Python name: a function cannot use it")
+        raise ParameterError(f"{where}: {name!r} is not a Python name: a function cannot use it; rename it")
 
 
 def _state_field(name: Any, value: Any) -> StateField:

@@ -266,7 +266,8 @@ class Mapping:
         absent = sorted(set(self.instances) - set(members))
         if absent:
             raise ReconfigurationError(
-                f"predicted_imbalance: instance {absent[0]} owns buckets but is not among {list(members)}"
+                f"predicted_imbalance: instances={instances!r}: instance {absent[0]} owns buckets but is not one of them; add it,"
+                f" or move its buckets"
             )
         totals = np.bincount(self._owners, weights, minlength=members[-1] + 1)[list(members)]
         return coefficient_of_variation(totals), balancing.heaviest(weights, self._owners, members)

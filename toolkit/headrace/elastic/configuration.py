@@ -39,7 +39,7 @@ def check_threads(threads: object, max_threads: int) -> tuple[int, ...]:
     members = tuple(sorted(set(threads)))
     if not members or not all(is_whole_number(m) and 0 <= m < max_threads for m in members):
         raise ReconfigurationError(
-            f"threads={threads!r}: instances are numbered 0 to {max_threads - 1}, and at least one is needed"
+            f"threads={threads!r}: give at least one of the instances, which are numbered 0 to {max_threads - 1}"
         )
     return tuple(int(m) for m in members)
 

@@ -386,7 +386,8 @@ class Unary(Expression):
             return call(self, pc.invert, condition(self, value))
         if self.operator == "length":
             if not is_text(value.type):
-                raise UnsupportedTypeError(f"{self!r}: only strings have a length, not {value.type}")
+                fix = "cast it to string, or compute it by a function, with map"
+                raise UnsupportedTypeError(f"{self!r}: only strings have a length, not {value.type}; {fix}")
             return pc.utf8_length(value).cast(pa.int64())
         value = widened(self, value)
         if self.operator == "round":
@@ -524,7 +525,7 @@ def col(name: str) -> Expression:
     (col('price') * 2) > 10
     """
     if not isinstance(name, str) or not name:
-        raise ParameterError(f"col({name!r}): a column name is needed")
+        raise ParameterError(f"col({name!r}): give the name of a column, a string that is not empty")
     return Column(name)
 
 

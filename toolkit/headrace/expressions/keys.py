@@ -124,5 +124,5 @@ def pairs(column: str, distance: float | str = 3) -> Pairs:
     if distance == "inf" or (isinstance(distance, float) and distance == math.inf):
         return Pairs(name, None)
     if not is_whole_number(distance) or distance < 1:
-        raise ParameterError(f"pairs({name!r}, distance={distance!r}): an integer >= 1 or 'inf' is needed")
+        raise ParameterError(f"pairs({name!r}, distance={distance!r}): give an integer from 1 on, or 'inf'")
     return Pairs(name, int(distance))

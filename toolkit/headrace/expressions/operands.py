@@ -149,7 +149,7 @@ def as_type(constant: pa.Scalar, target: pa.DataType) -> pa.Scalar:
             moment = datetime.datetime.fromisoformat(constant.as_py())
         except ValueError as error:
             raise ParameterError(
-                f"{constant.as_py()!r}: is not an ISO 8601 time such as '2013-01-31 12:00'"
+                f"{constant.as_py()!r}: not a time; write it in ISO 8601, as in '2013-01-31 12:00'"
             ) from error
         constant = pa.scalar(moment)
     if pa.types.is_timestamp(target) and pa.types.is_timestamp(constant.type):

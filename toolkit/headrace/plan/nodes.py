@@ -186,7 +186,7 @@ def check_result(node: OperatorNode, use: str) -> None:
     kind = check_event_time(node.schema, node.event_time)
     parse_time_unit(node.unit, f"{use}: unit")
     if time_unit_of(kind, node.unit) != node.unit:
-        raise ParameterError(f"{use}: unit = {node.unit!r}: times of type {kind} are in {TIMESTAMP_UNIT!r}")
+        raise ParameterError(f"{use}: unit = {node.unit!r}: times of type {kind} are in {TIMESTAMP_UNIT!r}; give that")
 
 
 @dataclass

@@ -340,7 +340,8 @@ class Execution:
         left = [name for name in self.pool.wait(STOP_SECONDS, is_users) if not is_users(name)]
         if left:
             raise RunStoppedError(
-                f"threads {', '.join(left)} did not stop within {STOP_SECONDS} s: a user function may not return"
+                f"threads {', '.join(left)} did not stop within {STOP_SECONDS} s: a user function may not return;"
+                f" make sure that its loops end"
             )
 
     def check_can_wait(self) -> None:

@@ -88,7 +88,9 @@ class AdaptivePlan(Policy):
         """Request the optimizer's plan once it has been better for long enough; else None."""
         plan = observation.configuration.get("plan")
         if not isinstance(plan, Plan) or plan.program is None:
-            raise NotSupportedError("AdaptivePlan chooses the plan of a program, and this operator has none")
+            raise NotSupportedError(
+                "AdaptivePlan chooses the plan of a program, and this operator has none; attach it to the operator of a program"
+            )
         at_s = observation.at_s
         streams = streams_in(plan)
         if self._weighing is None:

@@ -170,7 +170,10 @@ class ProgramSection(CollectedSection):
         with self.holding.lock:
             rates, costs = self.weighing.rates, self.weighing.costs
         if not any(rates.values()):
-            raise ParameterError(f"plan={given!r}: no events came in the last {RATES_S:g} s, so there are no rates to weigh")
+            raise ParameterError(
+                f"plan={given!r}: no events came in the last {RATES_S:g} s, so there are no rates to weigh; ask again while"
+                f" events come, or give 'auto'"
+            )
         threads = self.reconfiguration.current.threads
         return make_plan(program, self._streams, leaves, rates, given, costs, threads)
 

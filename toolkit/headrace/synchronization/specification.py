@@ -64,7 +64,9 @@ class ProgramSpec:
             assert tag.every is not None
             every = parse_duration(tag.every, first.unit, f"tags: {tag.name}: every")
             if every == 0:
-                raise ParameterError(f"tags: {tag.name}: every={tag.every!r} is less than the inputs' time unit, {first.unit}")
+                raise ParameterError(
+                    f"tags: {tag.name}: every={tag.every!r} is less than the inputs' time unit; give '1{first.unit}' or more"
+                )
             kind = output_time_type(kind, every)
         self.bind()
         time = first.schema.field(first.event_time).with_nullable(True).with_type(kind)

@@ -212,7 +212,7 @@ def part_of(keys: Any, parts: int) -> Any:
             texts = np.frombuffer(data or b"\0", np.uint8)
             parts_kernel.parts_of_texts(texts, np.frombuffer(offsets, np.int64)[: keys.size + 1], parts, found)
         else:
-            raise ParameterError(f"part_of: keys {keys[:1]}: a key is an integer within int64, a bool or a string")
+            raise ParameterError(f"part_of: keys {keys[:1]}: a key is an integer within int64, a bool or a string; cast it")
     return found
 
 

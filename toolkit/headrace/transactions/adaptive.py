@@ -153,7 +153,10 @@ class AdaptiveScheme(Policy):
     def decide(self, observation: Observation) -> Request | None:
         """Ask for the next trial, or for the fastest choice; None while a trial is measured."""
         if "scheme" not in observation.configuration:
-            raise NotSupportedError("AdaptiveScheme chooses a scheme of transactions, and this operator has none")
+            raise NotSupportedError(
+                "AdaptiveScheme chooses a scheme of transactions, and this operator has none; attach it to an operator made by"
+                " transact()"
+            )
         self._seen = observation
         if observation.threads == 1:
             self._round = self._kept = None

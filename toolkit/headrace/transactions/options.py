@@ -147,7 +147,10 @@ class TransactionOptions:
         elif not isinstance(mapping, Mapping):
             raise ParameterError(f"mapping={mapping!r}: give a headrace.Mapping")
         elif max(mapping.owners) >= threads:
-            raise ParameterError(f"mapping: executor {max(mapping.owners)} owns buckets, and there are {threads} threads")
+            raise ParameterError(
+                f"mapping: executor {max(mapping.owners)} owns buckets, and there are {threads} threads; raise threads=, or map"
+                f" all buckets to executors 0 to {threads - 1}"
+            )
         return Configuration(threads, scheme, sharing, whole("punctuation", wish["punctuation"], 1, MOST_PUNCTUATION), mapping)
 
     def check_operators(self, operators: Sequence[str]) -> None:

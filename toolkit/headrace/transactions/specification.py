@@ -53,7 +53,7 @@ class TransactSpec:
         (given,) = inputs
         for name in self.carry:
             if name == given.event_time:
-                raise ParameterError(f"carry={list(self.carry)!r}: {name!r} is the event time, which every row has")
+                raise ParameterError(f"carry={list(self.carry)!r}: {name!r} is the event time, which every row has; leave it out")
         check_columns(given.schema, self.carry, "carry")
         time = given.schema.field(given.event_time)
         fields = [pa.field(given.event_time, time.type)]

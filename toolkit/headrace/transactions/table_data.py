@@ -61,7 +61,8 @@ def word_of(label: str, kind: str, value: Any) -> int | str:
         if not is_whole_number(value):
             raise ParameterError(f"{label}={value!r}: give a whole number, as the kind is {kind}")
         if int(value) not in _RANGES[kind]:
-            raise ParameterError(f"{label}={value}: it does not fit in {kind}")
+            held = _RANGES[kind]
+            raise ParameterError(f"{label}={value}: it does not fit in {kind}; give a number from {held[0]} to {held[-1]}")
         return int(value)
     if kind == "bool":
         if not isinstance(value, bool | np.bool_):
@@ -77,7 +78,8 @@ def word_of(label: str, kind: str, value: Any) -> int | str:
         with np.errstate(over="ignore"):
             number = float(np.float32(number))
     if math.isinf(number) and not (isinstance(value, float | np.floating) and math.isinf(value)):
-        raise ParameterError(f"{label}={value}: it does not fit in {kind}")
+        fix = "give a smaller number" + (", or make the column float64" if kind == "float32" else "")
+        raise ParameterError(f"{label}={value}: it does not fit in {kind}; {fix}")
     return struct.unpack("<q", struct.pack("<d", number))[0]
 
 

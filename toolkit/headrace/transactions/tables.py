@@ -76,7 +76,9 @@ def _column(where: str, kind: Any, least: Any = None) -> Column:
     if least is None:
         return Column(kind)
     if not isinstance(kind, str) or kind in ("bool", "string"):
-        raise ParameterError(f"{where}: least={least!r} of {kind!r}: only columns of numbers have a least value")
+        raise ParameterError(
+            f"{where}: least={least!r} of {kind!r}: only columns of numbers have a least value; leave least= out"
+        )
     word_of(f"{where}: least", kind, least)
     return Column(kind, least)
 

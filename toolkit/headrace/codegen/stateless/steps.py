@@ -76,9 +76,11 @@ def check_step(step: Step, event_time: str) -> None:
         if scalar(kind) is None:
             raise ParameterError(f"{name}={kind!r}: the kinds are {', '.join(SCALAR_NAMES)}")
         if name == event_time:
-            raise ParameterError(f"{name!r} is the event time: it is carried and cannot be computed")
+            raise ParameterError(
+                f"{name}={kind!r}: the event time is carried and cannot be computed; give the column another name"
+            )
         if not name.isidentifier() or keyword.iskeyword(name):
-            raise ParameterError(f"{name!r} is not a Python name: a function cannot compute it")
+            raise ParameterError(f"{name!r} is not a Python name: a function cannot compute it; rename the column")
 
 
 def computed_by(steps: Sequence[Step]) -> dict[str, Scalar]:

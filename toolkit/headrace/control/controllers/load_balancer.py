@@ -63,7 +63,9 @@ class LoadBalancer(Policy):
     def decide(self, observation: Observation) -> Request | None:
         """Ask for another key mapping if the loads are uneven; None if nothing is to be done."""
         if observation.mapping is None:
-            raise NotSupportedError("LoadBalancer moves key buckets, and this operator has no key mapping")
+            raise NotSupportedError(
+                "LoadBalancer moves key buckets, and this operator has no key mapping; attach it to an operator that has one"
+            )
         resting = self._damping.is_resting(observation)
         if observation.bucket_load is not None:
             # What a bucket costs does not depend on its owner: it is remembered across changes.

@@ -303,7 +303,7 @@ def operator(
     if not is_whole_number(max_tuples) or max_tuples < 1:
         raise ParameterError(f"max_tuples={max_tuples!r}: give a whole number of tuples, 1 or more")
     if max_tuples >= 2**31:
-        raise OverflowInputError(f"max_tuples={max_tuples}: at most {2**31 - 1} tuples can be kept")
+        raise OverflowInputError(f"max_tuples={max_tuples}: at most {2**31 - 1} tuples can be kept; give a smaller number")
     if name is None:
         given = output or update
         name = getattr(given, "__name__", "operator")
