@@ -22,6 +22,11 @@ class Alone:
         self._pool = WorkerPool(self._errors.append)
         self.stop_word = padded_cells(1)
 
+    @property
+    def has_failed(self) -> bool:
+        """Whether a thread has raised an exception."""
+        return bool(self._errors)
+
     def end(self, section: Any) -> None:
         """Stop the workers, and wait for them."""
         publish_cell(self.stop_word, 0, 1)

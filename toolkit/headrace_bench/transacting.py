@@ -31,6 +31,7 @@ import headrace as hr
 from headrace.control.mapping import Mapping
 from headrace.references import BUCKETS
 from headrace.summary import counted
+from headrace.transactions.binding import Bound
 from headrace.transactions.fitting import fitting
 from headrace_bench import transactions_kernel as loops
 from headrace_bench.costly import RECORDS, WORKLOADS, Workload, with_rounds
@@ -146,18 +147,22 @@ class Case:
         """Hash of the results of `serial`."""
 
     @property
+    def _bound(self) -> Bound:
+        spec: Any = self._stream.plan().output.spec
+        (bound,) = spec.bound.values()
+        return bound
+
+    @property
     def schemes(self) -> tuple[str, ...]:
         """Schemes that can run the workload; "none" only if none of its tables has containers."""
-        node = self._stream.plan().output
-        (bound,) = node.spec.bound.values()
-        fit = fitting(bound)
-        return fit if not any(table.containers for table in bound.tables) else tuple(each for each in fit if each != "none")
+        fit = fitting(self._bound)
+        has_containers = any(table.containers for table in self._bound.tables)
+        return tuple(each for each in fit if each != "none") if has_containers else fit
 
     @property
     def can_split(self) -> bool:
         """Whether its transactions are split into operations, which run in chains."""
-        (bound,) = self._stream.plan().output.spec.bound.values()
-        return bound.operations is not None
+        return self._bound.operations is not None
 
     def run(self, scheme: str, threads: int = 1, **options: Any) -> Executed:
         """Execute all events; except for `none`, the results must be those of `serial`."""

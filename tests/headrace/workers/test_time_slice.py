@@ -35,7 +35,7 @@ def slice_ns(thread=None):
 def in_a_thread(body):
     """What `body` returns on a thread of its own, whose attributes end with it."""
     found = []
-    thread = threading.Thread(target=lambda: found.append(body()))
+    thread = threading.Thread(target=lambda: found.append(body()), daemon=True)
     thread.start()
     thread.join(HANG_S)
     return found[0]

@@ -222,24 +222,26 @@ def plot_of(figure: Figure, name: str = "plot", places: Mapping[str, int] | None
         plot.scatter([i], [box.mean], color="black", size=7, marker="diamond")
     drawn = [line.y for line in figure.lines] + [[*box.percentiles, box.mean] for box in figure.boxes]
     values = np.concatenate([np.asarray(each, float) for each in drawn] or [np.zeros(1)])
+    vertical: Any = plot.y_range
     if not figure.log_y:
-        plot.y_range.start = min(0.0, float(np.nanmin(values))) if np.isfinite(values).any() else 0.0
+        vertical.start = min(0.0, float(np.nanmin(values))) if np.isfinite(values).any() else 0.0
         if np.isfinite(values).any() and np.nanmax(np.abs(values)) >= 10:
             plot.yaxis.formatter = NumeralTickFormatter(format="0,0")
     if figure.y_max is not None:
-        plot.y_range.end = figure.y_max
+        vertical.end = figure.y_max
     if figure.lines:
-        plot.add_layout(plot.legend[0], "below")
-        plot.legend.orientation = "horizontal"
-        names = [item.label.value for item in plot.legend[0].items]
+        legend: Any = plot.legend
+        plot.add_layout(legend[0], "below")
+        legend.orientation = "horizontal"
+        names = [item.label.value for item in legend[0].items]
         columns = next((n for n, letters in LEGEND_COLUMNS if max(map(len, names)) <= letters), 1)
-        plot.legend.ncols = columns
+        legend.ncols = columns
         plot.height += LEGEND_ROW * max(0, math.ceil(len(names) / columns) - ROOM)
-        plot.legend.label_text_font_size = "12px"
-        plot.legend.label_height = plot.legend.glyph_height = 14  # the plot loses the legend's height
-        plot.legend.padding, plot.legend.margin, plot.legend.spacing = 0, 4, 6
-        plot.legend.border_line_color = None
-        plot.legend.click_policy = "hide"
+        legend.label_text_font_size = "12px"
+        legend.label_height = legend.glyph_height = 14  # the plot loses the legend's height
+        legend.padding, legend.margin, legend.spacing = 0, 4, 6
+        legend.border_line_color = None
+        legend.click_policy = "hide"
     _set_ticks(plot, figure)
     plot.axis.minor_tick_line_color = None
     plot.toolbar.logo = None

@@ -141,7 +141,7 @@ def back_and_forth(case, moves: Moves, count: int, per_second: int, gap_s: float
 
 def _change(run: Resident, threads: int) -> Change:
     change = run.changes.request(threads=threads)
-    while not change.is_settled and not run.drained.is_set() and not run.errors:
+    while not change.is_settled and not run.drained.is_set() and not run.has_failed:
         change.wait(0.05)
     return change
 
