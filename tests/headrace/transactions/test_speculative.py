@@ -294,6 +294,9 @@ def test_example_explained(capsys):
     hr.stream(drawn(0, 20), event_time="ts").transact(follow, emits={"o": "int64"}).explain()
     text = capsys.readouterr().out
     assert "keys: some depend on what is read" in text
+    first = follow.__code__.co_firstlineno
+    read = f"depends on what the transaction reads (A[e.k].next, line {first + 2})"
+    assert f"line {first + 3} of follow: the key of A[n] {read}" in text
     assert 'scheme="speculative": on versions of rows' in text
     hr.stream(drawn(0, 20), event_time="ts").transact(of_a_set).explain()
     assert "keeps versions of rows" in capsys.readouterr().out

@@ -37,7 +37,8 @@ def explain(bound: Bound) -> str:
         lines.append("keys: known from the event alone")
         lines += [_execution(bound), _versions(bound)]
     else:
-        lines.append("keys: some depend on what is read")
+        error = bound.undetermined
+        lines += ["keys: some depend on what is read", f"  line {error.line} of {error.function}: {error.args[0]}"]
     against = objection(bound, "speculative")
     said = "on versions of rows, before what it reads is known to be final; again where it was not"
     lines.append(f'scheme="speculative": {said}' if against is None else str(against))
