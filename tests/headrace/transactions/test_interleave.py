@@ -429,8 +429,8 @@ PLANTED = {
         "partition", ops("A", "B A", "A"), WRONG,
     ),
     "the barrier does not look again before it sleeps": (
-        (PHASES, "    over = stopped(c)\n    if load_acquire(c.words, PHASE) >= phase:  # R1\n"
-         "        cancel(c.words, BARRIER_WAITING)\n        return 1\n", "    over = stopped(c)\n"),
+        (PHASES, "        over = stopped(c)\n        if load_acquire(c.words, PHASE) >= phase:  # R1\n"
+         "            cancel(c.words, BARRIER_WAITING)\n            return True\n", "        over = stopped(c)\n"),
         "chains, shared", CROSSED, ASLEEP,
     ),
 }  # fmt: skip

@@ -319,8 +319,8 @@ PLANTED = {
         "barrier, two rounds", ASLEEP,
     ),
     "the barrier does not look again before it sleeps": (
-        PHASES, "    over = stopped(c)\n    if load_acquire(c.words, PHASE) >= phase:  # R1\n"
-        "        cancel(c.words, BARRIER_WAITING)\n        return 1\n", "    over = stopped(c)\n",
+        PHASES, "        over = stopped(c)\n        if load_acquire(c.words, PHASE) >= phase:  # R1\n"
+        "            cancel(c.words, BARRIER_WAITING)\n            return True\n", "        over = stopped(c)\n",
         "barrier, one round", ASLEEP,
     ),
     "counters are raised in two steps": (

@@ -186,7 +186,7 @@ def run_executor(me, g, c, o, x, s, l):
             continue
         if l[ACTIVATION] == 0:
             turn(c.meter, me, BARRIER_NS)
-            if not await_phase(c, active):
+            if not await_phase(me, c, active):
                 break
             turn(c.meter, me, BUSY_NS)
         config = load_acquire(c.words, CONFIG)

@@ -119,8 +119,22 @@ def release(c, l):
 
 
 @kernel
-def look_for_phase(c, phase):
-    """Look for a while, without sleeping, whether `phase` has begun."""
+def rest_with_leader(me, c):
+    """From when the leader first had nothing to do, waiting for it does not count as synchronization.
+
+    A wait within a batch began after that, and stays what it is.
+    """
+    since = load_relaxed(c.words, RESTING)
+    begun = c.meter[me, SINCE]
+    if since > begun and c.meter[me, STATE] == BARRIER_NS:
+        c.meter[me, BARRIER_NS] += since - begun
+        c.meter[me, SINCE] = since
+        c.meter[me, STATE] = IDLE_NS
+
+
+@kernel
+def await_phase(me, c, phase):
+    """Wait until `phase` has begun. False when the run stops first."""
     spins = max(LEAST_SPINS, load_relaxed(c.words, SPIN))
     for _ in range(spins):
         if load_acquire(c.words, PHASE) >= phase:  # R1
@@ -130,31 +144,17 @@ def look_for_phase(c, phase):
         if load_acquire(c.words, PHASE) >= phase:  # R1
             return True
         yield_core()
-    return False
-
-
-@kernel
-def sleep_for_phase(c, phase):
-    """Sleep for a bounded time. Returns 1 if `phase` has begun before, -1 if the run stops, else 0."""
-    ticket = prepare(c.words, BARRIER_WAITING, c.event, BARRIER_EVENT)
-    over = stopped(c)
-    if load_acquire(c.words, PHASE) >= phase:  # R1
-        cancel(c.words, BARRIER_WAITING)
-        return 1
-    if over:
-        cancel(c.words, BARRIER_WAITING)
-        return -1
-    sleep(c.words, BARRIER_WAITING, c.event, BARRIER_EVENT, ticket, WAIT_NS)
-    return 0
-
-
-@kernel
-def await_phase(c, phase):
-    """Wait until `phase` has begun. False when the run stops first."""
-    outcome = 1 if look_for_phase(c, phase) else 0
-    while outcome == 0:
-        outcome = sleep_for_phase(c, phase)
-    return outcome > 0
+    while True:
+        rest_with_leader(me, c)  # at once, since the wait may be long, and its state is shown
+        ticket = prepare(c.words, BARRIER_WAITING, c.event, BARRIER_EVENT)
+        over = stopped(c)
+        if load_acquire(c.words, PHASE) >= phase:  # R1
+            cancel(c.words, BARRIER_WAITING)
+            return True
+        if over:
+            cancel(c.words, BARRIER_WAITING)
+            return False
+        sleep(c.words, BARRIER_WAITING, c.event, BARRIER_EVENT, ticket, WAIT_NS)
 
 
 @kernel
@@ -165,20 +165,9 @@ def meet(me, c, l):
         return not stopped(c)
     turn(c.meter, me, BARRIER_NS)
     l[AT_PHASE] += 1
-    going_on = await_phase(c, l[AT_PHASE])
+    going_on = await_phase(me, c, l[AT_PHASE])
     turn(c.meter, me, BUSY_NS)
     return going_on
-
-
-@kernel
-def rest_with_leader(me, c):
-    """From when the leader first had nothing to do, waiting for it does not count as synchronization."""
-    since = load_relaxed(c.words, RESTING)
-    begun = c.meter[me, SINCE]
-    if since > begun and c.meter[me, STATE] == BARRIER_NS:
-        c.meter[me, BARRIER_NS] += since - begun
-        c.meter[me, SINCE] = since
-        c.meter[me, STATE] = IDLE_NS
 
 
 @kernel
@@ -186,13 +175,10 @@ def await_punctuation(me, c, l):
     """Wait for the leader. False when the run stops first."""
     turn(c.meter, me, BARRIER_NS)
     l[AT_PHASE] += 1
-    outcome = 1 if look_for_phase(c, l[AT_PHASE]) else 0
-    while outcome == 0:
-        rest_with_leader(me, c)  # at once, since the wait may be long, and its state is shown
-        outcome = sleep_for_phase(c, l[AT_PHASE])
+    going_on = await_phase(me, c, l[AT_PHASE])
     rest_with_leader(me, c)
     turn(c.meter, me, BUSY_NS)
-    return outcome > 0
+    return going_on
 
 
 @kernel
