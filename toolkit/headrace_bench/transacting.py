@@ -155,8 +155,8 @@ class Case:
     @property
     def schemes(self) -> tuple[str, ...]:
         """Schemes that can run the workload; "none" only if none of its tables has containers."""
-        fit = fitting(self._bound)
-        has_containers = any(table.containers for table in self._bound.tables)
+        bound = self._bound
+        fit, has_containers = fitting(bound), any(table.containers for table in bound.tables)
         return tuple(each for each in fit if each != "none") if has_containers else fit
 
     @property

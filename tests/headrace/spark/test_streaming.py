@@ -18,6 +18,7 @@ import pytest
 import headrace as hr
 from headrace.errors import InputError, LateRowError, NotSupportedError, ParameterError
 from headrace.spark.streaming import LiveInput
+from support.spark_files import write_json
 from support.workloads import eventually
 
 SCHEMA = "ts long, k string"
@@ -25,11 +26,7 @@ ROWS = [(i, f"key {i % 7}") for i in range(300)]
 
 
 def write(folder, number, rows):
-    """One file; its name appears when it is complete, as Spark's file source wants it."""
-    hidden = folder / f".{number}.json"
-    hidden.write_text("".join(json.dumps({"ts": t, "k": k}) + "\n" for t, k in rows))
-    hidden.rename(folder / f"{number:03d}.json")
-    time.sleep(0.01)  # files are taken in the order of their times
+    write_json(folder, number, [{"ts": t, "k": k} for t, k in rows])
 
 
 def counts(source, **options):

@@ -352,20 +352,26 @@ def test_planted_parts_of_the_time_that_are_mixed_up():
         check_parts_of_the_time("chains", 2)
 
 
-def check_that_waiting_for_input_is_no_synchronization():
-    """A batch comes in twenty pieces, each of which the leader waits for, while the other executor waits for the leader."""
+def counted(rows):
+    """A query that counts rows by key; `rows` gives (ts, k), each as a batch of its own, and may wait in between."""
     schema = pa.schema([("ts", pa.int64()), ("k", pa.int64())])
-
-    def slowly():
-        for ts in range(100):
-            time.sleep(0.002)
-            yield pa.record_batch({"ts": [ts], "k": [ts % 8]}, schema=schema)
+    batches = (pa.record_batch({"ts": [ts], "k": [k]}, schema=schema) for ts, k in rows)
 
     def count(e, t):
         A[e.k].c += 1
 
-    counted = hr.stream(pa.RecordBatchReader.from_batches(schema, slowly()), event_time="ts").transact(count)
-    with counted.start(scheme="lock", threads=2, punctuation=20, max_delay="10min") as run:
+    return hr.stream(pa.RecordBatchReader.from_batches(schema, batches), event_time="ts").transact(count)
+
+
+def check_that_waiting_for_input_is_no_synchronization():
+    """A batch comes in twenty pieces, each of which the leader waits for, while the other executor waits for the leader."""
+
+    def slowly():
+        for ts in range(100):
+            time.sleep(0.002)
+            yield ts, ts % 8
+
+    with counted(slowly()).start(scheme="lock", threads=2, punctuation=20, max_delay="10min") as run:
         run.wait()
     seen = run["count"].metrics()
     waited, idle = sum(seen.synchronization_ns), sum(seen.idle_ns)
@@ -379,17 +385,12 @@ def test_example_waiting_for_input_is_no_synchronization():
 
 def check_that_executors_are_idle_while_there_is_no_input(seconds=HANG_S):
     go_on = threading.Event()
-    schema = pa.schema([("ts", pa.int64()), ("k", pa.int64())])
 
     def then_silent():
-        yield pa.record_batch({"ts": [1], "k": [1]}, schema=schema)
+        yield 1, 1
         go_on.wait(HANG_S)
 
-    def count(e, t):
-        A[e.k].c += 1
-
-    counted = hr.stream(pa.RecordBatchReader.from_batches(schema, then_silent()), event_time="ts").transact(count)
-    with counted.start(scheme="lock", threads=2) as run:
+    with counted(then_silent()).start(scheme="lock", threads=2) as run:
         try:
             eventually(lambda: min(run["count"].metrics().idle_ns[:2]) > 100_000_000, seconds)
         finally:

@@ -6,12 +6,11 @@ Oracle      the reference in plain Python
 Cannot see  a query that fails and is started again (test_streaming.py of Spark does, for all engines)
 """
 
-import json
 import random
-import time
 
 import headrace as hr
 from headrace.reference import transactions as reference
+from support.spark_files import write_json
 from support.workloads import HANG_S, eventually
 
 ACCOUNTS, FILES, EACH = 20, 5, 80
@@ -50,11 +49,8 @@ def ledger(frame):
 
 
 def write(folder, number):
-    """One file of events; its name appears when it is complete."""
-    hidden = folder / f".{number}.json"
-    hidden.write_text("".join(json.dumps(event) + "\n" for event in EVENTS[number * EACH : (number + 1) * EACH]))
-    hidden.rename(folder / f"{number:03d}.json")
-    time.sleep(0.01)  # files are taken in the order of their times
+    """One file of events."""
+    write_json(folder, number, EVENTS[number * EACH : (number + 1) * EACH])
 
 
 def frame_of(spark, folder):
@@ -95,4 +91,3 @@ def test_oracle_snapshots_and_changes_while_the_query_goes_on(spark, tmp_path):
         run.stop()
     assert len(run.changes) == len(changes)
     eventually(lambda: not spark.streams.active, HANG_S)
-
