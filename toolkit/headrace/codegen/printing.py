@@ -33,8 +33,12 @@ def checked_print(line, values):
     >>> checked_print(f"x is {PLACE}, y {PLACE}", (1, 2.5))
     x is 1, y 2.5
     """
-    first, *rest = line.split(PLACE)
-    print(first + "".join(f"{value}{after}" for value, after in zip(values, rest, strict=True)))
+    print(_pattern(line).format(*values), end="")
+
+
+def _pattern(line: str) -> str:
+    """Return the line, with its end, as ``str.format`` takes it."""
+    return line.replace("{", "{{").replace("}", "}}").replace(PLACE, "{}") + "\n"
 
 
 @overload(checked_print, prefer_literal=True)
@@ -47,24 +51,18 @@ def _checked_print(line, values):
 
 @intrinsic(prefer_literal=True)
 def _put(typing_context, line, values):
-    first, *rest = line.literal_value.split(PLACE)
-
     def write(context, builder, signature, arguments):
         python = context.get_python_api(builder)
-
-        def show(made):
-            python.print_object(made)
-            python.decref(made)
-
-        def text(piece):
-            show(python.unserialize(python.serialize_object(piece)))
-
         lock = python.gil_ensure()
-        text(first)
-        for number, (kind, after) in enumerate(zip(values, rest, strict=True)):
-            show(python.from_native_value(types.unliteral(kind), builder.extract_value(arguments[1], number)))
-            text(after)
-        text("\n")
+        pattern = python.unserialize(python.serialize_object(_pattern(line.literal_value)))
+        shown = [
+            python.from_native_value(types.unliteral(kind), builder.extract_value(arguments[1], number))
+            for number, kind in enumerate(values)
+        ]
+        made = python.call_method(pattern, "format", shown)
+        python.print_object(made)  # one write: between two, another thread's line could begin
+        for given in (made, *shown, pattern):
+            python.decref(given)
         python.gil_release(lock)
         return context.get_dummy_value()
 
