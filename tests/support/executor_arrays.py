@@ -86,7 +86,7 @@ def shared_of(k, records, configurations, plan=(), operations=16, workers=2, sna
         lengths=table(64), served=[0] * workers, offers=[0] * workers,
         rows=[[threads, scheme, sharing, punctuation, 0, 0, 0, 0] for threads, scheme, sharing, punctuation in configurations],
         owner=[[bucket % c[0] for bucket in range(1024)] for c in configurations],
-        plan_at=[*plan, NEVER], plan_row=[*range(1, len(plan) + 1), 0],
+        plan_at=[*plan, NEVER],
         unsettled=[0] * ring, met_at=[0] * ring, installed=[[0, 0, 0] for _ in range(ring)], done_at=[0] * ring,
     )  # fmt: skip
     shared.words[k.PHASE] = 1

@@ -60,7 +60,7 @@ def arrays(
         bucket_tail=[0] * (2 * len(kinds)), tickets=[0] * slots, queue=[0] * max(1, queue), bounds=[0], out=[[0] * results],
         work=[[[0] * 8 for _ in kinds] for _ in range(workers)], known=[[1, *[0] * 15] for _ in [*kinds, None]],
         tuning=[0, 0, 0, 1, NEVER, 0, 0, 0], rows=[[workers, 0, batch]], fixed=[[-1] * workers],
-        plan_at=[NEVER], plan_row=[0], met_at=[0], done_at=[0], installed=[[0, 0]],
+        plan_at=[NEVER], met_at=[0], done_at=[0], installed=[[0, 0]],
     )  # fmt: skip
     out = k.OutArrays(
         words=[0] * 16, event=[0] * 64, head=[0], tail=[0], mark=[-1], mark_ts=[MIN_TIME],

@@ -360,7 +360,7 @@ def case(
         work=[[0] * k.WORK_WORDS for _ in range(places)], tree=most("tree"), shape=plan.shape,
         node=most("node"), leaves=most("leaves"), form=most("form"), dependents=most("dependents"), owned=most("owned"),
         rows=[[count, int(at in replans_at)] for at, count in zip([-1, *plan_at], threads, strict=True)],
-        plan_at=[*plan_at, NEVER], plan_row=list(range(1, len(threads))) + [0], met_at=[0] * 8, done_at=[0] * 8,
+        plan_at=[*plan_at, NEVER], met_at=[0] * 8, done_at=[0] * 8,
         installed=[[0, 0] for _ in range(8)],
     )  # fmt: skip
     for i in range(len(inputs)):

@@ -99,7 +99,7 @@ def case(k, tuples, initial, plan):
         low=[[0] * WORKERS for _ in sets], width=[[0] * WORKERS for _ in sets], contiguous=[0] * len(sets),
         owner=[[members[at % len(members)] for at in range(tuples)] for members in sets],
         start_seen=[0] * WORKERS, start_watermark=[MIN_TIME] * WORKERS, start_planned=[0] * WORKERS,
-        plan_at=[*(at for at, _ in plan), NEVER_PLANNED], plan_row=[*range(1, len(sets)), 0],
+        plan_at=[*(at for at, _ in plan), NEVER_PLANNED],
         pending=[0] * ring, met_at=[0] * ring, reached_at=[0] * ring, installed=[[0, 0] for _ in range(ring)],
         load_at=[[0] * WORKERS for _ in range(ring)],
         done_at=[0] * ring, acknowledged=[0] * WORKERS, failure=[0] * 16,

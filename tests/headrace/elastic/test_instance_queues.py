@@ -107,7 +107,7 @@ class Case:
         c = Bunch(
             words=[0] * 48, event=[0] * 64,
             member=[[int(r in members) for r in range(instances)] for members in self.members],
-            owner=self.owners, plan_at=[at for at, _ in plan], plan_row=[config for _, config in plan],
+            owner=self.owners, plan_at=[at for at, _ in plan],
         )  # fmt: skip
         slots = 1 << (self.bound + 1).bit_length()  # a heartbeat and a control record beyond the bound
         words = [0] * 48

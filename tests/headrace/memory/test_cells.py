@@ -40,7 +40,7 @@ PUBLISHED_BY_ANOTHER = {
     # Of one thread, or of the holder of a flag.
     *("scratch", "reader"),
     # Configurations, published by the control record that names them.
-    *("member", "low", "width", "contiguous", "owner", "plan_at", "plan_row", "layout"),
+    *("member", "low", "width", "contiguous", "owner", "plan_at", "layout"),
     # What a change leaves behind, published by EPOCH or DONE_AT; of a failure, by FAILED.
     *("met_at", "reached_at", "installed", "load_at", "failure"),
     # Of a joiner, published by READING.

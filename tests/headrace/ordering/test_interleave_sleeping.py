@@ -188,7 +188,7 @@ def case(
     shared, out = arrays(k, kinds, batch=batch, queues=queues, reorder=reorder, **sizes)
     shared = shared._replace(
         rows=[[threads, LP, batch] for _, threads in plan],
-        plan_at=[*(at for at, _ in plan[1:]), NEVER], plan_row=[*range(1, len(plan)), 0],
+        plan_at=[*(at for at, _ in plan[1:]), NEVER],
         reading=[int(me < plan[0][1]) for me in range(workers)],
     )  # fmt: skip
     shared.tuning[TOGETHER], shared.tuning[MET_AT] = together[1], together[0]

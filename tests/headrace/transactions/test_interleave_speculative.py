@@ -127,7 +127,7 @@ def case(k, events, threads=2, punctuation=8, operations=64, nodes=40, alone=Fal
         "known": table(4 * operations), "stack": table(LOG), "lengths": table(64), "served": [0] * threads,
         "offers": [0] * threads,
         "rows": [[threads, SPECULATIVE, SHARED_NOTHING, punctuation, k.FAMILY_HERE, 0, 0, 0]], "owner": [[0] * 1024],
-        "plan_at": [NEVER], "plan_row": [0], "unsettled": [0, 0], "met_at": [0, 0], "installed": [[0, 0, 0]] * 2,
+        "plan_at": [NEVER], "unsettled": [0, 0], "met_at": [0, 0], "installed": [[0, 0, 0]] * 2,
         "done_at": [0, 0],
     }  # fmt: skip
     shared = Shared(**fields)

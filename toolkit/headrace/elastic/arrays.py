@@ -31,7 +31,6 @@ class InstanceArrays(NamedTuple):
     start_watermark: np.ndarray
     start_planned: np.ndarray  # planned changes before its start
     plan_at: np.ndarray  # int64[planned + 1]: tuple counts, then a sentinel
-    plan_row: np.ndarray
     pending: np.ndarray  # int64 cells[ring]
     met_at: np.ndarray  # int64[ring]: first arrival at the barrier
     reached_at: np.ndarray  # int64[ring]: last arrival

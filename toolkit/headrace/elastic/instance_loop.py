@@ -238,11 +238,10 @@ def run_instance(me, g, c, o, x, s, l, buffer):
             planned = load_relaxed(c.start_planned, me * CELL)
             acknowledge(c, me, activation - 1)
         if l[SEEN] == c.plan_at[planned]:
-            next_config = c.plan_row[planned]
             planned += 1
             turn(c.meter, me, BUSY_NS)
             publish(o, me, l[HEAD], promise(l), l[WATERMARK])
-            if not meet(me, g, c, o, s, l, position, planned, next_config):
+            if not meet(me, g, c, o, s, l, position, planned, planned):
                 break
             begin(c, l, s, buffer)
             continue
@@ -273,7 +272,7 @@ def run_instance(me, g, c, o, x, s, l, buffer):
                 # Planned changes that no tuple reached are applied now.
                 while c.plan_at[planned] != NEVER:
                     planned += 1
-                    if not meet(me, g, c, o, s, l, position, planned, c.plan_row[planned - 1]):
+                    if not meet(me, g, c, o, s, l, position, planned, planned):
                         return 0
                     if load_acquire(g.reading, me * CELL) != activation:
                         break

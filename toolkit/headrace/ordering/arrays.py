@@ -94,7 +94,6 @@ class PipelineArrays(NamedTuple):
     rows: np.ndarray  # int64[configurations, ROW_WORDS]
     fixed: np.ndarray  # int64[configurations, workers]: the stage that a worker is allotted to; -1: none
     plan_at: np.ndarray  # int64[planned + 1]: row numbers, then NEVER
-    plan_row: np.ndarray
     met_at: np.ndarray  # int64[ring]
     done_at: np.ndarray
     installed: np.ndarray  # int64[ring, 2]: configurations before and after

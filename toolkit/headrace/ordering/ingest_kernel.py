@@ -82,7 +82,7 @@ def ingest_held(me, g, c, x, s, l):
     room = c.form[0, MASK] + 1 - (first - load_acquire(c.stage, cell(0, NEXT)))
     planned = load_relaxed(c.words, PLANNED)
     while c.plan_at[planned] <= first:
-        install(c, c.plan_row[planned])
+        install(c, planned + 1)
         planned += 1
         store_relaxed(c.words, PLANNED, planned)
     room = min(room, c.plan_at[planned] - first, PEEKED)
@@ -119,7 +119,7 @@ def ingest_held(me, g, c, x, s, l):
     enqueue(c, 0, first, serial)
     if ended:
         while c.plan_at[planned] != NEVER:  # the input ended before their rows: they are applied all the same
-            install(c, c.plan_row[planned])
+            install(c, planned + 1)
             planned += 1
         store_relaxed(c.words, PLANNED, planned)
         append_end(c, 0, serial, progress)  # last: its slot is complete before T1, which the drainer waits for

@@ -38,10 +38,8 @@ def change_arrays(planned: int, *, columns: int = 2, are_cells: bool = False) ->
     Returns
     -------
     plan_at : int64[planned + 1]
-        The rows of the input before which configurations come into force, in ascending order, then NEVER. All are NEVER
-        until the engine's `plan_configuration` fills them.
-    plan_row : int64[planned + 1]
-        The configurations that come into force there: 1, 2, ...; the last entry is not used.
+        The rows of the input before which configurations 1, 2, ... come into force, in ascending order, then NEVER. All are
+        NEVER until the engine's `plan_configuration` fills them.
     met_at : int64[changes]
         When each change began; the newest changes are kept, in a ring.
     done_at : int64[changes], or as many cells
@@ -52,7 +50,6 @@ def change_arrays(planned: int, *, columns: int = 2, are_cells: bool = False) ->
     changes = CHANGES_KEPT + planned  # all planned changes may be over before `completed` returns the first
     return {
         "plan_at": np.full(planned + 1, NEVER),
-        "plan_row": np.arange(1, planned + 2, dtype=np.int64),
         "met_at": np.zeros(changes, np.int64),
         "done_at": padded_cells(changes) if are_cells else np.zeros(changes, np.int64),
         "installed": np.zeros((changes, columns), np.int64),

@@ -49,7 +49,6 @@ class PlanArrays(NamedTuple):
     # Configurations.
     rows: np.ndarray  # int64[configurations, ROW_WORDS]
     plan_at: np.ndarray  # int64[planned + 1]: row numbers, then NEVER
-    plan_row: np.ndarray
     met_at: np.ndarray  # int64[ring]
     done_at: np.ndarray
     installed: np.ndarray  # int64[ring, 2]: configurations before and after

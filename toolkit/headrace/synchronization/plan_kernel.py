@@ -93,7 +93,7 @@ def change(c, x, over):
     rows = NEVER if over else merged_rows(c, x)
     planned = load_acquire(c.words, PLANNED)
     while c.plan_at[planned] != NEVER and c.plan_at[planned] <= rows:
-        row = c.plan_row[planned]
+        row = planned + 1
         if c.rows[row, REPLANS] != 0 and not over:
             store_release(c.words, DUE, planned + 1)  # D1
             break
@@ -110,7 +110,7 @@ def come_into_force(c, due):
     """Count a planned change of the plan, which has been made, as in force; called by the thread that replans."""
     while exchange(c.words, PLANNING, 1) != 0:  # D2
         pause()
-    install(c, c.plan_row[due - 1])
+    install(c, due)
     store_release(c.words, PLANNED, due)
     signal(c.words, SPACE_WAITING, c.signals, SPACE_EVENT)  # rows may not be kept for planned changes any more
     exchange(c.words, PLANNING, 0)

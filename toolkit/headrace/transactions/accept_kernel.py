@@ -240,7 +240,7 @@ def punctuate(me, g, c, o, l):
                 return
         # The planned change is due, or the input ended before it: it is applied in both cases.
         store_relaxed(c.words, PLANNED, planned + 1)
-        install(c, o, l, c.plan_row[planned], l[WATERMARK])
+        install(c, o, l, planned + 1, l[WATERMARK])
         return
 
 

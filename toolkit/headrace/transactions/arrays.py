@@ -97,7 +97,6 @@ class ExecutorArrays(NamedTuple):
     rows: np.ndarray  # int64[configurations, ROW_WORDS]
     owner: np.ndarray  # int16[configurations, BUCKETS]
     plan_at: np.ndarray  # int64[planned + 1]: counts of events, then a sentinel
-    plan_row: np.ndarray
     unsettled: np.ndarray  # int64 cells[ring]: acknowledgements that a change waits for
     met_at: np.ndarray  # int64[ring]: when the executors had met
     installed: np.ndarray  # int64[ring, 3]: configurations before and after, events before it

@@ -159,7 +159,7 @@ def route(g, c, q, x, p, t):
             continue
         refs = g.out_ref[lane_row, start : start + count]
         if is_planned or refs[0] < HEARTBEAT:
-            next_config = c.plan_row[w[PLANNED]] if is_planned else -1 - refs[0]
+            next_config = w[PLANNED] + 1 if is_planned else -1 - refs[0]
             if w[PREPARED] != next_config:
                 w[NEXT_CONFIG] = next_config
                 return SWITCHES

@@ -111,8 +111,7 @@ class SharedNothingSection(ElasticSection):
             sources, instances, self.options.capacity_for(sources), self.options.bound_ns, self.gate
         )
         # The instances learn of planned changes from their queues.
-        unplanned = {"plan_at": np.full(1, NEVER), "plan_row": np.zeros(1, np.int64)}
-        self._instance_arrays = InstanceArrays(**{**self.arrays._asdict(), **unplanned})
+        self._instance_arrays = InstanceArrays(**{**self.arrays._asdict(), "plan_at": np.full(1, NEVER)})
         self._transfers = np.zeros((ALL_EPOCHS + 1, 2), np.int64)
         self._directories = allocate_directories(instances * sources, program.value_columns).reshape(
             instances, sources, -1
