@@ -58,6 +58,24 @@ def wide_totals(table: pa.Table) -> Any:
     return _wide(table).window(SPAN // 10).aggregate("second", n=hr.sum("n"), most=hr.max("s"))
 
 
+def _latest(state, t):
+    state.n += 1
+    state.last = t.v
+
+
+def _report(key, state, emit):
+    emit(n=state.n, last=state.last)
+
+
+def custom_totals(table: pa.Table) -> Any:
+    """Large windows of a custom operator, whose results are totalled over all keys."""
+    counts = hr.operator(
+        state={"n": "int64", "last": "int64"}, emits={"n": "int64", "last": "int64"}, update=_latest, output=_report
+    )
+    first = hr.stream(table, event_time="ts").key_by("k").window(SPAN // 10, SPAN // 100).apply(counts, "first")
+    return first.window(SPAN // 10).aggregate("second", n=hr.max("n"), most=hr.max("last"), rows=hr.count())
+
+
 def three(table: pa.Table) -> Any:
     """Three aggregates, the last over all keys."""
     first = hr.stream(table, event_time="ts").key_by("k").window(SPAN // 100, SPAN // 200)
@@ -119,6 +137,7 @@ def measure(full: bool, tiny: bool = False) -> list[Row]:
     cases: list[tuple[str, Callable, pa.Table]] = [
         ("large windows, the same key", wide_same_key, numbers(rows, keys)),
         ("large windows, totals", wide_totals, numbers(rows, keys)),
+        ("large windows of a custom operator, totals", custom_totals, numbers(rows, keys)),
         ("three aggregates", three, numbers(rows, keys // 5)),
         ("pair count, sums by pair", pair_count, texts(tweets)),
         ("pair count, sums by word", pair_words, texts(tweets)),

@@ -152,7 +152,7 @@ class ElasticOptions:
         """Whether results may go from one to the next without a collector, as far as is known before both are built."""
         if self.mode != "vsn" or self.gate != "log" or self.passing(node.name) == "collector":
             return False
-        return all(getattr(each.spec, "may_pass", False) for each in (before, node))
+        return getattr(before.spec, "may_pass_on", False) and getattr(node.spec, "may_take", False)
 
     def line_of(self, operator: str) -> int:
         """Number of operators in one line with this one, itself included: they may share key ids, and each allows `max_keys`."""

@@ -17,7 +17,7 @@ from headrace.egress.rings import ELSEWHERE
 from headrace.elastic.kept_rows_kernel import CONSTANT, HOLDS, IS_FLOAT, VALID, VALUES, WORDS
 from headrace.elastic.passed_steps import Between
 from headrace.elastic.passing_kernel import LATENCY_PARTS, PassingArrays
-from headrace.elastic.ways import Exact, exact_results
+from headrace.elastic.program import Exact
 from headrace.gates.membership_kernel import NOTHING
 from headrace.ingress.store import CHUNK, FIRST_VALUE, KEYS, OFFSETS, TS, directory_width
 from headrace.memory.atomics import CELL
@@ -141,7 +141,7 @@ def _why_null(field: Exact) -> tuple[str, str]:
 
 def _comparisons(section: Any, middle: Between, nulls: list[tuple[str, str]]) -> np.ndarray:
     """int64[comparisons, WORDS]: the conditions of a filter, as `kept_rows_kernel` reads them; `nulls`: rows of `valid`."""
-    exact, found = exact_results(section.program), np.zeros((len(middle.conditions), WORDS), np.int64)
+    exact, found = section.program.exact_results(), np.zeros((len(middle.conditions), WORDS), np.int64)
     for words, condition in zip(found, middle.conditions, strict=True):
         field = exact[condition.column]
         values = getattr(section.state, field.value)
@@ -167,7 +167,7 @@ class Passed:
         out, gate, state = section.out, following.gate, section.state
         instances, capacity = out.primary.shape
         reads_keys = following.dictionary is not None
-        exact, middle = exact_results(section.program), following.way.between
+        exact, middle = section.program.exact_results(), following.way.between
         fields = [exact[middle.names[name]] for name in following.program.names]
         looked_at = [*fields, *(exact[condition.column] for condition in middle.conditions)]
         nulls = list(dict.fromkeys(_why_null(field) for field in looked_at if field.known))

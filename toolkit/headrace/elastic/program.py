@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -19,6 +19,17 @@ from headrace.plan.nodes import OperatorNode
 from headrace.progress import MIN_TIME
 from headrace.references import BUCKETS
 from headrace.workers import worker_kernel
+
+
+class Exact(NamedTuple):
+    """A result that the next operator can read where it was written."""
+
+    value: str
+    """State field of the values."""
+    known: str = ""
+    """State field of the number of values behind each result: 0 where it is null; "" if it is never null."""
+    skips_nan: bool = False
+    """Whether NaN means null, too: all values were NaN."""
 
 
 class Program:
@@ -54,6 +65,15 @@ class Program:
     """Whether the tuple that makes a result ready is the latest one in it."""
     time_value = ""
     """Name of the value column that is the event time in the stream's unit, if kernels read that."""
+
+    @property
+    def why_collected(self) -> str:
+        """Why its results need a collector; "" if each instance writes its own in order of event time, each in one row."""
+        return "it is neither an aggregate nor a custom operator"
+
+    def exact_results(self) -> dict[str, Exact]:
+        """The results that the next operator can read where they were written, by name."""
+        return {}
 
     def keys_of(self, side: int) -> Sequence[KeySource]:
         return ()

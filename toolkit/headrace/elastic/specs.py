@@ -35,8 +35,10 @@ if TYPE_CHECKING:
 class ElasticSpec:
     """The common part of the engine's specifications."""
 
-    may_pass: ClassVar[bool] = False
-    """Whether some operators of this kind get their input, and pass on their results, without a collector (`elastic.ways`)."""
+    may_pass_on: ClassVar[bool] = False
+    """Whether some operators of this kind pass on their results without a collector (`elastic.ways`)."""
+    may_take: ClassVar[bool] = False
+    """Whether some operators of this kind get their input so."""
 
     @property
     def options(self) -> type[ElasticOptions]:
@@ -84,7 +86,8 @@ class AggregateSpec(ElasticSpec):
     nulls: str = "error"
     instances: str = "multi"
 
-    may_pass: ClassVar[bool] = True
+    may_pass_on: ClassVar[bool] = True
+    may_take: ClassVar[bool] = True
     name: ClassVar[str] = "aggregate"
     has_sides: ClassVar[bool] = False
 
@@ -117,6 +120,7 @@ class ApplySpec(ElasticSpec):
     nulls: str = "error"
     instances: str = "multi"
 
+    may_pass_on: ClassVar[bool] = True
     has_sides: ClassVar[bool] = True
 
     @property

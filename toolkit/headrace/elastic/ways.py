@@ -5,14 +5,16 @@ makes Arrow columns of them and encodes these for the next operator. By the gate
 operator's gate, whose readers read the rows where they were written (`passing`, `passing_kernel`); keys have the same ids in
 both operators, or the downstream key is made of some of the upstream key's columns and has ids of its own (`passed_keys`).
 
-This file decides which way is taken, and `why_not` says why it is not the gate. By the gate, the query has to give the same
-bytes as by a collector, so its results must not depend on the order of tuples of equal event time. Either the downstream
-operator has the same key, which has one result per window and so never two at one time (`_has_no_ties`), or what it computes
-does not depend on that order (`headrace.elastic.aggregate.as_they_come`). It may read numbers and times of any type, and nothing
-else: what is computed in 64 bits keeps its value in a column of its type, and event times count microseconds in both operators.
-Where there are ties, one thing may still depend on their order: whether a partial sum of whole numbers of either sign overflows
-int64, which is an error. A user who asks for the gate accepts that. Unasked, the gate is taken only for sums of values that are
-never negative, which overflow in every order or in none.
+This file decides which way is taken, and `why_not` says why it is not the gate. The operator before may be an aggregate or a
+custom operator (O+) that emits from `output` only, so that each instance's results are in order of event time; what `update`
+emits comes in order of the tuples that cause it, before its window ends, and where windows overlap also for earlier windows.
+By the gate, the query has to give the same bytes as by a collector, so its results must not depend on the order of tuples of
+equal event time. Either the downstream operator has the same key as an aggregate, with one result per window and so never two
+at one time (`_has_no_ties`), or what it computes does not depend on that order (`headrace.elastic.aggregate.as_they_come`). It
+may read numbers and times of any type, and nothing else: what is computed in 64 bits keeps its value in a column of its type,
+and event times count microseconds in both operators. Where there are ties, one thing may still depend on their order: whether
+a partial sum of whole numbers of either sign overflows int64, which is an error. A user who asks for the gate accepts that.
+Unasked, the gate is taken only for sums of values that are never negative, which overflow in every order or in none.
 
 Where both operators have a key, the gate may be one channel for each downstream instance, into which the upstream instances
 route the tuples it owns (`gates.reader_queues_kernel`, `routed`); `Way.why_shared` says why it is not.
@@ -45,7 +47,7 @@ the instance that gives the gate a row recorded the row's time by key, as instan
 `KeyDictionary.recycle` took that for the last downstream use.
 
 None of this is enough for the query of the Viper paper's Figure 1 (`headrace.apps.tolls`), which also has a filter between the
-two: the first operator of that query is a custom one, and the next one has another key.
+two: the first operator of that query emits from `update`, and the next one has a key that is a result.
 
 Also open, and done through the collector:
 
@@ -76,20 +78,17 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 
-from headrace.elastic.aggregate.program import AggregateProgram
+from headrace.elastic.aggregate.program import COUNTED, AggregateProgram
 from headrace.elastic.outlets import READER
 from headrace.elastic.passed_keys import PassedKeys
 from headrace.elastic.passed_steps import Between, between
+from headrace.elastic.program import Program
 from headrace.errors import ParameterError
 from headrace.plan.nodes import Branch, OperatorNode
 
 if TYPE_CHECKING:
     from headrace.elastic.options import ElasticOptions
 
-_EXACT = ("count", "count_distinct", "sum", "min", "max", "first", "last", "quantile", "mode")
-"""Results whose value in the state is the one that kernels would read from a column of them: if the column is of a narrow type
-or of times, every value fits it."""
-_COUNTED = ("count", "count_distinct")
 _OF_THE_SIGN_OF_THEIRS = ("sum", "min", "max", "first", "last")
 _MANY_READERS = 16
 """Skipping a record of another instance takes a fraction of a nanosecond; routing and merging one takes a few. With two
@@ -209,8 +208,8 @@ def why_not(
         return f"the results of {above.name!r} go to several places"
     if middle.why_not:
         return f"there are steps between the two, which take record batches: {middle.why_not}"
-    if not isinstance(before, AggregateProgram) or before.list_fields:
-        return f"{above.name!r} is not an aggregate, or gives lists"
+    if before.why_collected:
+        return f"{above.name!r} cannot pass its results on: {before.why_collected}"
     if not isinstance(program, AggregateProgram):
         return "it is not an aggregate"
     has_no_ties = _has_no_ties(program, before, middle)
@@ -218,7 +217,7 @@ def why_not(
         return f"its results depend on the order of tuples of equal event time: {program.order_matters}"
     if program.dictionary is not None and key_places(program, before, middle) is None:
         return f"its key is not that of {above.name!r}, nor some of its columns"
-    exact = exact_results(before)
+    exact = before.exact_results()
     for name in (*(middle.names[name] for name in program.names), *(condition.column for condition in middle.conditions)):
         if name not in exact:
             return f"column {name!r} is not a number or time that {above.name!r} has before its results become columns"
@@ -266,7 +265,7 @@ def never_negative(program: Any, upstream: Upstream | None) -> frozenset[str]:
     return frozenset(
         name
         for name, wanted in program.spec.aggregates
-        if wanted.kind in _COUNTED or (wanted.kind in _OF_THE_SIGN_OF_THEIRS and wanted.column in given)
+        if wanted.kind in COUNTED or (wanted.kind in _OF_THE_SIGN_OF_THEIRS and wanted.column in given)
     )
 
 
@@ -275,7 +274,7 @@ def _unsigned(schema: pa.Schema) -> frozenset[str]:
     return frozenset(f.name for f in schema if pa.types.is_unsigned_integer(f.type) and f.type.bit_width < 64)
 
 
-def key_places(program: AggregateProgram, before: AggregateProgram, middle: Between) -> list[int] | None:
+def key_places(program: AggregateProgram, before: Program, middle: Between) -> list[int] | None:
     """For each column of the operator's key, its place in the key of the one before; None if some column is not in that."""
     if before.dictionary is None or program.multi_key:
         return None
@@ -289,14 +288,14 @@ def key_places(program: AggregateProgram, before: AggregateProgram, middle: Betw
     return found
 
 
-def _is_same_key(program: AggregateProgram, before: AggregateProgram, middle: Between) -> bool:
+def _is_same_key(program: AggregateProgram, before: Program, middle: Between) -> bool:
     """Whether both operators can use the same key ids: equal columns, each with one value and never null."""
     if before.dictionary is None or program.dictionary is None or program.dictionary.kinds != before.dictionary.kinds:
         return False
     return key_places(program, before, middle) == list(range(len(before.key_names)))
 
 
-def passed_keys(program: AggregateProgram, before: AggregateProgram, middle: Between) -> PassedKeys | None:
+def passed_keys(program: AggregateProgram, before: Program, middle: Between) -> PassedKeys | None:
     """Set up the map of upstream key ids to those of an operator that gets results directly; None if it can use the same ids."""
     places = key_places(program, before, middle)
     if places is None or _is_same_key(program, before, middle) or program.dictionary is None or before.dictionary is None:
@@ -305,39 +304,16 @@ def passed_keys(program: AggregateProgram, before: AggregateProgram, middle: Bet
     return PassedKeys(before.dictionary, program.dictionary, places, types, before.id_capacity)
 
 
-def _has_no_ties(program: AggregateProgram, before: AggregateProgram, middle: Between) -> bool:
+def _has_no_ties(program: AggregateProgram, before: Program, middle: Between) -> bool:
     """Whether the program has the key of `before`, its columns in any order, and no key has two results of equal event time.
 
-    A key has one result per window, from the instance that owns it when the window expires, and windows end at different
-    times. Windows of local days may not: two end at one instant where the zone skipped the day between their ends.
+    In an aggregate, a key has one result per window, from the instance that owns it when the window expires, and windows end at
+    different times. Windows of local days may not: two end at one instant where the zone skipped the day between their ends.
+    A custom operator may emit any number of results.
     """
-    if program.dictionary is None or before.spec.window.zone is not None:
+    if program.dictionary is None or not isinstance(before, AggregateProgram) or before.spec.window.zone is not None:
         return False
     return set(key_places(program, before, middle) or ()) == set(range(len(before.key_names)))
 
 
-class Exact(NamedTuple):
-    """A result that the next operator can read where it was written."""
-
-    value: str
-    """State field of the values."""
-    known: str
-    """State field of the number of values behind each result: 0 where it is null; "" if it is never null."""
-    skips_nan: bool
-    """Whether NaN means null, too: all values were NaN."""
-
-
-def exact_results(program: AggregateProgram) -> dict[str, Exact]:
-    """The results that the next operator can read where they were written, by name."""
-    found = {}
-    layout = program.layout
-    for number, ((name, _), column) in enumerate(zip(program.spec.aggregates, program.shape.aggregates, strict=True)):
-        value, is_counted = layout.out_value[number], column.kind in _COUNTED
-        if column.kind not in _EXACT or number in layout.high or (column.is_text and not is_counted):
-            continue
-        known = "" if is_counted or column.column is None else layout.out_known[column.column]
-        found[name] = Exact(value, known, column.ignore_nan and layout.results[value] == "float64")
-    return found
-
-
-__all__ = ["Upstream", "Way", "exact_results", "key_places", "never_negative", "passed_keys", "upstream_of", "way_in", "why_not"]
+__all__ = ["Upstream", "Way", "key_places", "never_negative", "passed_keys", "upstream_of", "way_in", "why_not"]

@@ -14,7 +14,7 @@ from headrace.elastic.aggregate.as_they_come import order_matters, room_ahead
 from headrace.elastic.aggregate.results import AggregateResults, time_step
 from headrace.elastic.aggregate.shape import AggregateColumn, AggregateShape, Layout, compared_texts
 from headrace.elastic.instance_loop import PRIVATE_WORDS
-from headrace.elastic.program import Program
+from headrace.elastic.program import Exact, Program
 from headrace.errors import AggregateOverflowError, OverflowInputError, UnsupportedTypeError
 from headrace.expressions import Aggregate
 from headrace.ingress.columns import is_number, is_text, plain_type, value_dtype
@@ -30,6 +30,11 @@ from headrace.workers import worker_kernel
 
 _COLLECTING = ("collect_list", "collect_set", "quantile", "mode", "top", "count_distinct")
 """Aggregates whose state grows with the values."""
+COUNTED = ("count", "count_distinct")
+"""Aggregates that count values, and are never null."""
+_EXACT = (*COUNTED, "sum", "min", "max", "first", "last", "quantile", "mode")
+"""Results whose value in the state is the one that kernels would read from a column of them: if the column is of a narrow type
+or of times, every value fits it."""
 
 
 class AggregateProgram(Program):
@@ -100,6 +105,23 @@ class AggregateProgram(Program):
     def layout(self) -> Layout:
         """The names of its state and result fields."""
         return self._layout
+
+    @property
+    def why_collected(self) -> str:
+        """It gives lists, of any length."""
+        return "it gives lists" if self.list_fields else ""
+
+    def exact_results(self) -> dict[str, Exact]:
+        """Numbers and times that are not computed from the state when it is collected."""
+        found = {}
+        layout = self._layout
+        for number, ((name, _), column) in enumerate(zip(self.spec.aggregates, self.shape.aggregates, strict=True)):
+            value, is_counted = layout.out_value[number], column.kind in COUNTED
+            if column.kind not in _EXACT or number in layout.high or (column.is_text and not is_counted):
+                continue
+            known = "" if is_counted or column.column is None else layout.out_known[column.column]
+            found[name] = Exact(value, known, column.ignore_nan and layout.results[value] == "float64")
+        return found
 
     def keys_of(self, side):
         return self.spec.keys

@@ -6,7 +6,7 @@ Included in the module of each custom operator (`template`), which supplies
     to_time         the first event time of a unit
     SLOTS           window instances a key may have at once; 1 if IS_SINGLE
     IS_SINGLE       one instance per key (WT=single), which slides
-    IS_HELD_BACK    a later tuple may emit for an earlier boundary
+    IS_HELD_BACK    a result waits until event time has passed its boundary
     update_run      f_U for tuples of one chunk that fall into the same windows; `buffer` has room for a batch
     close_window    f_O for a window instance, and f_S: 1 if it slides on, 0 if it ends, -1 if the run has stopped
 
@@ -19,6 +19,9 @@ so nothing is atomic and nothing is transferred.
 What `update` emits carries the right boundary of its window. Where windows
 overlap (multi, WS > WA) a later tuple may emit for an earlier boundary, so a
 result is held back until its boundary has passed: the promise is the watermark.
+The same holds where only `output` emits: it is called when the boundary has
+passed, so nothing waits for longer, and the rows of an instance are in order of
+event time, which an operator has to keep that passes them on (`elastic.ways`).
 Elsewhere boundaries never fall, so a result is released as soon as the position
 of its tuple has passed: the promise counts *ticks*, the tuples and heartbeats
 read so far, which every instance numbers alike. In both cases results are

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from headrace.codegen.functions import explain_failure, translate_error
-from headrace.codegen.kinds import Array, Container, cells_of
+from headrace.codegen.kinds import Array, Container, cells_of, scalar
 from headrace.codegen.text import python_name
 from headrace.egress.containers import as_object, holds_text, stride_of
 from headrace.elastic import failures, local_days
@@ -27,7 +27,7 @@ from headrace.elastic.custom.shape import (
 )
 from headrace.elastic.custom.template import allocate_state, bytes_per_place, generate
 from headrace.elastic.instance_loop import PRIVATE_WORDS
-from headrace.elastic.program import Program
+from headrace.elastic.program import Exact, Program
 from headrace.errors import FunctionError, HeadraceError, OverflowInputError
 from headrace.ingress.columns import is_text
 from headrace.ingress.key_sources import make_dictionary
@@ -116,8 +116,10 @@ class CustomProgram(Program):
         )
         self._max_state = options.max_state
         self._held_for = self.window_size * (_SIZES_HELD if holds else 1)
-        self.dictionary = make_dictionary(schemas[0], spec.keys[0], BUCKETS, options.max_keys)
-        self.id_capacity = BUCKETS if self.dictionary is None else id_capacity(options.max_keys)
+        # As for aggregates: operators in one line may share key ids.
+        together = options.line_of(node.name)
+        self.dictionary = make_dictionary(schemas[0], spec.keys[0], BUCKETS, options.max_keys, together)
+        self.id_capacity = BUCKETS if self.dictionary is None else id_capacity(together * options.max_keys)
         self.result_fields = list(self.shape.results)
         self.list_fields = [(out_field(name), counts_field(name)) for name, _ in self.shape.lists]
         self._key_values = [reserved(self.id_capacity + BUCKETS, d) for d in self.shape.key_arrays]
@@ -135,6 +137,19 @@ class CustomProgram(Program):
             for name, column in self.bound.columns.items()
         )
         return Input(columns, len(read), self._multi_key[side])
+
+    @property
+    def why_collected(self) -> str:
+        """It emits from `update`, so results of one window come in between those of others, or it gives lists."""
+        if self.list_fields:
+            return "it gives lists"
+        return "its update= emits, and not only its output=" if self.shape.emits_on_tuple else ""
+
+    def exact_results(self) -> dict[str, Exact]:
+        """Columns whose emitted values lie in 64 bits, as kernels read them."""
+        kinds = ((name, scalar(kind)) for name, kind in self.shape.emits)
+        read = [name for name, kind in kinds if kind is not None and kind.in_functions == kind.dtype in ("int64", "float64")]
+        return {name: Exact(out_field(name)) for name in read}
 
     def keys_of(self, side):
         return self.spec.keys[side]

@@ -152,9 +152,18 @@ class CustomShape:
         return [(name, kind) for name, kind, _ in self.state if isinstance(kind, Container) and not isinstance(kind, Array)]
 
     @property
+    def emits_on_tuple(self) -> bool:
+        """Whether `update` may emit."""
+        return self.update is not None and self.update.may_emit
+
+    @property
     def is_held_back(self) -> bool:
-        """Whether a later tuple may emit for an earlier boundary."""
-        return not self.is_single and self.slots > 1
+        """Whether a result waits until event time has passed its boundary.
+
+        It has to if a later tuple may emit for an earlier boundary. It may as well if only `output` emits, which is called
+        then; an instance's results are in order of event time for that reason, and can be passed on (`elastic.ways`).
+        """
+        return (not self.is_single and self.slots > 1) or not self.emits_on_tuple
 
 
 LIST_FIELDS = ("list_first", "list_last", "list_count")

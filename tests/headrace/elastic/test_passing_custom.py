@@ -1,0 +1,249 @@
+"""Results that a custom operator's instances pass on to the next operator's gate: the bytes that the collector gives.
+
+Property    what only `output` emits, any number of results per window, is passed on as an aggregate's results are: results,
+            types and order are those of `passing="collector"`, for every kind of window, any threads and changes of them at both
+            operators; what cannot be passed on is not, and says why
+Oracle      the run through collectors; `headrace.reference` for custom operators in test_custom.py
+Planted     here: what `update` emits taken for results in order of event time
+Cannot see  the kernels between the two, which are those of test_passing.py and test_passing_filter.py
+"""
+
+import random
+
+import pyarrow as pa
+import pytest
+
+import headrace as hr
+from headrace.elastic.custom.program import CustomProgram
+from headrace.elastic.section import OUTPUT_CAPACITY
+from headrace.errors import FunctionError, ParameterError
+from support.books import changed_and_watched, check_end
+from support.workloads import HANG_S, Steered
+
+GATE = {"passing": "gate", "channel": "shared"}
+FLOATS = (0.0, -0.0, 1.5, -2.25, float("inf"))
+
+
+def table(rows=3_000, seed=1, keys=8, span=6_000):
+    draw = random.Random(seed)
+    ts = sorted(draw.randrange(-span // 2, span // 2) for _ in range(rows))
+    return pa.table({
+        "ts": ts,
+        "k": [draw.choice("äbc") + str(draw.randrange(keys)) for _ in ts],
+        "j": pa.array([draw.randrange(5) for _ in ts], pa.int32()),
+        "v": [draw.choice([None, *range(-9, 9)]) for _ in ts],
+        "f": [draw.choice(FLOATS) for _ in ts],
+    })  # fmt: skip
+
+
+def note(state, t):
+    if t.v is not None:
+        state.total += t.v
+    state.largest = max(state.largest, t.f)
+    state.n += 1
+
+
+def report(key, state, emit):
+    for i in range(state.n % 4):  # none, or up to three
+        emit(n=state.n, part=state.total - i, largest=state.largest, narrow=i, is_even=state.n % 2 == 0, when=1_000 * state.n)
+
+
+def of_kept(key, state, emit):
+    for one in state.tuples:
+        if one.v is not None and one.v >= 0:
+            emit(n=len(state.tuples), part=one.v, largest=one.f, narrow=1, is_even=True, when=one.ts)
+
+
+EMITS = {
+    "n": "int64", "part": "int64", "largest": "float64", "narrow": "int32", "is_even": "bool", "when": "timestamp[ms, tz=UTC]",
+}  # fmt: skip
+SUMMED = hr.operator(
+    state={"total": "int64", "largest": float("-inf"), "n": "int64"}, emits=EMITS, update=note, output=report, name="upper"
+)
+KEPT = hr.operator(emits=EMITS, output=of_kept, name="upper")
+
+
+def upper(source, size=20, advance=None, operator=SUMMED, keys=("k", "j"), **options):
+    return hr.stream(source, event_time="ts").key_by(*keys).window(size, advance, **options).apply(operator)
+
+
+LOWER = {
+    "rows": hr.count(), "n": hr.sum("n"), "part": hr.sum("part"), "least": hr.min("part"), "mean": hr.mean("n"),
+    "middle": hr.median("part"), "sets": hr.collect_set("part"), "known": hr.count("largest"),
+    "floats": hr.count_distinct("largest"), "latest": hr.max("when"),
+}  # fmt: skip
+"""All that does not depend on the order of tuples: a window of a key may give several results."""
+BELOW = {
+    "the same key": lambda s: s.key_by("k", "j").window(300, 100).aggregate("lower", **LOWER),
+    "the key's columns in another order": lambda s: s.key_by("j", "k").window(300, 100).aggregate("lower", **LOWER),
+    "another key": lambda s: s.key_by("j").window(300, 100).aggregate("lower", **LOWER),
+    "no key": lambda s: s.window(60).aggregate("lower", **LOWER),
+    "filter and select": lambda s: s.filter((hr.col("n") > 1) & (hr.col("largest") >= 0))
+    .select("ts", "k", p="part", n="n").key_by("k").window(200).aggregate("lower", p=hr.max("p"), n=hr.sum("n")),
+}  # fmt: skip
+WINDOWS = {
+    "tumbling": {},
+    "sliding": {"advance": 5},
+    "single": {"advance": 5, "instances": "single"},
+    "kept tuples": {"advance": 10, "operator": KEPT},
+    "kept tuples, single": {"advance": 10, "operator": KEPT, "instances": "single"},
+}
+
+
+def both_ways(query, **options):
+    through = query.to_arrow(**GATE, **options)
+    collected = query.to_arrow(passing="collector", threads=1)
+    assert through.schema == collected.schema
+    assert through.equals(collected), f"{through.num_rows} rows through the gate, {collected.num_rows} collected"
+    return through
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("below", BELOW)
+@pytest.mark.parametrize("window", WINDOWS)
+def test_agree_with_the_collector(window, below):
+    query = BELOW[below](upper(table(), **WINDOWS[window]))
+    assert both_ways(query, threads=3).num_rows > 50
+    with query.start(threads=2, **GATE) as run:
+        assert run.wait(HANG_S)
+        metrics = run.metrics()
+        check_end(metrics, rows=3_000)
+        assert metrics.operators["upper"].results == metrics.operators["lower"].added + metrics.operators["lower"].filtered
+        assert run["lower"].takes.startswith("gate: ")
+
+
+@pytest.mark.slow
+def test_agree_more_results_of_one_window_than_a_ring_holds():
+    n = OUTPUT_CAPACITY + 30_000
+    one = pa.table({"ts": [0] * n, "k": ["a"] * n, "j": pa.array([1] * n, pa.int32()), "v": [1] * n, "f": [0.5] * n})
+    query = BELOW["no key"](upper(one, operator=KEPT))
+    assert both_ways(query, threads=2)["rows"].to_pylist() == [n]
+
+
+@pytest.mark.slow
+def test_agree_planned_changes():
+    changes = [(0, [3]), (1, [0, 1]), (200, 4), (201, [2]), (499, [2, 3]), (10**9, 1)]
+    both_ways(BELOW["another key"](upper(table(500))), threads=2, max_threads=4, reconfigure=changes)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("window", ["sliding", "single"])
+def test_agree_while_both_operators_are_reconfigured(window):
+    draw = random.Random(1)
+    given = table(20_000, 1, span=40_000)
+    source = Steered(given, [50] * 400)
+    query = BELOW["the same key"]
+    with query(upper(source, **WINDOWS[window])).start(threads=2, max_threads=4, **GATE) as run:
+        last = changed_and_watched(run, [source], draw)
+    check_end(last, rows=20_000)
+    assert run.to_arrow().equals(query(upper(given, **WINDOWS[window])).to_arrow(passing="collector"))
+
+
+@pytest.mark.slow
+def test_agree_a_key_lives_as_long_as_any_window_has_it(monkeypatch):
+    """Keys are gone from the upper operator's windows long before they are from the lower one's."""
+    from headrace.ingress import keys
+
+    monkeypatch.setattr(keys, "_LEAST_RECYCLED", 16)
+    ts = list(range(0, 60_000, 3))
+    parts = pa.table({
+        "ts": ts, "k": [f"k{t // 300 % 40}-{t % 20}" for t in ts], "j": pa.array([1] * len(ts), pa.int32()), "v": ts,
+        "f": [0.5] * len(ts),
+    })  # fmt: skip
+    for operator in (SUMMED, KEPT):
+        below = upper(parts, operator=operator).key_by("k", "j").window(30_000, 10_000).aggregate("lower", **LOWER)
+        both_ways(below, threads=2, max_keys=900)
+
+
+@pytest.mark.logic
+def test_agree_two_inputs():
+    def count(state, t):
+        state.n += 1 + 10 * t.input
+
+    def give(key, state, emit):
+        emit(n=state.n)
+
+    operator = hr.operator(state={"n": "int64"}, emits={"n": "int64"}, update=count, output=give)
+    left, right = (hr.stream(table(400, seed), event_time="ts").key_by("k") for seed in (1, 2))
+    stream = hr.inputs(left, right).window(50).apply(operator, name="upper")
+    both_ways(stream.key_by("k").window(300).aggregate("lower", n=hr.sum("n"), most=hr.max("n")), threads=2)
+
+
+@pytest.mark.logic
+def test_example_by_itself_it_goes_where_no_order_can_show():
+    """A sum of what may be negative might leave int64 in one order only, so it goes through the gate only if asked for."""
+    stream = upper(table(200))
+    for asked, way in (({"n": hr.count(), "most": hr.max("part")}, "gate: "), ({"part": hr.sum("part")}, "collector: part=")):
+        with stream.window(60).aggregate("lower", **asked).start() as run:
+            assert run.wait(HANG_S)
+            assert run["lower"].takes.startswith(way), run["lower"].takes
+
+
+def on_tuple(state, t, emit):
+    state.n += 1
+    emit(n=state.n)
+
+
+def collect(state, t):
+    state.all.append(t.ts)
+
+
+def list_of_all(key, state, emit):
+    emit(n=len(state.all), all=state.all)
+
+
+EMITTING = hr.operator(state={"n": "int64"}, emits={"n": "int64"}, update=on_tuple)
+TIMES = hr.list_of("int64")
+LISTS = hr.operator(state={"all": TIMES}, emits={"n": "int64", "all": TIMES}, update=collect, output=list_of_all)
+COLLECTED = {
+    "update emits": (EMITTING, {"n": hr.max("n")}, "update= emits"),
+    "lists": (LISTS, {"n": hr.max("n")}, "gives lists"),
+    "a narrow column": (SUMMED, {"n": hr.max("narrow")}, "column 'narrow'"),
+    "a bool": (SUMMED, {"n": hr.max("is_even")}, "column 'is_even'"),
+    "a key": (SUMMED, {"n": hr.count_distinct("k")}, "column 'k'"),
+    "ties": (SUMMED, {"n": hr.first("n")}, "first tuple in order"),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("what", COLLECTED)
+def test_example_what_goes_through_a_collector_says_why(what):
+    operator, asked, why = COLLECTED[what]
+    stream = hr.stream(table(200), event_time="ts").key_by("k", "j").window(20).apply(operator, name="upper")
+    query = stream.key_by("k", "j").window(60).aggregate("lower", **asked)
+    with query.start(passing="auto") as run:
+        assert run.wait(HANG_S)
+        assert run["lower"].takes.startswith("collector: ") and why in run["lower"].takes, run["lower"].takes
+    with pytest.raises(ParameterError, match=why):
+        query.to_arrow(passing={"lower": "gate"})
+
+
+@pytest.mark.logic
+def test_planted_results_of_update_taken_for_ordered_ones_are_found(monkeypatch):
+    """Of these the rings hold ticks in place of times, so that they are released at once."""
+    stream = hr.stream(table(400), event_time="ts").key_by("k").window(20).apply(EMITTING, name="upper")
+    query = stream.window(60).aggregate("lower", n=hr.max("n"), rows=hr.count())
+    collected = query.to_arrow(passing="auto")
+    monkeypatch.setattr(CustomProgram, "why_collected", "")
+    assert not query.to_arrow(passing="auto").equals(collected)
+
+
+def counts(state, t):
+    state.n += 1
+
+
+@pytest.mark.slow
+def test_failure_of_output_ends_both():
+    def divides(key, state, emit):
+        emit(n=100 // (state.n - 3))
+
+    failing = hr.operator(state={"n": "int64"}, emits={"n": "int64"}, update=counts, output=divides)
+    stream = hr.stream(table(2_000, keys=3), event_time="ts").key_by("k").window(20).apply(failing, name="upper")
+    with pytest.raises(FunctionError, match="divi"):
+        stream.window(60).aggregate("lower", n=hr.max("n")).to_arrow(threads=2, **GATE)
+
+
+@pytest.mark.logic
+def test_agree_times_that_are_emitted():
+    found = both_ways(upper(table(400)).window(1_000).aggregate("lower", latest=hr.max("when")), threads=2)
+    assert found.schema.field("latest").type == pa.timestamp("ms", "UTC") and found.num_rows > 3
