@@ -315,6 +315,18 @@ def test_example_cells():
         huge[:] = 5
 
 
+def test_example_aligned_arrays_share_no_cache_line_with_anything():
+    blocks = []
+    for count in (1, 15, 16, 17, 277) * 10:
+        a = cells.aligned(count, np.int64)
+        begin, end = a.ctypes.data, a.ctypes.data + a.nbytes
+        blocks.append((a, begin // 128, -(-end // 128)))
+        beside = np.zeros(count, np.int64)
+        blocks.append((beside, beside.ctypes.data // 128, -(-(beside.ctypes.data + beside.nbytes) // 128)))
+    for a, begin, end in blocks[::2]:
+        assert not [1 for b, first, last in blocks if b is not a and first < end and begin < last]
+
+
 def pages_supplied(memory):
     """How many the system supplies when each page is written to."""
     before = resource.getrusage(resource.RUSAGE_THREAD).ru_minflt

@@ -28,7 +28,7 @@ _NO_RESERVE = getattr(mmap, "MAP_NORESERVE", 0x4000 if _IS_LINUX else 0)
 
 
 def aligned(count: int, dtype, alignment: int = 128) -> np.ndarray:
-    """Allocate a zeroed one-dimensional array whose data starts on `alignment` bytes.
+    """Allocate a zeroed one-dimensional array that begins on `alignment` bytes, and shares none of these with other data.
 
     Parameters
     ----------
@@ -45,7 +45,7 @@ def aligned(count: int, dtype, alignment: int = 128) -> np.ndarray:
         Shape ``(count,)``. It keeps its buffer alive.
     """
     dtype = np.dtype(dtype)
-    size = max(1, count) * dtype.itemsize
+    size = -(-max(1, count) * dtype.itemsize // alignment) * alignment
     raw = np.zeros(size + alignment, np.uint8)
     start = -raw.ctypes.data % alignment
     return raw[start : start + size].view(dtype)[:count]

@@ -20,6 +20,8 @@ from numba.core.imputils import lower_builtin
 from numba.core.typing.templates import AbstractTemplate, infer_global, signature
 from numba.extending import NativeValue, models, register_model, typeof_impl, unbox
 
+from headrace.memory.cells import aligned
+
 _I64 = ir.IntType(64)
 
 
@@ -35,7 +37,7 @@ class WordsType(types.Type):
 
 
 def own_words(count: int) -> Words:
-    """Allocate this many words, all 0.
+    """Allocate this many words, all 0, on cache lines of their own.
 
     Examples
     --------
@@ -49,7 +51,7 @@ def own_words(count: int) -> Words:
     >>> int(double(l))
     42
     """
-    return np.zeros(count, np.int64).view(Words)
+    return aligned(count, np.int64).view(Words)
 
 
 @register_model(WordsType)

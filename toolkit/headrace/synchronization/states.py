@@ -19,6 +19,7 @@ from headrace.ingress.store import Store
 from headrace.memory.arena import HANDED_OUT, HEAD, allocate_arena, used_bytes
 from headrace.memory.atomics import CELL
 from headrace.memory.bundle import named
+from headrace.memory.cells import aligned
 from headrace.synchronization import words
 from headrace.synchronization.arrays import MOST_NODES
 from headrace.synchronization.binding import Bound
@@ -118,7 +119,7 @@ class States:
 
     def private(self) -> np.ndarray:
         """A worker's own words."""
-        return np.zeros(words.PRIVATE_WORDS, np.int64)
+        return aligned(words.PRIVATE_WORDS, np.int64)
 
     def state_bytes(self) -> int:
         """Bytes of the states."""

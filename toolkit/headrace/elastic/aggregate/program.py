@@ -13,7 +13,6 @@ from headrace.elastic.aggregate import aggregate_kernel, template
 from headrace.elastic.aggregate.as_they_come import order_matters, room_ahead
 from headrace.elastic.aggregate.results import AggregateResults, time_step
 from headrace.elastic.aggregate.shape import AggregateColumn, AggregateShape, Layout, compared_texts
-from headrace.elastic.instance_loop import PRIVATE_WORDS
 from headrace.elastic.program import Exact, Program
 from headrace.errors import AggregateOverflowError, OverflowInputError, UnsupportedTypeError
 from headrace.expressions import Aggregate
@@ -169,7 +168,7 @@ class AggregateProgram(Program):
             dictionary.expire(watermark - self.window_size + 1)
 
     def private(self, worker):
-        words = np.zeros(PRIVATE_WORDS, np.int64)
+        words = super().private(worker)
         words[aggregate_kernel.SIZE] = self.spec.window.size
         words[aggregate_kernel.ADVANCE] = self.spec.window.advance
         words[aggregate_kernel.LEAD] = self.lead

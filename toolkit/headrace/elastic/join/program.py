@@ -14,7 +14,6 @@ from headrace.codegen.bindings import LITERALS, TEXT_FIELDS, texts_in
 from headrace.codegen.functions import FieldBinding, explain_failure, specialise, translate_error
 from headrace.codegen.text import attributes, python_name
 from headrace.elastic.failures import INDEX_FULL
-from headrace.elastic.instance_loop import PRIVATE_WORDS
 from headrace.elastic.join import indexed, template
 from headrace.elastic.join.all_pairs_kernel import PROBES, RUN_WORDS
 from headrace.elastic.join.join_kernel import EARLIER, GROUP, LATER, SIZE
@@ -270,7 +269,7 @@ class JoinProgram(Program):
         return named(**fields)
 
     def private(self, worker):
-        words = np.zeros(PRIVATE_WORDS, np.int64)
+        words = super().private(worker)
         words[SIZE] = self.spec.within
         return words
 
