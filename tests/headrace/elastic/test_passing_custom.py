@@ -9,6 +9,7 @@ Cannot see  the kernels between the two, which are those of test_passing.py and 
 """
 
 import random
+import threading
 
 import pyarrow as pa
 import pytest
@@ -18,7 +19,7 @@ from headrace.elastic.custom.program import CustomProgram
 from headrace.elastic.section import OUTPUT_CAPACITY
 from headrace.errors import FunctionError, ParameterError
 from support.books import changed_and_watched, check_end
-from support.workloads import HANG_S, Steered
+from support.workloads import HANG_S, Steered, eventually
 
 GATE = {"passing": "gate", "channel": "shared"}
 FLOATS = (0.0, -0.0, 1.5, -2.25, float("inf"))
@@ -241,6 +242,28 @@ def test_failure_of_output_ends_both():
     stream = hr.stream(table(2_000, keys=3), event_time="ts").key_by("k").window(20).apply(failing, name="upper")
     with pytest.raises(FunctionError, match="divi"):
         stream.window(60).aggregate("lower", n=hr.max("n")).to_arrow(threads=2, **GATE)
+
+
+@pytest.mark.parametrize("full", [False, True])
+@pytest.mark.slow
+def test_stop_in_the_middle(full):
+    """Also where nobody takes results, and all that is before them is full: `output` then waits inside a window."""
+    goes_on, taken = threading.Event(), threading.Event()
+
+    def sink(batch):
+        taken.set()
+        if full:
+            goes_on.wait(HANG_S)
+
+    source = Steered(table(50_000, keys=2_000, span=200_000), [1_000] * 50)
+    query = BELOW["no key"](upper(source, operator=KEPT))
+    with query.start(sink=sink, threads=2, max_threads=2, **GATE, capacity=64) as run:
+        source.let_all() if full else source.let(20)
+        assert taken.wait(HANG_S)
+        eventually(lambda: run.metrics().operators["upper"].results > 1_000)
+        goes_on.set()
+        run.stop()
+    assert run.metrics().state in ("stopped", "finished")
 
 
 @pytest.mark.logic
