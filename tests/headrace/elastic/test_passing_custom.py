@@ -1,8 +1,9 @@
-"""Results that a custom operator's instances pass on to the next operator's gate: the bytes that the collector gives.
+"""Results that a custom operator passes on to the next operator's gate, or takes from it: the bytes that the collector gives.
 
-Property    what only `output` emits, any number of results per window, is passed on as an aggregate's results are: results,
-            types and order are those of `passing="collector"`, for every kind of window, any threads and changes of them at both
-            operators; what cannot be passed on is not, and says why
+Property    what only `output` emits, any number of results per window, is passed on as an aggregate's results are, and such
+            an operator takes those of an aggregate with its key: results, types and order are those of
+            `passing="collector"`, for every kind of window, any threads and changes of them at both operators; keys mean the
+            same while a window has them; what cannot be passed on is not, and says why
 Oracle      the run through collectors; `headrace.reference` for custom operators in test_custom.py
 Planted     here: what `update` emits taken for results in order of event time
 Cannot see  the kernels between the two, which are those of test_passing.py and test_passing_filter.py
@@ -231,6 +232,174 @@ def test_planted_results_of_update_taken_for_ordered_ones_are_found(monkeypatch)
 
 def counts(state, t):
     state.n += 1
+
+
+# -- a custom operator that takes the results of an aggregate --------------------------------------------
+
+
+def add(state, t):
+    state.n += t.n
+    state.ties += t.total is None
+    if t.largest is not None:
+        state.largest = max(state.largest, t.largest)
+    state.last = t.total if t.total is not None else -t.ts
+
+
+def give_all(key, state, emit):
+    for i in range(state.n % 3):
+        emit(n=state.n, nulls=state.ties, largest=state.largest, last=state.last - i + key[1])
+
+
+def give_kept(key, state, emit):
+    for one in state.tuples:
+        emit(n=one.n, nulls=len(state.tuples), largest=0.0, last=one.ts if one.total is None else one.total)
+
+
+TAKEN = {"n": "int64", "nulls": "int64", "largest": "float64", "last": "int64"}
+TAKERS = {
+    "tumbling": ({}, {"update": add, "output": give_all}),
+    "sliding": ({"advance": 20}, {"update": add, "output": give_all}),
+    "single": ({"advance": 20, "instances": "single"}, {"update": add, "output": give_all}),
+    "kept tuples": ({"advance": 50}, {"output": give_kept}),
+}  # fmt: skip
+
+
+def taking(source, what="tumbling", keys=("j", "g"), between=lambda s: s, name="lower"):
+    """Aggregates by a key of two numbers, whose results a custom operator takes."""
+    above = hr.stream(source, event_time="ts").key_by("g", "j").window(20, 10)
+    rows = above.aggregate("upper", n=hr.count(), total=hr.sum("v"), largest=hr.max("f"), text=hr.max("k"))
+    options, functions = TAKERS[what]
+    state = {"n": "int64", "ties": "int64", "largest": float("-inf"), "last": "int64"} if "update" in functions else None
+    operator = hr.operator(state=state, emits=TAKEN, **functions)
+    return between(rows).key_by(*keys).window(100, options.get("advance"), instances=options.get("instances", "multi")).apply(
+        operator, name
+    )
+
+
+def numbered(*args, **kwargs):
+    """The table with a second key of numbers."""
+    made = table(*args, **kwargs)
+    draw = random.Random(7)
+    return made.append_column("g", pa.array([draw.randrange(12) for _ in range(made.num_rows)], pa.int64()))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("keys", [("g", "j"), ("j", "g")], ids=",".join)
+@pytest.mark.parametrize("what", TAKERS)
+def test_agree_where_it_takes_results(what, keys):
+    query = taking(numbered(), what, keys)
+    assert both_ways(query, threads=3).num_rows > 200
+    with query.start(threads=2) as run:
+        assert run.wait(HANG_S)
+        check_end(run.metrics(), rows=3_000)
+        assert run["lower"].takes.startswith("gate: "), run["lower"].takes
+
+
+@pytest.mark.slow
+def test_agree_where_it_takes_results_behind_a_filter():
+    query = taking(numbered(), "kept tuples", between=lambda s: s.filter(hr.col("n") > 1).select("ts", "g", "j", "n", "total"))
+    assert both_ways(query, threads=3).num_rows > 50
+    query = taking(numbered(), "tumbling", between=lambda s: s.filter(hr.col("total") >= 0))
+    assert both_ways(query, threads=2).num_rows > 50
+
+
+@pytest.mark.slow
+def test_agree_three_in_a_row():
+    """The custom operator takes results and passes its own on."""
+    totals = taking(numbered()).window(500).aggregate("totals", n=hr.max("n"), rows=hr.count(), nulls=hr.count_distinct("nulls"))
+    both_ways(totals, threads=2)
+    with totals.start(threads=2) as run:
+        assert run.wait(HANG_S)
+        assert [run[name].takes.split(":")[0] for name in ("lower", "totals")] == ["gate", "gate"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("what", ["sliding", "kept tuples"])
+def test_agree_taking_while_both_operators_are_reconfigured(what):
+    draw = random.Random(2)
+    given = numbered(20_000, 1, span=40_000)
+    source = Steered(given, [50] * 400)
+    with taking(source, what).start(threads=2, max_threads=4, **GATE) as run:
+        last = changed_and_watched(run, [source], draw)
+    check_end(last, rows=20_000)
+    assert run.to_arrow().equals(taking(given, what).to_arrow(passing="collector"))
+
+
+@pytest.mark.slow
+def test_agree_keys_that_functions_read_come_and_go(monkeypatch):
+    """A key's value stays what it was until its last window is over, although ids are used again."""
+    from headrace.ingress import keys
+
+    monkeypatch.setattr(keys, "_LEAST_RECYCLED", 16)
+    ts = list(range(0, 60_000, 3))
+    parts = pa.table({
+        "ts": ts, "k": ["a"] * len(ts), "g": [t // 300 * 7 for t in ts], "j": pa.array([t % 20 for t in ts], pa.int32()),
+        "v": ts, "f": [0.5] * len(ts),
+    })  # fmt: skip
+    assert both_ways(taking(parts), threads=2, max_keys=900).num_rows > 1_000
+
+
+def counts_ties(state, t):
+    state.n += 1
+
+
+def counts_and_emits(state, t, emit):
+    state.n += 1
+    emit(n=state.n)
+
+
+def says(key, state, emit):
+    emit(n=state.n)
+
+
+def reads_text(state, t):
+    state.n += t.text == "a"
+
+
+ENCODED = {
+    "update emits": ({"update": counts_and_emits}, ("g", "j"), "update= emits"),
+    "strings": ({"update": reads_text, "output": says}, ("g", "j"), "strings"),
+    "another key": ({"update": counts_ties, "output": says}, ("g",), "one tuple after the other"),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("what", ENCODED)
+def test_example_what_it_does_not_take_says_why(what):
+    functions, keys, why = ENCODED[what]
+    above = hr.stream(numbered(300), event_time="ts").key_by("g", "j").window(20)
+    rows = above.aggregate("upper", text=hr.max("k"), n=hr.count())
+    operator = hr.operator(state={"n": "int64"}, emits={"n": "int64"}, **functions)
+    query = rows.key_by(*keys).window(60).apply(operator, "lower")
+    with query.start(passing="auto") as run:
+        assert run.wait(HANG_S)
+        assert run["lower"].takes.startswith("collector: ") and why in run["lower"].takes, run["lower"].takes
+    with pytest.raises(ParameterError, match=why):
+        query.to_arrow(passing={"lower": "gate"})
+
+
+@pytest.mark.slow
+def test_failure_of_update_names_what_it_took():
+    """The row is still where the operator before wrote it."""
+
+    def divides(state, t):
+        state.n += 100 // (t.n - 3) if t.total is not None else 0
+
+    above = hr.stream(numbered(2_000), event_time="ts").key_by("g", "j").window(20)
+    rows = above.aggregate("upper", n=hr.count(), total=hr.sum("v"))
+    operator = hr.operator(state={"n": "int64"}, emits={"n": "int64"}, update=divides, output=says)
+    query = rows.key_by("g", "j").window(100).apply(operator, "lower")
+    told = []
+    for way in (GATE, {"passing": "collector"}):
+        with pytest.raises(FunctionError, match="divi") as caught:
+            query.to_arrow(threads=1, **way)
+        told.append((caught.value.line, caught.value.tuple["n"], caught.value.tuple["ts"]))
+    assert told[0] == told[1]
+    with pytest.raises(FunctionError, match="divi"):
+        query.to_arrow(threads=3, **GATE)
+
+
+# -- ends ------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.slow

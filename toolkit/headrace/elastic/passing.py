@@ -45,13 +45,17 @@ class PassedRows:
 
     multi_key = False
     held_bytes = 0
+    payload = ()
 
     def __init__(self, columns: dict[str, np.dtype], directory: np.ndarray):
         self.names, self.width = list(columns), directory_width(len(columns))
         self._directory = directory
+        self._ts = np.zeros(0, np.int64)
+        self._values: list[tuple[np.ndarray, np.ndarray | None]] = []
 
     def lie_in(self, ts: np.ndarray, keys: np.ndarray, values: list[tuple[np.ndarray, np.ndarray | None]]) -> None:
         """Set where the rows are: arrays as long as the ring; `keys` may be a single chunk that stands for all."""
+        self._ts, self._values = ts, values
         for number in range(len(ts) // CHUNK):
             at, first = number * self.width, number * CHUNK
             entry = self._directory[at : at + self.width]
@@ -60,6 +64,15 @@ class PassedRows:
             for i, (column, valid) in enumerate(values):
                 entry[FIRST_VALUE + 2 * i] = column[first:].ctypes.data
                 entry[FIRST_VALUE + 2 * i + 1] = 0 if valid is None else valid[first:].ctypes.data
+
+    def ts_of(self, row: int) -> int:
+        """The event time of a row that some reader has not passed."""
+        return int(self._ts[row])
+
+    def column(self, name: str, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
+        """The values of such rows in a column that kernels read, and which are not null, if some are."""
+        values, valid = self._values[self.names.index(name)]
+        return values[rows], None if valid is None else valid[rows]
 
     def release(self, horizon: int) -> None:
         """Nothing to do: a row is free once all readers have passed it."""
@@ -168,7 +181,7 @@ class Passed:
         instances, capacity = out.primary.shape
         reads_keys = following.dictionary is not None
         exact, middle = section.program.exact_results(), following.way.between
-        fields = [exact[middle.names[name]] for name in following.program.names]
+        fields = [exact[middle.names[name]] for name in following.program.values_of(0)]
         looked_at = [*fields, *(exact[condition.column] for condition in middle.conditions)]
         nulls = list(dict.fromkeys(_why_null(field) for field in looked_at if field.known))
         told = padded_cells(instances)

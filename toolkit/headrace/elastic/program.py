@@ -72,6 +72,11 @@ class Program:
         """Why its results need a collector; "" if each instance writes its own in order of event time, each in one row."""
         return "it is neither an aggregate nor a custom operator"
 
+    @property
+    def why_encoded(self) -> str:
+        """Why its input has to be encoded from columns; "" if it can read rows where another operator wrote them."""
+        return "it is neither an aggregate nor a custom operator"
+
     def exact_results(self) -> dict[str, Exact]:
         """The results that the next operator can read where they were written, by name."""
         return {}

@@ -382,6 +382,7 @@ class ElasticSection(GatedSection):
             following.note_ids()
         elif not self._shares_keys(following):
             return
+        following.program.note_keys(ids)
         following._note_behind(ids)
 
     def _shares_keys(self, other: ElasticSection | None) -> bool:

@@ -121,6 +121,7 @@ class ApplySpec(ElasticSpec):
     instances: str = "multi"
 
     may_pass_on: ClassVar[bool] = True
+    may_take: ClassVar[bool] = True
     has_sides: ClassVar[bool] = True
 
     @property

@@ -9,12 +9,14 @@ This file decides which way is taken, and `why_not` says why it is not the gate.
 custom operator (O+) that emits from `output` only, so that each instance's results are in order of event time; what `update`
 emits comes in order of the tuples that cause it, before its window ends, and where windows overlap also for earlier windows.
 By the gate, the query has to give the same bytes as by a collector, so its results must not depend on the order of tuples of
-equal event time. Either the downstream operator has the same key as an aggregate, with one result per window and so never two
-at one time (`_has_no_ties`), or what it computes does not depend on that order (`headrace.elastic.aggregate.as_they_come`). It
-may read numbers and times of any type, and nothing else: what is computed in 64 bits keeps its value in a column of its type,
-and event times count microseconds in both operators. Where there are ties, one thing may still depend on their order: whether
-a partial sum of whole numbers of either sign overflows int64, which is an error. A user who asks for the gate accepts that.
-Unasked, the gate is taken only for sums of values that are never negative, which overflow in every order or in none.
+equal event time. Either the downstream operator follows an aggregate with the same key, which has one result per window and so
+never two at one time (`_has_no_ties`), or what it computes does not depend on that order
+(`headrace.elastic.aggregate.as_they_come`). A custom operator can only be of the first kind, and has to emit from `output`
+only: its results then show the order of the tuples of one key, and not that of others. It may read numbers and times of any
+type, an aggregate bools, too, and nothing else: what is computed in 64 bits keeps its value in a column of its type, and event
+times count microseconds in both operators. Where there are ties, one thing may still depend on their order: whether a partial
+sum of whole numbers of either sign overflows int64, which is an error. A user who asks for the gate accepts that. Unasked, the
+gate is taken only for sums of values that are never negative, which overflow in every order or in none.
 
 Where both operators have a key, the gate may be one channel for each downstream instance, into which the upstream instances
 route the tuples it owns (`gates.reader_queues_kernel`, `routed`); `Way.why_shared` says why it is not.
@@ -167,6 +169,8 @@ def _why_shared(program: Any, above: Any, middle: Between, options: ElasticOptio
     channel = options.channel(program.node.name)
     if channel == "shared":
         return 'channel="shared"'
+    if not isinstance(program, AggregateProgram):
+        return "it is a custom operator"
     if program.dictionary is None:
         return "it has no key, so no instance owns a result before another"
     if above.is_routed:
@@ -210,15 +214,15 @@ def why_not(
         return f"there are steps between the two, which take record batches: {middle.why_not}"
     if before.why_collected:
         return f"{above.name!r} cannot pass its results on: {before.why_collected}"
-    if not isinstance(program, AggregateProgram):
-        return "it is not an aggregate"
+    if program.why_encoded:
+        return program.why_encoded
     has_no_ties = _has_no_ties(program, before, middle)
     if program.order_matters and not has_no_ties:
         return f"its results depend on the order of tuples of equal event time: {program.order_matters}"
     if program.dictionary is not None and key_places(program, before, middle) is None:
         return f"its key is not that of {above.name!r}, nor some of its columns"
     exact = before.exact_results()
-    for name in (*(middle.names[name] for name in program.names), *(condition.column for condition in middle.conditions)):
+    for name in (*(middle.names[name] for name in program.values_of(0)), *(condition.column for condition in middle.conditions)):
         if name not in exact:
             return f"column {name!r} is not a number or time that {above.name!r} has before its results become columns"
     times = before.node.schema.field(before.node.event_time).type
@@ -274,12 +278,12 @@ def _unsigned(schema: pa.Schema) -> frozenset[str]:
     return frozenset(f.name for f in schema if pa.types.is_unsigned_integer(f.type) and f.type.bit_width < 64)
 
 
-def key_places(program: AggregateProgram, before: Program, middle: Between) -> list[int] | None:
+def key_places(program: Program, before: Program, middle: Between) -> list[int] | None:
     """For each column of the operator's key, its place in the key of the one before; None if some column is not in that."""
-    if before.dictionary is None or program.multi_key:
+    if before.dictionary is None or program.multi_key_of(0):
         return None
     found = []
-    for key in program.spec.keys:
+    for key in program.keys_of(0):
         (column,) = key.columns
         name = middle.names[column]
         if name not in before.key_names:
@@ -288,23 +292,23 @@ def key_places(program: AggregateProgram, before: Program, middle: Between) -> l
     return found
 
 
-def _is_same_key(program: AggregateProgram, before: Program, middle: Between) -> bool:
+def _is_same_key(program: Program, before: Program, middle: Between) -> bool:
     """Whether both operators can use the same key ids: equal columns, each with one value and never null."""
     if before.dictionary is None or program.dictionary is None or program.dictionary.kinds != before.dictionary.kinds:
         return False
     return key_places(program, before, middle) == list(range(len(before.key_names)))
 
 
-def passed_keys(program: AggregateProgram, before: Program, middle: Between) -> PassedKeys | None:
+def passed_keys(program: Program, before: Program, middle: Between) -> PassedKeys | None:
     """Set up the map of upstream key ids to those of an operator that gets results directly; None if it can use the same ids."""
     places = key_places(program, before, middle)
     if places is None or _is_same_key(program, before, middle) or program.dictionary is None or before.dictionary is None:
         return None
-    types = [before.node.schema.field(middle.names[key.columns[0]]).type for key in program.spec.keys]
+    types = [before.node.schema.field(middle.names[key.columns[0]]).type for key in program.keys_of(0)]
     return PassedKeys(before.dictionary, program.dictionary, places, types, before.id_capacity)
 
 
-def _has_no_ties(program: AggregateProgram, before: Program, middle: Between) -> bool:
+def _has_no_ties(program: Program, before: Program, middle: Between) -> bool:
     """Whether the program has the key of `before`, its columns in any order, and no key has two results of equal event time.
 
     In an aggregate, a key has one result per window, from the instance that owns it when the window expires, and windows end at

@@ -124,17 +124,18 @@ class Runnable(Summarised):
             How results pass from one operator to the next; the results of the query are the same.
             "collector": one thread orders the results of all instances and makes Arrow columns of them, which are encoded again.
             "gate": each instance is a source of the next operator's gate, which reads the results where they were written.
-            This is for an aggregate that follows one aggregate, or one custom operator that emits from `output` only and no
+            This is for an operator that follows one aggregate, or one custom operator that emits from `output` only and no
             lists; its key is that one's key, some columns of it, or none; and it reads int64, float64 and times of a custom
             operator, numbers and times of any type of an aggregate, but no means, strings or lists. With the same key as an
             aggregate (its columns in any order, and the windows before not of local days) any aggregate will do, as a key has
-            one result at a time; otherwise it must not depend on the order of tuples (see `input_order`). Between the two there
-            may be a `select` that chooses and renames columns, and a `filter` that compares int64 and float64 results with
-            constants of their type, joined by ``&``; keys of the tuples it drops still count for `max_keys` of the next
-            operator. Anything else is an error with the reason. "auto" (the default): through the gate where that is possible,
-            except behind a filter if the next operator has a key, and except for sums of numbers that may be negative, unless,
-            as above, any aggregate will do (whether such a sum overflows int64 on the way, an error, may depend on the order of
-            tuples with equal times).
+            one result at a time, and a custom operator, too, that emits from `output` only and uses no strings or bools;
+            otherwise it must not depend on the order of tuples (see `input_order`). Between the two there may be a `select`
+            that chooses and renames columns, and a `filter` that compares int64 and float64 results with constants of their
+            type, joined by ``&``; keys of the tuples it drops still count for `max_keys` of the next operator. Anything else is
+            an error with the reason. "auto" (the default): through the gate where that is possible, except behind a filter if
+            the next operator has a key, and except for sums of numbers that may be negative, unless, as above, any aggregate
+            will do (whether such a sum overflows int64 on the way, an error, may depend on the order of tuples with equal
+            times).
             ``run["name"].takes`` says which way was taken, and why; ``headrace bench passing`` measures the effect.
             The results of the query itself always go through a collector.
         channel : {"reader", "shared", "auto"}, or dict of operator name to one

@@ -96,11 +96,6 @@ class AggregateProgram(Program):
         return AggregateColumn(wanted.kind, column, dtype, wanted.ignore_nan, text, step, *known(wanted.by))
 
     @property
-    def names(self) -> Sequence[str]:
-        """The value columns, each once."""
-        return self._names
-
-    @property
     def layout(self) -> Layout:
         """The names of its state and result fields."""
         return self._layout
@@ -109,6 +104,11 @@ class AggregateProgram(Program):
     def why_collected(self) -> str:
         """It gives lists, of any length."""
         return "it gives lists" if self.list_fields else ""
+
+    @property
+    def why_encoded(self) -> str:
+        """Nothing prevents it."""
+        return ""
 
     def exact_results(self) -> dict[str, Exact]:
         """Numbers and times that are not computed from the state when it is collected."""

@@ -185,7 +185,7 @@ def process(me, g, c, o, x, s, l, buffer, row, start, count):
             if expire(me, c, o, s, l, t, 2 * (l[TICKS] + i)) < 0:
                 return -1
         l[LAST_WINDOW] = max(l[LAST_WINDOW], latest)
-        until = end_of_run(ts, refs, i, to_time(s, turn), True)
+        until = end_of_run(ts, refs, i, to_time(s, turn), ROWS_FOLLOW)
         if update_run(me, c, o, x, s, l, buffer, ats[i:until], l[TICKS] + i, refs[i], until - i, earliest, latest) < 0:
             return -1
         i = until

@@ -145,6 +145,16 @@ class CustomProgram(Program):
             return "it gives lists"
         return "its update= emits, and not only its output=" if self.shape.emits_on_tuple else ""
 
+    @property
+    def why_encoded(self) -> str:
+        """Strings have ids of its own, bools are kept in bytes, and what `update` emits shows the order of its input."""
+        if self.shape.emits_on_tuple:
+            return "its update= emits, in the order of its input"
+        if self._texts is not None:
+            return "its functions use strings"
+        bools = [name for name, dtype in self._dtypes[0].items() if dtype == np.uint8]
+        return f"its functions read {bools[0]!r}, a bool" if bools else ""
+
     def exact_results(self) -> dict[str, Exact]:
         """Columns whose emitted values lie in 64 bits, as kernels read them."""
         kinds = ((name, scalar(kind)) for name, kind in self.shape.emits)
@@ -378,7 +388,8 @@ class CustomProgram(Program):
     def _row_of(self, ref: int, stores: list[Store]) -> dict[str, Any]:
         """The whole tuple as Python values, with times as functions see them."""
         source, row = source_of(ref), row_of(ref)
-        side = self._branches[source].side
+        # Where another operator passes its results on, each of its instances is a source of the only input.
+        side = self._branches[min(source, len(self._branches) - 1)].side
         values: dict[str, Any] = {}
         for name, column in self._read[side].items():
             found, valid = stores[source].column(column, np.array([row]))
