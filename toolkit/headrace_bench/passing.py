@@ -1,8 +1,8 @@
-"""Results from one aggregate to the next: through a collector, or from each instance directly into the next gate.
+"""Results from one operator to the next: through a collector, or from each instance directly into the next gate.
 
-Whole queries of two and three aggregates, from a table to a table, run both ways in turns (`start(passing=...)`). Before
-anything is timed, their results are compared byte by byte. The output of a query goes through a collector either way, so
-the last operator of each gives few rows, unless the case says otherwise. For operators with a key, two kinds of gate are
+Whole queries of two and three aggregates and custom operators, from a table to a table, run both ways in turns
+(`start(passing=...)`). Before anything is timed, their results are compared byte by byte. The output of a query goes
+through a collector either way, so the last operator of each gives few rows, unless the case says otherwise. For operators with a key, two kinds of gate are
 also compared, in turns: a channel for each instance, into which results are routed, and one gate that all instances read
 (`start(channel=...)`).
 """
@@ -76,6 +76,23 @@ def custom_totals(table: pa.Table) -> Any:
     return first.window(SPAN // 10).aggregate("second", n=hr.max("n"), most=hr.max("last"), rows=hr.count())
 
 
+def _most(state, t):
+    state.n += t.n
+    state.most = max(state.most, t.s)
+
+
+def _give_most(key, state, emit):
+    emit(n=state.n, most=state.most)
+
+
+def wide_custom(table: pa.Table) -> Any:
+    """The same large windows of aggregates, whose results a custom operator takes by the same key."""
+    most = hr.operator(
+        state={"n": "int64", "most": "int64"}, emits={"n": "int64", "most": "int64"}, update=_most, output=_give_most
+    )
+    return _wide(table).key_by("k").window(SPAN // 5, SPAN // 10).apply(most, "second")
+
+
 def three(table: pa.Table) -> Any:
     """Three aggregates, the last over all keys."""
     first = hr.stream(table, event_time="ts").key_by("k").window(SPAN // 100, SPAN // 200)
@@ -137,6 +154,7 @@ def measure(full: bool, tiny: bool = False) -> list[Row]:
     cases: list[tuple[str, Callable, pa.Table]] = [
         ("large windows, the same key", wide_same_key, numbers(rows, keys)),
         ("large windows, totals", wide_totals, numbers(rows, keys)),
+        ("large windows, a custom operator behind them", wide_custom, numbers(rows, keys)),
         ("large windows of a custom operator, totals", custom_totals, numbers(rows, keys)),
         ("three aggregates", three, numbers(rows, keys // 5)),
         ("pair count, sums by pair", pair_count, texts(tweets)),
