@@ -1,10 +1,10 @@
 """Results from one operator to the next: through a collector, or from each instance directly into the next gate.
 
 Whole queries of two and three aggregates and custom operators, from a table to a table, run both ways in turns
-(`start(passing=...)`). Before anything is timed, their results are compared byte by byte. The output of a query goes
-through a collector either way, so the last operator of each gives few rows, unless the case says otherwise. For operators with a key, two kinds of gate are
-also compared, in turns: a channel for each instance, into which results are routed, and one gate that all instances read
-(`start(channel=...)`).
+(`start(passing=...)`). Before anything is timed, their results are compared byte by byte. The output of a query goes through a
+collector either way, so the last operator of each gives few rows, unless the case says otherwise. For operators with a key,
+two kinds of gate are also compared, in turns: a channel for each instance, into which results are routed, and one gate that
+all instances read (`start(channel=...)`).
 """
 
 from __future__ import annotations
