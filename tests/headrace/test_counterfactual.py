@@ -111,11 +111,19 @@ def test_example_delay_counts_tuples_not_intervals():
     assert math.isnan(replay(1, 1, [], []).delay_p99_ms) and math.isnan(replay(1, 1, []).in_target(5))
 
 
+def interval(at_s, interval_s, processed, pending):
+    return Observation(
+        at_s=at_s, interval_s=interval_s, threads=1, max_threads=2, utilisation=1.0, processed=processed, pending=pending
+    )
+
+
 def test_example_delay_of_an_interval_in_which_nothing_went_on():
     """What waits has waited for that interval more; it does not wait for ever."""
-    rates = [(1_000.0, 100), (0.0, 600), (0.0, 900), (1_000.0, 50)]
-    seen = [
-        Observation(at_s=i, interval_s=0.5, threads=1, max_threads=2, utilisation=1.0, processed=rate, pending=pending)
-        for i, (rate, pending) in enumerate(rates)
-    ]
+    seen = [interval(i, 0.5, *rate) for i, rate in enumerate([(1_000.0, 100), (0.0, 600), (0.0, 900), (1_000.0, 50)])]
     assert _delays_ms(seen) == [100.0, 600.0, 1_100.0, 50.0]
+
+
+def test_example_no_delay_is_longer_than_what_is_left_of_the_run():
+    """The process stood still for four seconds, in which next to nothing was processed; then it worked off what had piled up."""
+    seen = [interval(1.0, 0.5, 1_000.0, 5), interval(5.0, 4.0, 20.0, 4_000), interval(5.5, 0.5, 8_000.0, 0)]
+    assert _delays_ms(seen) == [5.0, 4_500.0, 0.0]

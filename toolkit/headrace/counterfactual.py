@@ -263,7 +263,9 @@ def _delays_ms(observations: list[Observation]) -> list[float]:
     for o in observations:
         if o.processed > 0:
             latency = 0.0 if math.isnan(o.latency_p99_ms) else o.latency_p99_ms
-            delays.append(latency + 1e3 * o.pending / o.processed)
+            # All are processed in the end: after a pause of the whole process, the rate in it says nothing of the wait.
+            longest_s = observations[-1].at_s - o.at_s + o.interval_s
+            delays.append(latency + 1e3 * min(o.pending / o.processed, longest_s))
         else:  # nothing was processed: waiting tuples have waited that much longer
             delays.append((delays[-1] if delays else 0.0) + 1e3 * o.interval_s)
     return delays
