@@ -2,7 +2,7 @@
 
 STRETCH (Gulisano et al.), section 8.3, query Q3: L is ``<ts, x int, y float>``, R is ``<ts, a int, b float, c
 double, d bool>``, with x, y, a, b uniform on [1, 10000]. Under the predicate |x - a| <= 10 and |y - b| <= 10
-one comparison in about 250,000 gives an output; exactly one in 238,316, since 21 integers lie within 10 of an
+one comparison in about 250,000 gives an output; exactly one in 238,315, since 21 integers lie within 10 of an
 integer.
 """
 

@@ -7,6 +7,9 @@ Cannot see: what solutions say about speed, and those that have no code.
 """
 
 import ast
+import heapq
+import itertools
+import random
 import re
 import subprocess
 import sys
@@ -16,6 +19,7 @@ from pathlib import Path
 import nbformat
 import pytest
 
+from headrace.gates import MergedLog, ScaleGate
 from support.campaign import rarely
 
 NOTEBOOKS = {file.stem[:2]: file for file in sorted((Path(__file__).resolve().parents[2] / "notebooks").glob("*.ipynb"))}
@@ -98,6 +102,10 @@ def windows_and_joins(said):
     emit = said(2, "if state.n == 1: emit(chars=t.chars)")
     number = said(3, 'posts.append_column("number", ...)').replace("...", "pa.array(range(len(posts)))")
     pairs = said(3, "where=lambda l, r: l.number < r.number")
+    said.words(4, "(2w + 1)/10,000 of the others, around a real number 2w/10,000; less at the ends")
+    said.words(4, "With the paper's band of 10 it is one in 238,315.")
+    near_integer, near_real = (21 * 10_000 - 10 * 11) / 10_000**2, (20 * 9_999 - 10 * 10) / 9_999**2
+    assert int(1 / (near_integer * near_real)) == 238_315
     return f"""
 {update}
     {emit}
@@ -273,6 +281,28 @@ def test_example_solutions_do_what_they_say(number, tmp_path):
     (tmp_path / "solved.py").write_text(script(number)[0])  # compiled functions need a file or a cell
     done = subprocess.run([sys.executable, "solved.py"], cwd=tmp_path, capture_output=True, text=True, timeout=400)
     assert done.returncode == 0, done.stderr
+
+
+def test_example_ties_show_what_the_solution_says_of_them():
+    """Exercise 1 of notebook 10: its class, with the rule that the exercise names, in the cells that follow."""
+    code = [cell.source for cell in nbformat.read(NOTEBOOKS["10"], 4).cells if cell.cell_type == "code"]
+    by_hand, orders, compared = (next(c for c in code if part in c) for part in ("class ByHand", "BROUGHT =", "script.append"))
+    names = {
+        "heapq": heapq, "itertools": itertools, "random": random, "steps": 300, "MergedLog": MergedLog, "ScaleGate": ScaleGate,
+    }  # fmt: skip
+    rule = "self.waiting[0][:2] <= bound"
+    assert rule in by_hand
+    exec(by_hand.replace(rule, "self.waiting[0][0] <= min(self.watermarks)"), names)
+    said = Said("10")
+    said.words(1, "the assertion that there is one order fails")
+    with pytest.raises(AssertionError):
+        exec(orders, names)
+    said.words(1, "Two: if source 1 delivers its 7 after the first 7 of source 0 and before the second, it is handed on between")
+    assert {order[3:6] for order in names["handed_on"]} == {((7, 0), (7, 1), (7, 0)), ((7, 0), (7, 0), (7, 1))}
+    assert {tuple(sorted(order)) for order in names["handed_on"]} == {((3, 0), (5, 1), (5, 1), (7, 0), (7, 0), (7, 1), (9, 0))}
+    said.words(1, "at step 3:")
+    with pytest.raises(AssertionError, match=r"^3$"):
+        exec(compared, names)
 
 
 def test_planted_solutions_that_are_wrong(monkeypatch):
