@@ -377,6 +377,20 @@ def test_sparse_columns_of_a_frame_are_refused_in_one_line():
         open_input(pd.DataFrame({"ts": [1, 2], "v": pd.arrays.SparseArray([0, 1])}))
 
 
+def test_a_producer_that_fails_is_the_cause():
+    """Where the error alone is shown there is nothing above it: it says where the producer's own error is."""
+    gone = OSError("the network is gone")
+
+    def rows():
+        yield pa.record_batch({"ts": [1]})
+        raise gone
+
+    said = r"^source \(generator\) cannot be read: the network is gone; .* failed: see this error's __cause__$"
+    with pytest.raises(InputError, match=said) as failed:
+        list(open_input(rows()))
+    assert failed.value.__cause__ is gone
+
+
 def test_a_query_is_no_table():
     with pytest.raises(InputError, match=re.escape("of a query or a run its results, .to_arrow()")):
         hr.stream(hr.stream(TABLE, event_time="ts"), event_time="ts")

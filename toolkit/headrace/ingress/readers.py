@@ -209,7 +209,7 @@ def translated_errors(name: str) -> Iterator[None]:
         if isinstance(error, PermissionError):
             raise InputError(f"{display_name(name)} may not be read by this user; check its permissions") from error
         is_file = not _UNNAMED.fullmatch(name)
-        fix = "check the file or write it again" if is_file else "the producer of its rows failed: see the error above"
+        fix = "check the file or write it again" if is_file else "the producer of its rows failed: see this error's __cause__"
         raise InputError(f"{display_name(name)} cannot be read: {first_line(error)}; {fix}") from error
 
 
