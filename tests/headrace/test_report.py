@@ -77,6 +77,8 @@ def test_example_figures(record):
     assert describe(Change("a", {"threads": 2}, {"threads": 2}, outcome="no change", completed_ns=1)) == "no change"
     moved = Change("a", {"threads": 2}, {"threads": 2}, outcome="unneeded", effects={"buckets_moved": 512})
     assert describe(moved) == "512 key buckets move: unneeded"
+    moved.effects["buckets_moved"] = 1
+    assert describe(moved) == "1 key bucket moves: unneeded"
 
 
 def test_example_page_stands_alone(record, tmp_path):

@@ -13,6 +13,7 @@ import headrace as hr
 from headrace.changes import Change
 from headrace_widgets import Dashboard, replay
 from headrace_widgets.changes_table import COLUMNS, ChangesTable
+from headrace_widgets.markers import label_of
 from headrace_widgets.table import Table
 from support.dashboards import start
 from support.workloads import eventually
@@ -127,6 +128,9 @@ def test_example_before_and_after_in_the_table():
     assert given["what"] == "512 key buckets move"
     assert (given["imbalance_before"], given["imbalance_after"]) == ("50.0%", "10.0%")
     assert [re.sub(r"\.0+", "", given[f"p99_{when}_ms"]) for when in ("before", "after")] == ["8 ms", "2 ms"]
+    assert label_of(change) == "512 buckets"
+    change.effects["buckets_moved"] = 1
+    assert (label_of(change), change.describe()) == ("1 bucket", "1 key bucket moves")
     change.settle("failed", change.completed_ns)
     (record,) = changes.records()
     assert record["imbalance_after"] is record["p99_before_ms"] is None  # it did nothing to the stream

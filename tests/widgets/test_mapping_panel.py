@@ -29,6 +29,9 @@ def test_example_move_predict_apply(run, dashboard):
     )
     assert panel.apply.disabled
     assert panel.prediction.value == "" or eventually(lambda: panel.prediction.value == "", 180)
+    panel.buckets.value, panel.to.value = "40", 1
+    panel.move.click()
+    assert "1 bucket moves" in panel.prediction.value
 
 
 @pytest.mark.slow

@@ -76,7 +76,7 @@ class Change:
             if (isinstance(value, (int, float, str)) or hasattr(value, "word")) and self.before.get(name) != value
         ]
         if self.buckets_moved and not parts:
-            parts = [f"{self.buckets_moved:,} key buckets move"]
+            parts = ["1 key bucket moves" if self.buckets_moved == 1 else f"{self.buckets_moved:,} key buckets move"]
         return ", ".join(parts) or "no change"
 
     @property

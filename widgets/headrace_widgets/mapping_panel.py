@@ -24,6 +24,7 @@ from bokeh.palettes import Cividis256
 
 from headrace.metrics.measures import BUCKET_LOAD
 from headrace.metrics.snapshot import OperatorMetrics
+from headrace.summary import counted
 from headrace_widgets import bucket_groups, palette
 from headrace_widgets.bucket_groups import GROUP, GROUPS, BucketLoads
 from headrace_widgets.live_plot import LiveFigure, LivePlot
@@ -166,7 +167,7 @@ class MappingPanel:
             cells[name].reshape(self._threads, GROUPS).sum(axis=1).tolist() for name in ("buckets", "share")
         )
         words = ", ".join(
-            f"thread {i}: {buckets[i]} buckets" + (f", {shares[i]:.0f}% of the load" if self._is_measured else "")
+            f"thread {i}: {counted(buckets[i], 'bucket')}" + (f", {shares[i]:.0f}% of the load" if self._is_measured else "")
             for i in range(self._threads)
             if buckets[i]
         )
@@ -196,7 +197,8 @@ class MappingPanel:
 
     def _prediction(self) -> str:
         """Return what the draft would change, as HTML."""
-        moved = f"{self._base.differing(self._draft)} buckets move"
+        differ = self._base.differing(self._draft)
+        moved = "1 bucket moves" if differ == 1 else f"{differ} buckets move"
         if not self._is_measured:
             return f"<b>Draft</b>: {moved}; without the load of a bucket no imbalance can be predicted."
         loads = self._loads.loads

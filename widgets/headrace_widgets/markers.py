@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from headrace.summary import counted
 from headrace_widgets.feed import Feed
 
 COLUMNS = ("t", "end", "label", "what", "reason", "ms")
@@ -69,6 +70,6 @@ def _columns(rows: list[dict[str, Any]]) -> dict[str, list]:
 def label_of(change: Any) -> str:
     """Return what a change did, or the first thing it did, in a few characters: room beside a marker is scarce."""
     if change.from_threads == change.to_threads and change.buckets_moved:
-        return f"{change.buckets_moved} buckets"
+        return counted(change.buckets_moved, "bucket")
     first, *others = change.describe().removeprefix("threads ").replace(" → ", "→").split(", ")
     return f"{first} …" if others else first
