@@ -196,6 +196,17 @@ def test_example_bad_files(tmp_path):
             list(open_input(tmp_path / name))
 
 
+def test_example_an_arrow_stream_is_given_opened(tmp_path):
+    """As a file it is refused: one that is cut off between two batches looks whole."""
+    path = tmp_path / "t.arrows"
+    with pa.ipc.new_stream(path, TABLE.schema) as writer:
+        writer.write_table(TABLE)
+    with pytest.raises(InputError, match="t.arrows' is an Arrow stream, .* by pyarrow.ipc.new_file") as error:
+        open_input(path)
+    opened = eval(one_line(error).partition("or give ")[2].removesuffix(" in Python"), {"pyarrow": pa})
+    assert pa.Table.from_batches(open_input(opened)).equals(TABLE)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("other", [pa.table({"ts": [1]}), pa.table({"ts": [7], "w": [8]})], ids=["column gone", "column retyped"])
 def test_example_a_file_that_is_replaced(tmp_path, other):

@@ -50,6 +50,7 @@ Item = pa.RecordBatch | Watermark
 _UNNAMED = re.compile(r"source (\d+ )?\(([\w ]+)\)")
 _openers: dict[str, Callable[..., Reader]] = {}
 _MAGIC_PARQUET, _MAGIC_ARROW = b"PAR1", b"ARROW1"
+_MAGIC_STREAM = b"\xff\xff\xff\xff"
 
 
 @dataclass
@@ -453,6 +454,11 @@ def _open_path(path: Path, columns, batch_rows: int, name: str) -> Reader:
         return Reader(table.schema, name, table.num_rows, lambda: table.to_batches(max_chunksize=batch_rows))
     if not head:
         raise InputError(f"{display_name(name)} is empty; write it again, or check the path")
+    if head.startswith(_MAGIC_STREAM):  # it may end after any batch, so nobody can tell whether it is whole
+        raise InputError(
+            f"{display_name(name)} is an Arrow stream, not an Arrow file: write it by pyarrow.ipc.new_file, or give"
+            f" pyarrow.ipc.open_stream({str(path)!r}) in Python"
+        )
     if not head.startswith(_MAGIC_PARQUET):
         raise InputError(f"{display_name(name)} is neither a Parquet nor an Arrow file: {_how_to_read(path)}")
     with pq.ParquetFile(path) as file:
