@@ -307,3 +307,70 @@ def test_example_ticks_between_the_times_that_a_type_can_say():
     given = program.over({"a": ticks_of(pa.timestamp("ms"), 1, 2)})
     assert given.schema.field("ts").type == pa.timestamp("us")
     assert given.to_arrow()["ts"].cast(pa.int64()).to_pylist() == [1000, 1500, 2000, 3000]
+
+
+# -- a column that is called as functions call the event time ----------------------------------------
+
+BOTH_TIMES = pa.table({"when": [1, 2, 3], "ts": [10, 20, 30], "k": [0, 0, 1]})
+BY_KEY = hr.table("by_key", columns={"n": "int64"}, rows=2)
+
+
+def adds_ts(e, t):
+    BY_KEY[e.k].n += e.ts
+
+
+def adds_when(e, t):
+    BY_KEY[e.k].n += e.when
+    t.emit(n=BY_KEY[e.k].n)
+
+
+def is_past_15(t):
+    return t.ts > 15
+
+
+def sums_ts(state, t, emit):
+    state.n += t.ts
+
+
+def sums_inputs(state, t, emit):
+    state.n += t.input
+
+
+def lists_ts(key, state, emit):
+    for t in state.tuples:
+        emit(n=t.ts)
+
+
+EITHER = {
+    "ordered": lambda s: s.ordered().filter(is_past_15),
+    "transact": lambda s: s.transact(adds_ts),
+    "join": lambda s: s.join(s, within=1, where=lambda left, right: left.k < right.ts, prefixes=("l_", "r_")),
+    "operator": lambda s: s.window(5).apply(hr.operator(state={"n": "int64"}, update=sums_ts, emits={"n": "int64"})),
+    "kept tuples": lambda s: s.window(5).apply(hr.operator(output=lists_ts, emits={"n": "int64"})),
+}
+
+
+@pytest.mark.parametrize("query", EITHER.values(), ids=EITHER)
+def test_example_a_column_ts_is_not_taken_for_the_event_time(query):
+    """Where it is no event time, `filter` and `map` read the column: the engines must not read another number."""
+    stream = hr.stream(BOTH_TIMES, event_time="when")
+    assert stream.filter(is_past_15).to_arrow()["ts"].to_pylist() == [20, 30]
+    said = "it could be the event time, 'when', or the column 'ts': read the event time as .when, or rename the column"
+    with pytest.raises(FunctionError, match=said):
+        query(stream).to_arrow()
+
+
+def test_example_a_column_input_is_not_taken_for_the_number_of_the_input():
+    one, two = (hr.stream(pa.table({"ts": [1, 2], "input": numbers}), event_time="ts") for numbers in ([0, 0], [7, 8]))
+    other = hr.operator(state={"n": "int64"}, emits={"n": "int64"}, update=sums_inputs)
+    said = "it could be the number of the tuple's input, or the column 'input': rename the column"
+    with pytest.raises(FunctionError, match=said):
+        hr.inputs(one, two).window(5).apply(other).to_arrow()
+
+
+@pytest.mark.slow
+def test_example_beside_a_column_ts_the_event_time_has_its_own_name():
+    stream = hr.stream(BOTH_TIMES, event_time="when")
+    assert stream.transact(adds_when, emits={"n": "int64"}, carry=["ts"]).to_arrow().to_pydict() == {
+        "when": [1, 2, 3], "ts": [10, 20, 30], "n": [1, 3, 3], "rejected": [False] * 3,
+    }  # fmt: skip

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from headrace.codegen.capture import CapturedFunction
 from headrace.codegen.kinds import Container, Kind
+from headrace.codegen.text import attributes
 from headrace.memory.arena import HEAD
 
 
@@ -49,6 +50,21 @@ class Unreadable:
     """An attribute or parameter that exists but cannot be used, and the reason."""
 
     reason: str
+
+
+def event_time_binding(*inputs: tuple[Iterable[str], str]) -> FieldBinding | Unreadable:
+    """Return what ``t.ts`` stands for: the event time, unless an input has a column of this name that is not its event time.
+
+    Parameters
+    ----------
+    inputs : (columns, event time) of each input
+    """
+    for columns, event_time in inputs:
+        named = attributes(columns)
+        if named.get("ts", event_time) != event_time:
+            own = "".join(f"read the event time as .{name}, or " for name, column in named.items() if column == event_time)
+            return Unreadable(f"it could be the event time, {event_time!r}, or the column 'ts': {own}rename the column before")
+    return FieldBinding("ts")
 
 
 @dataclass(frozen=True)

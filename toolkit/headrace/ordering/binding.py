@@ -19,6 +19,7 @@ from headrace.codegen.bindings import (
     Binding,
     FieldBinding,
     Unreadable,
+    event_time_binding,
     memory_of_workers,
     texts_in,
 )
@@ -213,7 +214,7 @@ def _input_fields(schema: pa.Schema, event_time: str) -> tuple[dict[str, Column]
             fields[name] = FieldBinding(f"c_{name}", kind="string" if what == "string" else None, valid=f"n_{name}")
         else:
             fields[name] = Unreadable(f"a column of type {kind}, which a compiled function cannot read; cast it before")
-    fields["ts"] = FieldBinding("ts")
+    fields["ts"] = event_time_binding((schema.names, event_time))
     readable.pop("ts", None)
     return readable, fields
 

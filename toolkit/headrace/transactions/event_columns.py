@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from headrace.codegen.bindings import Binding, FieldBinding, Unreadable
+from headrace.codegen.bindings import Binding, FieldBinding, Unreadable, event_time_binding
 from headrace.codegen.inference import NUMBERS, TEXTS
 from headrace.codegen.text import attributes
 from headrace.ingress.columns import is_list, is_scalar, is_text, plain_type, value_dtype
@@ -67,6 +67,6 @@ def event_fields(schema: pa.Schema, event_time: str) -> tuple[dict[str, Readable
             fields[name] = Unreadable(
                 f"a column of type {kind}, which a compiled function cannot read; cast it to int64 or float64 before"
             )
-    fields["ts"] = FieldBinding("ts")
+    fields["ts"] = event_time_binding((schema.names, event_time))
     readable.pop("ts", None)
     return readable, fields

@@ -11,6 +11,7 @@ import pyarrow as pa
 from headrace.codegen.bindings import (
     Binding,
     ContainerBinding,
+    event_time_binding,
     memory_of_workers,
     texts_in,
     widened,
@@ -269,8 +270,11 @@ def _fields(inputs: Inputs) -> tuple[dict[str, _Readable], dict[str, FieldBindin
         kind = "float64" if "float64" in known else "int64" if "int64" in known else "bool"
         readable[name] = _Readable(kind, columns, dtypes)
         fields[name] = FieldBinding(f"c_{name}", valid=f"n_{name}")
-    fields["ts"] = FieldBinding("ts")
+    fields["ts"] = event_time_binding(*((schema.names, time) for schema, time in inputs))
     readable.pop("ts", None)
+    if len(inputs) > 1 and readable.pop("input", None) is not None:
+        what = "it could be the number of the tuple's input, or the column 'input'"
+        fields["input"] = Unreadable(f"{what}: rename the column before")
     return readable, fields
 
 

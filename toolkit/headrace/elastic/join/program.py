@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from headrace.codegen.bindings import LITERALS, TEXT_FIELDS, texts_in
+from headrace.codegen.bindings import LITERALS, TEXT_FIELDS, Unreadable, event_time_binding, texts_in
 from headrace.codegen.functions import FieldBinding, explain_failure, specialise, translate_error
 from headrace.codegen.text import attributes, python_name
 from headrace.elastic.failures import INDEX_FULL
@@ -168,15 +168,19 @@ class JoinProgram(Program):
                 [self.time_value, *(c for c in columns if is_scalar(schema.field(c).type) or self._is_text(side, c))]
             )
 
-        def bindings(role: str, read: list[str], side: int) -> dict[str, FieldBinding]:
-            found = {
+        def bindings(role: str, read: list[str], side: int) -> dict[str, FieldBinding | Unreadable]:
+            found: dict[str, FieldBinding | Unreadable] = {
                 python_name(name): FieldBinding(
                     f"{role}_{i}", kind="string" if self._is_text(side, name) else None, unasked=_NULLS_MATCH_NOTHING
                 )
                 for i, name in enumerate(read)
             }
             time = found.pop(self.time_value, None)
-            return found if time is None else found | dict.fromkeys((python_name(self._time[side]), "ts"), time)
+            if time is not None:
+                found |= {python_name(self._time[side]): time}
+                as_ts = event_time_binding((self._schemas[side].names, self._time[side]))
+                found["ts"] = as_ts if isinstance(as_ts, Unreadable) else time
+            return found
 
         texts = texts_in("buffer")  # the first literal also stands for nulls, which a speculative test reads
 
