@@ -383,6 +383,14 @@ def test_a_column_alone_is_no_table():
             open_input(column)
 
 
+@pytest.mark.parametrize("values", [[1, "a"], ["a", 1], [1j, 2j]], ids=["number and text", "text first", "complex"])
+def test_example_columns_of_a_frame_that_arrow_does_not_have(values):
+    said = r"source \(DataFrame\) cannot be read: Conversion failed for column v .*: .*; give its values another type$"
+    with pytest.raises(InputError, match=said) as error:
+        open_input(pd.DataFrame({"ts": [1, 2], "v": values}))
+    assert one_line(error)
+
+
 def test_sparse_columns_of_a_frame_are_refused_in_one_line():
     with pytest.raises(InputError, match=r"source \(DataFrame\) cannot be read: Sparse pandas data \(column v\)"):
         open_input(pd.DataFrame({"ts": [1, 2], "v": pd.arrays.SparseArray([0, 1])}))

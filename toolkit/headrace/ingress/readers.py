@@ -337,8 +337,9 @@ def _open(source: Any, columns, batch_rows: int, name: str, schema: pa.Schema | 
         row_name = _labelled(source.index)
         try:
             source = pa.Table.from_pandas(source, preserve_index=False)
-        except TypeError as error:  # Arrow's error for sparse columns
-            raise InputError(f"{display_name(name)} cannot be read: {first_line(error)}; give its values another type") from None
+        except (TypeError, pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:  # sparse columns, objects of several types
+            said = first_line(Exception(": ".join(str(part) for part in reversed(error.args))))  # which column is said last
+            raise InputError(f"{display_name(name)} cannot be read: {said}; give its values another type") from None
         source = source.replace_schema_metadata(None)
     if isinstance(source, pa.Table):
         table = select(source, columns, name)
