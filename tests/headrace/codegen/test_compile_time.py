@@ -49,6 +49,10 @@ def wrong_math(state, t):
     state.chars = math.comb(t.chars, 2)  # here
 
 
+def wrong_pair(state, t):
+    state.chars = (t.chars, 1)  # here
+
+
 def wrong_none(state, t):
     most = None
     if t.chars > 3:
@@ -62,6 +66,7 @@ def wrong_none(state, t):
     [
         (wrong_math, "there is no compiled math.comb"),
         (wrong_none, "None \\(on some path\\) is given where int64 is declared; give it a value of that kind on every path"),
+        (wrong_pair, "a tuple is given where int64 is declared; give one of its elements"),
         (wrong_float_to_int, "a float64 is given where int64 is declared"),
         (wrong_bool, "where bool is declared"),
         (wrong_method, "bit_count_of_them"),

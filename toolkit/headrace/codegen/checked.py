@@ -35,6 +35,8 @@ def _describe(type_: types.Type) -> str:
         return "None (on some path)"
     if isinstance(type_, types.UnicodeType | types.StringLiteral):
         return "a string"
+    if isinstance(type_, types.Array | types.BaseTuple):
+        return "a list" if isinstance(type_, types.Array) else "a tuple"
     return f"a {types.unliteral(type_)}"
 
 
@@ -42,6 +44,8 @@ def _refuse(value: object, declared: str, hint: str = "") -> str:
     what = _describe(value) if isinstance(value, types.Type) else repr(value)
     if value is None or isinstance(value, types.NoneType | types.Optional):
         hint = "; give it a value of that kind on every path"
+    if isinstance(value, types.Array | types.BaseTuple):
+        hint = "; give one of its elements, or its length"
     return f"{what} is given where {declared} is declared{hint}"
 
 
