@@ -1,8 +1,8 @@
 """What a pipeline may hold: states up to `max_state`, and outputs that wait for those of a slow tuple.
 
 Property    a list, a set or a map of any stage that outgrows `max_state`, and a key too many, end the run with an error that
-            names the limit and how to raise it; the same query runs again. Outputs wait for no more than `capacity` tuples; if
-            even these do not fit in memory, an error says so
+            names the stage, its function, the limit and how to raise it; the same query runs again. Outputs wait for no
+            more than `capacity` tuples; if even these do not fit in memory, an error says so
 Oracle      plain Python
 Cannot see  how much memory the system grants: it is made small here
 """
@@ -64,16 +64,49 @@ def hoarding(stage, what):
     return chain.stateful(in_one, state=HELD, emits={"n": "int64"})
 
 
+def full(stage, function, pipeline):
+    """The error about a stage that outgrows `LIMIT`."""
+    code = function.__code__
+    return (
+        f'{stage}: what it keeps does not fit (function "{code.co_name}", file "{code.co_filename}", line {code.co_firstlineno}):'
+        f" together the stages of {pipeline} keep more than max_state={LIMIT} bytes; pass a larger max_state=, or keep less"
+    )
+
+
 @pytest.mark.slow
 def test_states_beyond_their_limit():
     """All in one test, since it is one compilation. What has failed runs again, with more memory."""
     for stage, what in [(PARTITIONED, kind) for kind in (LIST, SET, MAP, KEYS)] + [(STATEFUL, kind) for kind in (LIST, SET, MAP)]:
         query = hoarding(stage, what)
-        said = rf"in_one: the states of its stages take more than max_state={LIMIT} bytes; pass a larger max_state=, or keep less"
-        with pytest.raises(OverflowInputError, match=said):
+        function = in_one if stage == STATEFUL else by_key
+        with pytest.raises(OverflowInputError) as caught:
             query.to_arrow(threads=2, max_state=LIMIT)
+        assert str(caught.value) == full(function.__name__, function, "in_one"), (stage, what)
         found = query.to_arrow(threads=2)["n"].to_pylist()
         assert found == ([0] * ROWS if what == KEYS else list(range(1, ROWS + 1))), (stage, what)
+
+
+def counts(state, t, emit):
+    state.n += 1
+    emit(n=state.n)
+
+
+def fills(state, emit):
+    for i in range(ROWS):
+        state.all.append(i)
+    emit(ts=2, n=len(state.all))
+
+
+@pytest.mark.slow
+def test_at_the_end_of_the_stream_the_function_that_ran_then_is_named():
+    """And the stage by its own name, which neither function has."""
+    query = hr.stream(pa.table({"ts": [1]}), event_time="ts").ordered().stateful(
+        counts, state={"n": 0, "all": hr.list_of("int64")}, emits={"n": "int64"}, end=fills, name="last"
+    )  # fmt: skip
+    with pytest.raises(OverflowInputError) as caught:
+        query.to_arrow(max_state=LIMIT)
+    assert str(caught.value) == full("last", fills, "last")
+    assert query.to_arrow()["n"].to_pylist() == [1, ROWS]
 
 
 # -- outputs that wait

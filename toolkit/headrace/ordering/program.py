@@ -13,7 +13,7 @@ from headrace.codegen.functions import explain_failure, translate_error
 from headrace.codegen.placed import write_first_values
 from headrace.codegen.text import python_name
 from headrace.egress.containers import state_objects, word_object
-from headrace.errors import DisorderError, FunctionError, HeadraceError, SchemaError
+from headrace.errors import DisorderError, FunctionError, HeadraceError, OverflowInputError, SchemaError
 from headrace.ingress.ordered_texts import MAX_TEXTS, OrderedTexts
 from headrace.ingress.times import time_text
 from headrace.memory.arena import HANDED_OUT, HEAD, allocate_arena, used_bytes
@@ -173,6 +173,17 @@ class Program:
         if pa.types.is_timestamp(kind) and row:
             explained.times = dict.fromkeys((python_name(self.event_time), "ts"), time_text(row["ts"], kind))
         return explained
+
+    def state_full(self, private: np.ndarray, max_state: int) -> OverflowInputError:
+        """A stage's containers, or the state of one more key, did not fit; the memory is one for all stages."""
+        one = self.bound.stages[int(private[words.STAGE])]
+        function = one.end if int(private[words.POSITION]) < 0 else one.function
+        assert function is not None
+        of = function.captured
+        return OverflowInputError(
+            f'{one.stage.name}: what it keeps does not fit (function "{of.name}", file "{of.file}", line {of.line}): together the'
+            f" stages of {self.node.name} keep more than max_state={max_state} bytes; pass a larger max_state=, or keep less"
+        )
 
     def _explain_policy(self, error: BaseException, number: int, arrays: PipelineArrays) -> HeadraceError:
         """The user's own schedule raised: call it again in plain Python, on what is known of the stage just now."""

@@ -132,10 +132,7 @@ class OrderedSection(GatedSection):
                     f" bytes that could be reserved for them. They wait for up to capacity={self.options.capacity} tuples of each"
                     f" stage: {fix}"
                 )
-            return OverflowInputError(
-                f"{self.name}: the states of its stages take more than max_state={self.options.max_state} bytes; pass a larger"
-                f" max_state=, or keep less in them"
-            )
+            return self.program.state_full(self._private[worker], self.options.max_state)
         return self.program.explain_exception(error, self._private[worker], self.arrays)
 
     def explain_failure(self, reported: np.ndarray) -> HeadraceError:
