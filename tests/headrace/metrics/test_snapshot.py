@@ -150,7 +150,7 @@ def test_example_one_value_for_each_measure():
         ({"part_of": "time"}, "only counters by something"),
         ({"share_of": "taken"}, "only a counter by stage is share_of= another"),
         ({"kind": "histogram", "by": "stage"}, "a histogram is one in all"),
-        ({"kind": "text", "between": max}, "only a gauge in all"),
+        ({"kind": "counter", "between": max}, "only a gauge or a text in all"),
     ],
 )
 def test_example_declarations_that_do_not_go_together(wrong, said):

@@ -4,12 +4,19 @@ Method: the input is such that the measure must show something at some moment. W
 has more rows than it processes until then, and is stopped once the measure has shown it.
 """
 
+import urllib.request
+
 import numpy as np
 import pyarrow as pa
 import pytest
 
 import headrace as hr
 from headrace.metrics.latency import LatencyHistogram
+from headrace.metrics.measures import NEEDED
+from headrace.metrics.snapshot import OperatorMetrics
+from headrace.ordering.measures import BUSIEST_SHARE, BUSIEST_STAGE, STAGE_TIME
+from headrace.prometheus import serve
+from headrace.report import Record
 from support.pipelines import SHAPES, some_rows
 from support.workloads import HANG_S, eventually
 
@@ -102,6 +109,56 @@ def test_time_of_a_stage_is_part_of_the_workers_time():
     metrics = run["running"].metrics()
     assert set(metrics.values["stage_time"]) == {"whole", "spread", "gap", "is_large", "running"}
     assert 0 < 1_000 * sum(metrics.values["stage_time"].values()) <= sum(metrics.busy_ns)
+
+
+def light(t, emit):
+    emit(v=t.x)
+
+
+def light_again(t, emit):
+    emit(v=t.v)
+
+
+def costly_again(t, emit):
+    emit(v=worked(t.v))
+
+
+def two_stages(rows, first, second):
+    emits = {"v": "int64"}
+    return hr.stream(table_of(rows), event_time="ts").ordered().flat_map(first, emits=emits).flat_map(second, emits=emits)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "busiest"), [(costly, light_again, "costly"), (light, costly_again, "costly_again")]
+)
+def test_the_busiest_stage_and_its_share_are_shown_everywhere(first, second, busiest):
+    with two_stages(3_000, first, second).start(threads=1, max_threads=1) as run:
+        run.wait()
+    name = second.__name__
+    metrics = run[name].metrics()
+    spent = metrics.stage_time
+    assert metrics.busiest_stage == busiest and metrics.busiest_share == spent[busiest] / sum(spent.values()) > 0.5
+    assert run.history.to_pandas()["busiest_stage"].dropna().iloc[-1] == busiest
+    assert run.history.to_pandas()["busiest_share"].max() > 0.5
+    figures = Record("pipeline", "", run.history, 3_000).figures()
+    assert figures["busiest stage"] == busiest and figures["busiest stage's share"] == f"{100 * metrics.busiest_share:.1f} %"
+    with serve(run) as endpoint:
+        page = urllib.request.urlopen(endpoint.url, timeout=30).read().decode()
+    assert f'headrace_busiest_stage{{operator="{name}",value="{busiest}"}} 1.0' in page
+    assert f'headrace_busiest_share{{operator="{name}"}} {metrics.busiest_share}' in page
+    assert "Share of the stages' worker time that the busiest stage takes." in page
+
+
+def test_example_the_busiest_stage_of_an_interval_is_not_that_of_the_whole_run():
+    """None, and no share, if nothing was done in it."""
+    def at(**spent):
+        return OperatorMetrics("p", 1, 1, [0], 1.0, None, (*NEEDED, STAGE_TIME), dict.fromkeys(
+            ("added", "processed", "results"), 0) | {"stage_time": spent})  # fmt: skip
+
+    then, now = at(a=400, b=100), at(a=500, b=500)
+    assert (BUSIEST_STAGE.between(then, None), BUSIEST_SHARE.between(then, None)) == ("a", 0.8)
+    assert (BUSIEST_STAGE.between(now, then), BUSIEST_SHARE.between(now, then)) == ("b", 0.8)
+    assert (BUSIEST_STAGE.between(now, now), BUSIEST_SHARE.between(now, now)) == (None, 0.0)
 
 
 @pytest.mark.parametrize("queues", ["auto", "hybrid", "partitioned", "shared"])

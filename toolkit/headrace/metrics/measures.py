@@ -67,8 +67,8 @@ class Measure:
     exported : str
         Name of its family in Prometheus, without prefix, if it differs from the name.
     between : callable, optional
-        ``between(now, then)`` returns the value of a gauge for the interval between two `OperatorMetrics`, if it
-        differs from the value at the end; ``then`` is None at the beginning.
+        ``between(now, then)`` returns the value of a gauge or text for the interval between two `OperatorMetrics`, if
+        it differs from the value at the end; ``then`` is None at the beginning.
 
     Raises
     ------
@@ -113,8 +113,8 @@ class Measure:
             wrong = "only a counter by stage is share_of= another"
         elif self.kind == "histogram" and (self.by is not None or self.unit != "ns"):
             wrong = "a histogram is one in all, and of durations in ns"
-        elif self.between is not None and (self.kind != "gauge" or self.by is not None):
-            wrong = "only a gauge in all has between="
+        elif self.between is not None and (self.kind not in ("gauge", "text") or self.by is not None):
+            wrong = "only a gauge or a text in all has between="
         if wrong:
             raise ParameterError(f"Measure({self.name!r}, kind={self.kind!r}, by={self.by!r}): {wrong}")
 

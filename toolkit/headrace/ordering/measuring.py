@@ -8,7 +8,7 @@ from headrace.memory.atomics import CELL
 from headrace.memory.cells import read_cell, read_cells
 from headrace.metrics.snapshot import OperatorMetrics
 from headrace.ordering import words
-from headrace.ordering.measures import MEASURES
+from headrace.ordering.measures import MEASURES, busiest_of
 from headrace.runtime import worker_measures
 from headrace.runtime.sections import Moment
 
@@ -47,6 +47,8 @@ def measure(section: Measured, moment: Moment) -> OperatorMetrics:
     def by_stage(values: Any) -> dict[str, Any]:
         return dict(zip(names, values, strict=True))
 
+    stage_time = by_stage((work[:, words.SPENT_NS] // 1_000).tolist())
+    busiest_stage, busiest_share = busiest_of(stage_time)
     values = {
         "processing": processing.counts(),
         "decisions": int(meter[:, words.DECISIONS].sum()),
@@ -56,7 +58,9 @@ def measure(section: Measured, moment: Moment) -> OperatorMetrics:
         "backlog": by_stage(tail - claimed for _, claimed, tail in at),
         "waiting": by_stage(claimed - drained for drained, claimed, _ in at),
         "at_work": by_stage(stage_cell(section, stage, words.WORKERS) & words.A_COUNT for stage in range(len(names))),
-        "stage_time": by_stage((work[:, words.SPENT_NS] // 1_000).tolist()),
+        "stage_time": stage_time,
+        "busiest_stage": busiest_stage,
+        "busiest_share": busiest_share,
         "cost": by_stage((known[:, words.COST] / words.COST_UNIT).tolist()),
         "selectivity": by_stage(
             (work[:, words.OUTPUTS] / work[:, words.TUPLES].clip(1)).tolist()
