@@ -8,6 +8,7 @@ Cannot see  whether a figure is right: of the clock it is looked at only that it
 """
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
@@ -23,7 +24,7 @@ from headrace.workers.worker_kernel import BUSY_NS, PARKED_NS, SINCE, STATE
 from headrace_bench import ordered, ordered_apps, staged
 from headrace_bench.executed import hash_of
 from headrace_bench.experiments import ordered as experiment
-from headrace_bench.marked import marked
+from headrace_bench.marked import Markers, marked
 from headrace_bench.ordered_apps import INPUTS
 from headrace_bench.parametric import KEYS, OPERATORS, Case, make_rows
 from headrace_bench.pipelined import Pipelined, check_against
@@ -210,3 +211,22 @@ def test_example_a_prediction_never_beats_the_serial_stage():
     capacity = experiment.model_of(1e6, 2e6, serial_share=0.25)
     assert capacity(1) == pytest.approx(1e6) and capacity(10**9) == pytest.approx(4e6, rel=1e-6)
     assert experiment.model_of(1e6, 0.8e6)(16) == pytest.approx(1e6), "two threads that are slower than one promise nothing"
+
+
+def test_example_every_schedule_is_predicted_from_its_own_rates():
+    """Two threads of lp are no faster than one; those of ct are twice as fast, up to what a serial stage of a tenth allows."""
+    rates = {("qst", 1): 1e6, ("qst", 2): 1.5e6, ("lp", 1): 2e6, ("lp", 2): 2e6, ("et", 1): 1e6, ("et", 2): 2e6}
+    rates |= {("ct", 1): 1e6, ("ct", 2): 2e6}
+    waits = {(schedule, threads): Markers(1e6, 1.0, 1.0, 2.0, 10) for schedule in SCHEDULES for threads in (1, 2)}
+    of = experiment._Experiment(full=False, tiny=True)
+    experiment._schedules(of, ordered_apps.Measured(SimpleNamespace(name="some"), 0.1, rates, waits, []))
+    found = {row.case.removeprefix("Fig. 8a, some, "): row for row in of.rows}
+    far = {schedule: found[f"{schedule}, 16 threads, predicted"] for schedule in SCHEDULES}
+    assert {schedule: row.value for schedule, row in far.items()} == pytest.approx({
+        schedule: experiment.model_of(rates[schedule, 1], rates[schedule, 2], 0.1)(16) / 1e6 for schedule in SCHEDULES
+    })  # fmt: skip
+    assert far["lp"].value == pytest.approx(2.0) and 0 < far["qst"].value < far["ct"].value < 16
+    few = {schedule: found[f"{schedule}, break-even number of workers, predicted"] for schedule in SCHEDULES}
+    assert few["lp"].value == 1 < few["qst"].value < few["ct"].value == few["et"].value
+    assert all(row.note == experiment.PREDICTION for row in (*far.values(), *few.values()))
+    assert [line.name for line in of.figures[0].lines if line.predicted] == list(SCHEDULES)

@@ -48,7 +48,8 @@ PAPER = Paper(
 )
 ASSUMPTIONS = (
     "There are as many cores as threads, each as fast as one of this machine, and memory keeps up.",
-    "Work that is not divided between two threads is not divided among more: serial stages, the reorder buffer, the queues.",
+    "Work that is not divided between two threads is not divided among more: serial stages, the reorder buffer, the queues, and "
+    "what a schedule leaves undone; each schedule is predicted from its own rates of one and two threads.",
     "Partitioned and hybrid queues over the skew: a stage is as slow as its busiest worker, by the shares of the ranges.",
 )
 FAR = (2, 4, 8, 12, 16)
@@ -197,7 +198,7 @@ def applications(of: _Experiment, measured: Iterable[Measured]) -> None:
 
 
 def _schedules(of: _Experiment, one: Measured) -> None:
-    """Figure 8: throughput and latency; the break-even number of workers; the prediction."""
+    """Figure 8: throughput and latency; the break-even number of workers; the prediction for each schedule."""
     name = one.case.name
 
     def rate_of(threads: int) -> float:
@@ -213,12 +214,13 @@ def _schedules(of: _Experiment, one: Measured) -> None:
         of.row(f"Fig. 8a, {name}, {DEFAULT_SCHEDULE}, {threads_name(threads)}", climbed[threads] / 1e6, "M rows/s")
     of.row(f"Fig. 8a, {name}, {DEFAULT_SCHEDULE}, break-even number of workers", best, "workers",
            note=f"one more brings less than {GAIN - 1:.0%}" if best < of.most_threads else "no more were tried")  # fmt: skip
-    capacity = model_of(one.rates[DEFAULT_SCHEDULE, 1], one.rates[DEFAULT_SCHEDULE, 2], one.serial_share)
-    lines.append(Line(DEFAULT_SCHEDULE, FAR, [capacity(n) / 1e6 for n in FAR], predicted=True))
-    where = f"Fig. 8a, {name}, {DEFAULT_SCHEDULE}"
-    of.row(f"{where}, {FAR[-1]} threads, predicted", capacity(FAR[-1]) / 1e6, "M rows/s", note=PREDICTION)
-    far = climb(capacity, FAR[-1])[0]
-    of.row(f"{where}, break-even number of workers, predicted", far, "workers", note=PREDICTION)
+    for schedule in SCHEDULES:
+        capacity = model_of(one.rates[schedule, 1], one.rates[schedule, 2], one.serial_share)
+        lines.append(Line(schedule, FAR, [capacity(n) / 1e6 for n in FAR], predicted=True))
+        where = f"Fig. 8a, {name}, {schedule}"
+        of.row(f"{where}, {FAR[-1]} threads, predicted", capacity(FAR[-1]) / 1e6, "M rows/s", note=PREDICTION)
+        far = climb(capacity, FAR[-1])[0]
+        of.row(f"{where}, break-even number of workers, predicted", far, "workers", note=PREDICTION)
     serial = f"Serial stages take {one.serial_share:.0%} of one thread's work. " if one.serial_share else "No stage is serial. "
     of.draw(f"Fig. 8a: {name}, throughput", "threads", "M rows/s", lines, note=serial + "Dashed: a prediction.")
     waits = [Line(s, THREADS, [one.waits[s, t].mean_ms for t in THREADS]) for s in SCHEDULES]
