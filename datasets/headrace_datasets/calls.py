@@ -1,11 +1,13 @@
 """Telephone calls with the places of both ends: the input of the fraud detection in ordered pipelines (Prasaad et al., Figure 1).
 
-Places are as far from the middle of an area as in a sample of call records (bandicoot's: a standard deviation of 0.28 degrees,
-though there they fill a square evenly, and here most are near the middle), and calls are made at all hours alike. Each phone
-circles its home once a day, at about 11 km. Places are not rounded: between places cut to four digits, as in the sample, a
-millisecond makes a high speed. A share of the calls is made far away, with a copy of the caller's card.
+Places are as far from the middle of an area as in a sample of call records (bandicoot's: a standard deviation of 0.28 degrees)
+and fill a square as evenly, and calls are made at all hours alike. How a phone moves is not the sample's, whose only phone is
+anywhere in its square at each call, half a degree from where it was: here each circles its home once a day, at about 11 km, so
+that none is faster than 20 km/h. Places are not rounded: between places cut to four digits, as in the sample, a millisecond
+makes a high speed. A share of the calls is made far away, with a copy of the caller's card.
 """
 
+import math
 from collections.abc import Iterator
 from functools import partial
 from itertools import repeat
@@ -35,6 +37,7 @@ MOST_AREAS, MOST_PHONES = 800, 1_000_000
 LATITUDES, LONGITUDES = (28.0, 46.0), (-120.0, -72.0)  # of the middles of areas
 SPREAD = 0.28
 WANDER, DAY_S = 0.1, 86_400.0
+FROM_MIDDLE = math.sqrt(3.0 * (SPREAD**2 - WANDER**2 / 2.0))  # of homes, at most: evenly, so that places have the spread
 FAR = (6.0, 12.0)  # degrees north or south: 667 km and more
 STRIDE = 7_919  # coprime to ten million: consecutive phones have numbers far apart
 
@@ -126,7 +129,7 @@ class _Phones:
         of = np.arange(phones) % areas
         self.area = FIRST_AREA + of
         self.number = self.area * 10**7 + (np.arange(phones) * STRIDE + int(rng.integers(10**7))) % 10**7
-        self._home = middle[of] + SPREAD * rng.standard_normal((phones, 2))
+        self._home = middle[of] + rng.uniform(-FROM_MIDDLE, FROM_MIDDLE, (phones, 2))
         self._phase = rng.uniform(0.0, 2.0 * np.pi, phones)
 
     def places(self, phone: NDArray[np.int64], us: NDArray[np.int64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
