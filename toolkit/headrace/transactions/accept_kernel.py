@@ -2,8 +2,8 @@
 
 Nothing here depends on the program, so this file is compiled once. The gate is the merged log, here with one reader.
 
-Invariants  of `executor_kernel`: I1 to I4. Everything here is done by the leader,
-            while all others wait (I2 of `phases_kernel`)
+Invariants  of `executor_kernel`: I1 to I4. Everything here but `end_of_input` is done
+            by the leader, while all others wait (I2 of `phases_kernel`)
 Ordering    await_input: W1 look, W2 READERS_WAITING += 1 and a ticket
             (`event_count.prepare`), W3 look again, W4 sleep until DATA_EVENT changes.
             A thread that adds records, asks for a change or a pause, or stops the run

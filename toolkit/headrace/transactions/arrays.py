@@ -56,7 +56,7 @@ class ExecutorArrays(NamedTuple):
     event: np.ndarray
     meter: np.ndarray  # int64[workers, METER_WORDS]
     failure: np.ndarray  # int64[16]
-    reading: np.ndarray  # per worker: activation id, 0 = parked
+    reading: np.ndarray  # cells[workers]: the phase in which it began; 0: parked
     # The batch, by event.
     refs: np.ndarray  # int64[capacity]
     tss: np.ndarray

@@ -1,27 +1,27 @@
 """The loop that every executor runs: accept a batch, prepare, execute, give results, and again.
 
-This file is included in each generated module (`build`), so that the whole loop
-compiles as one unit and is cached as such. The program's kernels supply
+This file and that of a family of schemes (`whole_kernel`, `operations_kernel`, `speculative_kernel`)
+are included in one module, which is compiled once for all programs. It calls a program's own
+functions by address (`build`): what the family's file asks for, and
 
     executor_begins(me, c, s, l)    the executor starts, or a configuration came into force
     give_event(me, c, o, x, s, l, i, slot)   the value columns of event `i`
 
-and what the family's file (`whole_kernel`, `operations_kernel`) asks for; that file
-supplies
+The family's file supplies
 
     FAMILY_HERE
     has_sets(c, config)                      whether the phases of preparing are needed
     prepare_batch(me, c, x, s, l, config)    writes the key sets of a slice; returns the first event that did not fit
     arrange_batch(me, c, l, config)          builds what needs all slices' key sets; False when the run stops
     execute_batch(me, c, x, s, l, config)    runs transactions until none is left to take; False when the run stops
-    finish_slice(me, c, x, s, l, first, last)
+    finish_slice(me, c, x, s, l, first, last)   what is left to do for a slice before its rows are given
 
 A batch is the events between two punctuations. Its phases, a barrier (`phases_kernel`)
 between each and the next:
 
     punctuate   the leader alone, while the others wait (`accept_kernel`)
-    prepare     each executor its slice          (not where one executor runs alone)
-    arrange     each executor the records it owns       (where the scheme has links)
+    prepare     each executor its slice                             (if `has_sets`)
+    arrange     each executor its share of what spans slices        (likewise)
     execute
     give        each executor its slice: rows into its ring, then its mark
 

@@ -1,11 +1,11 @@
 """Transactions as single operations, each in the chain of its record (`chains_kernel`, or `skip_chains_kernel`).
 
-This file is included in each generated module of the family "operations", behind
-`executor_kernel`. The program's kernels supply
+This file is the part of the family "operations" in the executors' loop (`executor_kernel`).
+It calls by address, of each program,
 
     prepare_operations(me, c, x, s, l, first, last)   notes operations; returns the first event that did not fit, or `last`
     run_operations(me, c, x, s, l, first, last, executed)   runs those of `entries`, up to the first of event `executed`
-    finish_event(me, c, x, s, l, i)          after all operations of the batch, before the event's row is given
+    finish_events(me, c, x, s, l, first, last)   after all operations of the batch, before the events' rows are given
 """
 
 from headrace.kernel import kernel

@@ -5,7 +5,7 @@ one to arrive is the leader: it alone works (`punctuate`, in the executors'
 loop) or does nothing, and then releases the others.
 
 State       PHASE: barriers passed so far; ARRIVED: executors at the next one; per
-            executor AT_PHASE, the phase that it is in (private); READING[r]
+            executor AT_PHASE, the phase that it is in (private); reading[r],
             the phase in which r began, 0 while it is parked
 Invariants  I1  between two releases CONFIG does not change, so all executors
                 of a phase agree on how many they are
@@ -20,8 +20,8 @@ Ordering    W1 what a phase writes, W2 fetch_add ARRIVED (acq_rel), W3 the leade
                     W1 -> W2 of all -> W4 -> R1: R2 sees what every executor wrote
             W4, then `signal`; waiters look at PHASE again between `prepare` and
             `sleep` (see `event_count`): no executor sleeps through a release
-            A leader's store of READING comes before W4, and a joiner loads PHASE
-            after READING: so it does not go on before W4
+            A leader's store of `reading` comes before W4, and a joiner loads PHASE
+            after `reading`: so it does not go on before W4
             The leader stores SEEN, then loads SNAPSHOT_AT. The thread that copies the tables loads both, and stores the
             next SNAPSHOT_AT when it has the copy: from when a snapshot is due until that store, no executor runs an event
 Progress    All wait for the slowest executor. A wait is `SPIN` pauses, then a number of

@@ -1,14 +1,14 @@
 """Transactions that run whole, one event after another as the scheme allows.
 
-This file is included in each generated module of the family "whole", behind
-`executor_kernel`. The program's kernels supply
+This file is the part of the family "whole" in the executors' loop (`executor_kernel`).
+It calls by address, of each program,
 
     prepare_events(me, c, x, s, l, first, last)   writes key sets; returns the first event that did not fit, or `last`
     run_event(me, c, x, s, l, i)                  runs all functions of event `i`, in place; where l[VERSIONED] is set,
                                                   on the rows that `versions_kernel.place_of` gives
 
-There is one call of `run_event`, so the user's code is compiled once: schemes
-are chosen by data (`schemes_kernel`).
+All schemes call the same `run_event`, so the user's code is compiled once: they are
+chosen by data (`schemes_kernel`).
 """
 
 from headrace.kernel import kernel
