@@ -76,10 +76,10 @@ from headrace.transactions.words import (
     PHASE,
     POST_NS,
     PREPARE_NS,
-    RANK_FIRST,
-    RANK_LAST,
     ROWS,
     SEEN,
+    SLICE_FIRST,
+    SLICE_LAST,
     THREADS,
     TOO_MANY_OPERATIONS,
     WATERMARK,
@@ -120,10 +120,10 @@ def run_batch(me, c, o, x, s, l, config):
     threads = c.rows[config, THREADS]
     if has_sets(c, config):
         begun = now_ns()
-        l[RANK_FIRST] = count * me // threads
-        l[RANK_LAST] = count * (me + 1) // threads
+        l[SLICE_FIRST] = count * me // threads
+        l[SLICE_LAST] = count * (me + 1) // threads
         fit = prepare_batch(me, c, x, s, l, config)
-        if fit < l[RANK_LAST]:
+        if fit < l[SLICE_LAST]:
             if count == 1:
                 fail(c, TOO_MANY_OPERATIONS, me, c.refs[0], c.tss[0], 0, 0)
                 return False

@@ -33,8 +33,8 @@ from headrace.transactions.words import (
     FIT,
     PART,
     PIECE,
-    RANK_FIRST,
-    RANK_LAST,
+    SLICE_FIRST,
+    SLICE_LAST,
     THREADS,
 )
 
@@ -48,7 +48,7 @@ def has_sets(c, config):
 
 @kernel
 def prepare_batch(me, c, x, s, l, config):
-    first, last = l[RANK_FIRST], l[RANK_LAST]
+    first, last = l[SLICE_FIRST], l[SLICE_LAST]
     begin_region(c, me, first, last)
     begin_combining(c, me, not has_skip_lists(c))
     fit = prepare_operations(me, c, x, s, l, first, last)

@@ -37,11 +37,11 @@ from headrace.transactions.words import (
     PART,
     PARTITION,
     PREPARE_NS,
-    RANK_FIRST,
     SCHEME,
     SERIAL,
     SHARED_NOTHING,
     SHARING,
+    SLICE_FIRST,
     THREADS,
     VERSIONED,
 )
@@ -64,7 +64,7 @@ def arrange_slice(me, c, l, config, fit):
     if scheme == CHAINS:
         deal_to_owners(me, c, config, False)
     elif scheme == PARTITION:
-        number_slice(me, c, config, l[RANK_FIRST], fit)
+        number_slice(me, c, config, l[SLICE_FIRST], fit)
 
 
 @kernel

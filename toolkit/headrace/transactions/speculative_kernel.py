@@ -50,8 +50,8 @@ from headrace.transactions.words import (
     NEXT,
     PREFIX,
     SETTLED,
-    RANK_FIRST,
-    RANK_LAST,
+    SLICE_FIRST,
+    SLICE_LAST,
     TAG,
     THREADS,
 )
@@ -68,8 +68,8 @@ def has_sets(c, config):
 @kernel
 def prepare_batch(me, c, x, s, l, config):
     threads = c.rows[config, THREADS]
-    prepare_speculation(me, c, l[RANK_FIRST], l[RANK_LAST], l[AT_PHASE], threads)
-    return l[RANK_LAST]
+    prepare_speculation(me, c, l[SLICE_FIRST], l[SLICE_LAST], l[AT_PHASE], threads)
+    return l[SLICE_LAST]
 
 
 @kernel

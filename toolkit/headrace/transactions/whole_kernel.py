@@ -24,15 +24,15 @@ from headrace.transactions.schemes_kernel import (
     settle_slice,
     take,
 )
-from headrace.transactions.words import CAUSE, FIT, RANK_FIRST, RANK_LAST
+from headrace.transactions.words import CAUSE, FIT, SLICE_FIRST, SLICE_LAST
 
 FAMILY_HERE = 0
 
 
 @kernel
 def prepare_batch(me, c, x, s, l, config):
-    begin_region(c, me, l[RANK_FIRST], l[RANK_LAST])
-    fit = prepare_events(me, c, x, s, l, l[RANK_FIRST], l[RANK_LAST])
+    begin_region(c, me, l[SLICE_FIRST], l[SLICE_LAST])
+    fit = prepare_events(me, c, x, s, l, l[SLICE_FIRST], l[SLICE_LAST])
     arrange_slice(me, c, l, config, fit)
     return fit
 

@@ -106,8 +106,8 @@ TOO_MANY_OPERATIONS = 1
     HEAD,  # results written
     AT_PHASE,  # barriers that it has passed
     CAUSE,  # the current event, by its index in the batch
-    RANK_FIRST,  # its slice of the batch as accepted,
-    RANK_LAST,
+    SLICE_FIRST,  # its slice of the batch as accepted,
+    SLICE_LAST,
     NEXT,  # the events that only it may take: from here
     LAST,  # to here
     DEPTH,  # of its stack
