@@ -81,7 +81,7 @@ def place(me, c, l, record):
 def prepare_events(me, c, x, s, l, first, last):
     for i in range(first, last):
         e = c.refs[i] & ROW_MASK
-        begin_set(c, me, i)
+        begin_set(c, me)
         kind, size = s.kind[e], s.size[e]
         for j in range(size):
             note(c, me, s.keys[e, j], kind == 0 or kind == 3 or (kind == 2 and 2 * j >= size))
@@ -127,7 +127,7 @@ SPLIT_PROGRAM = """
 def prepare_operations(me, c, x, s, l, first, last):
     for i in range(first, last):
         e = c.refs[i] & ROW_MASK
-        begin_set(c, me, i)
+        begin_set(c, me)
         for j in range(s.size[e]):
             at, end = c.filling[me, SET_AT], c.filling[me, SET_END]
             note_operation(c, me, at, end, s.keys[e, j], i << EVENT_SHIFT | j, False)

@@ -127,7 +127,7 @@ def kernels(*planted, **more):
     def prepare_events(me, c, x, s, l, first, last):
         k = holder["k"]
         for i in range(first, last):
-            k.begin_set(c, me, i)
+            k.begin_set(c, me)
             for record, is_write in s.events[i + s.seen()]:
                 k.note(c, me, record, is_write)
             if not k.end_set(c, me, i):

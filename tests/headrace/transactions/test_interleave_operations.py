@@ -81,7 +81,7 @@ def kernels(*planted):
     def prepare_operations(me, c, x, s, l, first, last):
         k = holder["k"]
         for i in range(first, last):
-            k.begin_set(c, me, i)
+            k.begin_set(c, me)
             at, end = c.filling[me][k.SET_AT], c.filling[me][k.SET_END]
             for n, (record, does) in enumerate(s.events[i + s.seen()]):
                 at = k.note_operation(c, me, at, end, record, i << 42 | n, does == PUT)

@@ -330,7 +330,7 @@ PLANTED = {
         "chains, two owners", "pending is",
     ),
     "operations are linked before all are dealt": (
-        PHASES, "    if arrive(c, l):\n", "    if True:\n", "chains, one record", "(link|link_2|pending|record)",
+        PHASES, "    if arrive(c):\n", "    if True:\n", "chains, one record", "(link|link_2|pending|record)",
     ),
     "a part is claimed twice": (
         PARTS, "    p = fetch_add(c.words, CURSOR, 1)\n",

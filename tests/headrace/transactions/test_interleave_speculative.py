@@ -61,7 +61,7 @@ def run_event(me, c, x, s, l, i):
 
 
 def attempt(me, c, x, s, l, i):
-    begin_execution(me, c, i)
+    begin_execution(me, c)
     run_event(me, c, x, s, l, i)
     return end_execution(me, c, s.rows, i)
 

@@ -189,11 +189,11 @@ def test_example_an_event_that_turns_in_a_loop_by_what_holds_no_longer_leaves_it
     c, rows = arrays.allocate(2, 4, 16, 64, copies=range(4, 104)), np.zeros(104, np.int64)
     for me in range(2):
         speculation_kernel.prepare_speculation(me, c, me, me + 1, 7, 2)
-    kernel.begin_execution(0, c, 1)
+    kernel.begin_execution(0, c)
     assert kernel.touch_row(0, c, rows, 1, 3, 3, 1, False) == 3
     turns = 2 * kernel.LOOKED_AFTER
     assert not any(kernel.is_doomed(0, c, 1) for _ in range(turns))
-    kernel.begin_execution(1, c, 0)
+    kernel.begin_execution(1, c)
     rows[kernel.touch_row(1, c, rows, 0, 3, 3, 1, True)] = 5
     assert kernel.end_execution(1, c, rows, 0) == kernel.WROTE_NEW
     assert any(kernel.is_doomed(0, c, 1) for _ in range(turns))

@@ -17,6 +17,8 @@ from headrace.memory.cells import aligned, padded_cells, publish_cell, reserved
 from headrace.progress import MIN_TIME
 from headrace.references import BUCKETS
 from headrace.runtime.configuration_rows import CHANGES_KEPT, SPARE_CONFIGURATIONS, change_arrays
+from headrace.transactions.key_sets_kernel import KNOWN_WORDS
+from headrace.transactions.multiversion_kernel import NODE_WORDS
 from headrace.transactions.skip_chains_kernel import FINGER_WORDS, LEVELS
 from headrace.transactions.words import (
     CAUSE,
@@ -79,13 +81,13 @@ class ExecutorArrays(NamedTuple):
     table_places: np.ndarray  # int64[tables + 1, 3], its columns named in `words`; empty where each row has one version only
     heads: np.ndarray  # int64[records]: versions of a batch
     # By version, by event.
-    nodes: np.ndarray  # int64[4 * versions]
+    nodes: np.ndarray  # int64[NODE_WORDS * versions]
     behind: np.ndarray  # int64[capacity]: the next event that waits for the same one
     # By record, then by operation: chains as skip lists, where requested.
     links: np.ndarray  # int64[LEVELS * (records + operations)]
     # By executor.
     filling: np.ndarray  # int64[workers, FILLING_WORDS]: where its key sets grow
-    known: np.ndarray  # int64[workers, 2 * slots]: operations of a large key set by record
+    known: np.ndarray  # int64[workers, KNOWN_WORDS * slots]: operations of a large key set by record
     fingers: np.ndarray  # int64[workers, FINGER_WORDS * records]: of `links`
     part_at: np.ndarray  # int64[workers, BUCKETS + 1]: where the parts that it arranged begin or end
     base: np.ndarray  # int64[workers, workers * workers]: by scheme
@@ -169,11 +171,11 @@ def allocate(
         table_rows=table_rows,
         table_places=table_places,
         heads=column(records),
-        nodes=column(4 * min(MOST_NODES, max_threads * NODES)),
+        nodes=column(NODE_WORDS * min(MOST_NODES, max_threads * NODES)),
         behind=column(capacity),
         links=column(LEVELS * (records + operations) if skip_lists else 0),
         filling=aligned(max_threads * FILLING_WORDS, np.int64).reshape(max_threads, FILLING_WORDS),
-        known=table(2 * slots),
+        known=table(KNOWN_WORDS * slots),
         fingers=table(FINGER_WORDS * records if skip_lists else 0),
         part_at=table(BUCKETS + 1),
         base=table(max_threads * max_threads),

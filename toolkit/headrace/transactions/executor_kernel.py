@@ -208,7 +208,7 @@ def run_executor(me, g, c, o, x, s, l):
             break
         if load_relaxed(c.words, COUNT) > 0 and not run_batch(me, c, o, x, s, l, config):
             break
-        if arrive(c, l):
+        if arrive(c):
             punctuate(me, g, c, o, l)
             release(c, l)
         elif not await_punctuation(me, c, l):

@@ -38,8 +38,8 @@ def begin_region(c, me, first, last):
 
 
 @kernel
-def begin_set(c, me, i):
-    """Begin the key set of event `i`."""
+def begin_set(c, me):
+    """Begin the key set of an event."""
     c.filling[me, SET_BEGIN] = c.filling[me, SET_AT]
     c.filling[me, SET_FULL] = 0
     c.filling[me, SET_STAMP] += 1

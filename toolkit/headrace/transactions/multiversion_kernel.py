@@ -97,9 +97,9 @@ def latest(c, tag, record, i):
 
 
 @kernel
-def begin_execution(me, c, i):
-    """Begin an execution of event `i`."""
-    begin_set(c, me, i)
+def begin_execution(me, c):
+    """Begin an execution of an event."""
+    begin_set(c, me)
     c.filling[me, BLOCKED] = GOES_ON
 
 
@@ -323,6 +323,7 @@ def write_back(me, c, rows, stop):
 
 
 __all__ = [
+    "NODE_WORDS",
     "begin_execution",
     "end_execution",
     "find_estimate",

@@ -105,7 +105,7 @@ def take_in_partition(me, c, l, config, executed):
 
 
 @kernel
-def leave_partitions(me, c, config, i):
+def leave_partitions(c, config, i):
     """E2: event `i` is over."""
     for o in range(c.set_at[i], c.set_at[i] + c.set_size[i]):
         if c.link[o] >= 0:

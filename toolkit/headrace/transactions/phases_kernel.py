@@ -101,7 +101,7 @@ DOZE_NS = 50_000
 
 
 @kernel
-def arrive(c, l):
+def arrive(c):
     """W2. True for the leader, which must `release`; the others `await_phase`."""
     threads = c.rows[load_relaxed(c.words, CONFIG), THREADS]
     if fetch_add(c.words, ARRIVED, 1) == threads - 1:  # W2
@@ -160,7 +160,7 @@ def await_phase(me, c, phase):
 @kernel
 def meet(me, c, l):
     """A barrier at which the leader has nothing to do. False when the run stops first."""
-    if arrive(c, l):
+    if arrive(c):
         release(c, l)
         return not stopped(c)
     turn(c.meter, me, BARRIER_NS)

@@ -132,7 +132,7 @@ def let_go(me, c, l, config, i):
     elif l[VERSIONED] != 0:
         publish_versions(c, i)
     elif scheme == PARTITION:
-        leave_partitions(me, c, config, i)
+        leave_partitions(c, config, i)
 
 
 @kernel

@@ -53,6 +53,7 @@ from headrace.memory.atomics import (
 from headrace.progress import NEVER
 from headrace.transactions.key_sets_kernel import SET_AT, SET_END
 from headrace.transactions.multiversion_kernel import (
+    NODE_WORDS,
     is_valid,
     make_estimates,
 )
@@ -105,7 +106,7 @@ def prepare_speculation(me, c, first, last, tag, threads):
     c.filling[me, TAG] = tag
     c.filling[me, SET_AT] = c.sets.size * me // threads
     c.filling[me, SET_END] = c.sets.size * (me + 1) // threads
-    nodes = c.nodes.size // 4
+    nodes = c.nodes.size // NODE_WORDS
     c.filling[me, NODE_AT] = nodes * me // threads
     c.filling[me, NODE_END] = nodes * (me + 1) // threads
     copies = load_relaxed(c.words, COPIES_TO) - load_relaxed(c.words, COPIES_FROM)
@@ -182,7 +183,7 @@ def end_task(c):
 
 
 @kernel
-def finish_execution(me, c, i, is_new):
+def finish_execution(c, i, is_new):
     """End the execution of event `i`. Returns whether the caller has to validate it."""
     status = load_acquire(c.pending, i)
     exchange(c.pending, i, status - EXECUTING + EXECUTED)  # D4, F1
@@ -272,7 +273,7 @@ def take_to_validate(me, c, l, executed, execute_at):
 
 
 @kernel
-def take_to_execute(me, c, l, executed):
+def take_to_execute(c, l, executed):
     """Take a block of events to execute."""
     fetch_add(c.words, TASKS, 1)
     at = fetch_add(c.words, EXECUTE_AT, EVENTS_TAKEN)
@@ -291,7 +292,7 @@ def next_task(me, c, l, executed):
     if take_to_validate(me, c, l, executed, execute_at):
         return VALIDATE
     if execute_at < executed:
-        if take_to_execute(me, c, l, executed):
+        if take_to_execute(c, l, executed):
             return EXECUTE
         return NO_TASK
     look_whether_settled(me, c, executed)

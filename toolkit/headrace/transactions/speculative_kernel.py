@@ -99,7 +99,7 @@ def execute_until_valid(me, c, x, s, l, i):
         elif outcome == NOTHING_NEW or outcome == WROTE_NEW or outcome == RAISED:
             if outcome == RAISED:
                 store_release(c.words, CURTAILED, c.filling[me, TAG])
-            retry = finish_execution(me, c, i, outcome == WROTE_NEW) and validate(me, c, i)
+            retry = finish_execution(c, i, outcome == WROTE_NEW) and validate(me, c, i)
         else:  # what it has read is no longer valid
             retry = True
     return True

@@ -128,7 +128,7 @@ def prepare_events(me, c, x, s, l, first, last):
     for i in range(first, last):
         l[CAUSE] = i
         l[FUNCTION] = -1
-        begin_set(c, me, i)
+        begin_set(c, me)
         # Keys that cannot be worked out, since what was read would keep the function from it, are not needed by an
         # event that is alone in its batch.
         if not name_event(me, c, x, s, l, i) and load_relaxed(c.words, COUNT) > 1:
@@ -154,7 +154,7 @@ def run_event(me, c, x, s, l, i):
 _SPECULATIVE = """
 @kernel
 def attempt(me, c, x, s, l, i):
-    begin_execution(me, c, i)
+    begin_execution(me, c)
     try:
         run_event(me, c, x, s, l, i)
     except Exception:
@@ -183,7 +183,7 @@ _OPERATIONS = """
 def prepare_operations(me, c, x, s, l, first, last):
     for i in range(first, last):
         l[CAUSE] = i
-        begin_set(c, me, i)
+        begin_set(c, me)
 {name_columns}
 {names}
         if not end_operations(c, me, i):
