@@ -317,7 +317,7 @@ def test_interleave_stop_ends_everybody(count):
 ASLEEP = "deadlock"
 AT_WORK = "states are looked at"
 LOOKS = (
-    "    ticket = prepare(g.words, READERS_WAITING, g.event, DATA_EVENT)\n"
+    "    ticket = prepare(g.words, READERS_WAITING, g.event, DATA_EVENT)  # S0\n"
     "    if has_work(g, c) or stopped(c) or load_acquire(c.reading, me * CELL) == 0 or is_over_or_full(c):\n"
 )
 ROOM = "        if room_behind(c, o, last) > 0 or stopped(c):\n"

@@ -20,6 +20,7 @@ from headrace.ordering.words import (
     BY_PARTITION,
     END_AT,
     FIRST_COLUMN,
+    FORM_WORDS,
     HYBRID,
     KEY,
     KIND,
@@ -39,7 +40,6 @@ from headrace.ordering.words import (
     RANGES,
     REORDER,
     RING,
-    SHAPE_WORDS,
     SHARED,
     SLOT_WORDS,
     SLOTS,
@@ -74,9 +74,9 @@ class PipelineArrays(NamedTuple):
     event: np.ndarray
     meter: np.ndarray  # int64[workers, METER_WORDS]
     failure: np.ndarray  # int64[16]
-    reading: np.ndarray  # per worker: activation id, 0 = parked
+    reading: np.ndarray  # cells[workers]: 0: parked; else active (`changes_kernel`)
     stage: np.ndarray  # cells[stages * STAGE_CELLS]
-    form: np.ndarray  # int64[stages, SHAPE_WORDS]
+    form: np.ndarray  # int64[stages, FORM_WORDS]
     slots: np.ndarray  # int64[slots * SLOT_WORDS]
     arena: np.ndarray  # input records of all stages, then outputs that wait
     arena_f: np.ndarray  # the same memory as float64
@@ -130,7 +130,7 @@ def allocate(
         Configurations 1 to `planned` come into force before rows.
     """
     stages = bound.stages
-    form = np.zeros((len(stages), SHAPE_WORDS), np.int64)
+    form = np.zeros((len(stages), FORM_WORDS), np.int64)
     words = buckets = queue = 0
     bounds: list[int] = []
     for number, one in enumerate(stages):

@@ -13,8 +13,8 @@ takes the right to drain first, and writes them directly into the next ring (`be
 State       by stage  TAIL records appended, HEAD claimed, NEXT drained; DRAINING the
                       flag; END_AT; PROGRESS (see `words`)
             by record TICKET: its bucket, and its number within the bucket
-            by slot   DONE the serial number for which it is complete, + 1; WIDTH, BLOCK,
-                      COUNT outputs, PASSED of them
+            by slot   DONE the serial number for which it is complete, + 1; WIDTH; BLOCK
+                      and its CLASS (`pool_kernel`); COUNT outputs, PASSED of them
             the last stage passes on to the result ring 0 of `egress.rings`
 Invariants  I1  NEXT <= HEAD <= TAIL <= NEXT + ring: a claimed record has a slot, so its
                 output always fits, and no worker waits while it holds an output

@@ -7,6 +7,7 @@ compiled once for all pipelines; it calls a pipeline's own functions by address
     fill_rows(me, c, x, s, l, first, last)        columns of the input, into records of the first ring
     run_stage(me, c, s, l)                        the function of stage l[STAGE], on records l[FIRST] to before l[LAST]
     end_stage(me, c, s, l, stage, position)       what it does at the end of the stream
+    hold_texts(c, s, l, ts)                       notes which strings the states hold, as of a time (`held_texts`)
     choose_own(me, c, s, l)                       the stage that the user's own schedule takes
 
 Ordering    of a sleeper    S0 `prepare`; S1 check the stages, then the gate, S2 the first stage again, S3 sleep.
@@ -133,13 +134,13 @@ def await_work(me, g, c, o):
             return
         if looks >= IDLE_YIELDS and not is_in_flight(c):
             break
-    ticket = prepare(g.words, READERS_WAITING, g.event, DATA_EVENT)
+    ticket = prepare(g.words, READERS_WAITING, g.event, DATA_EVENT)  # S0
     if has_work(g, c) or stopped(c) or load_acquire(c.reading, me * CELL) == 0 or is_over_or_full(c):
         cancel(g.words, READERS_WAITING)
         yield_core()  # what there is to do is in the hands of others, as all buckets with work may be
     else:
         timeout = FLIGHT_WAIT_NS if is_in_flight(c) else IDLE_WAIT_NS
-        sleep(g.words, READERS_WAITING, g.event, DATA_EVENT, ticket, timeout)
+        sleep(g.words, READERS_WAITING, g.event, DATA_EVENT, ticket, timeout)  # S3
     turn(c.meter, me, BUSY_NS)
 
 

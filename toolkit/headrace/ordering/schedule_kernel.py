@@ -14,10 +14,11 @@ QST    the first one whose outputs the next stage has use for: fewer than T = C 
        its outputs for each tuple of the input, and C is how many may wait in all.
        T is at least 1, and at most what the ring holds; the last stage: always
 LP     the last one with at least `least` records in its worklist
-ET     the one with the most work before it: I * c / (w + 1), equation 2
+ET     the one with the most work before it: I * c / (w + 1), equation 2, where I tuples wait there,
+       each costs c nanoseconds, and w workers are there
 CT     the one with the least normalized throughput in the window: (T + w * s) / (c * cs),
-       equation 3, where cs is the selectivity of all stages *before* it: its tuples
-       for each tuple of the input
+       equation 3, where T was spent there in the window, s is the time slice, and cs the selectivity
+       of all stages *before* it: its tuples for each tuple of the input
 FIXED  the one to which the worker is allotted; without one, as LP
 OWN    the most urgent one according to the user's function (`template`, choose_own)
 =====  =================================================================================

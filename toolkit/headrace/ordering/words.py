@@ -20,8 +20,8 @@ WORD_COUNT = CHANGE_WORDS + 10
 # Cells of `stage`, of each stage.
 TAIL, HEAD, NEXT, DRAINING, WORKERS, PROGRESS, END_AT, TICKETS, LATEST = (k * CELL for k in range(9))
 STAGE_CELLS = 9
-"""TAIL records appended, HEAD claimed, NEXT drained: serial numbers. DRAINING the drainer's flag. WORKERS allotted to
-the stage, or ALONE. PROGRESS: no later record comes from an earlier event time of the input. END_AT: the serial number of the end
+"""TAIL records appended, HEAD claimed, NEXT drained: serial numbers. DRAINING the drainer's flag. WORKERS at work
+there, or ALONE. PROGRESS: no later record comes from an earlier event time of the input. END_AT: the serial number of the end
 of the stream, NEVER while it is not known. TICKETS: with the lock, the next ticket to drain; DRAINING is the one that is
 served. LATEST: event time of the record appended last, of a stage that needs time."""
 
@@ -44,7 +44,7 @@ served. LATEST: event time of the record appended last, of a stage that needs ti
     RANGES,  # the first of its boundaries in `bounds`, + 1; 0: keys are hashed into its buckets
     MAY_BE_ALONE,  # a worker may take all its buckets at once, where that is faster
 ) = range(16)
-SHAPE_WORDS = 16
+FORM_WORDS = 16
 
 ALONE = 1 << 32 | 1
 """In WORKERS: one worker, which keeps out all others."""

@@ -418,7 +418,7 @@ def work(me, c, o, s, l, stage, batch):
     most = claim_of(c, stage, batch)
     begun = until = now_ns()
     total = 0
-    taken, made = c.work[me, stage, TUPLES], c.work[me, stage, OUTPUTS]
+    tuples, outputs = c.work[me, stage, TUPLES], c.work[me, stage, OUTPUTS]
     while True:
         count = take(me, c, o, s, l, stage, most, alone)
         total += count
@@ -433,9 +433,9 @@ def work(me, c, o, s, l, stage, batch):
         c.work[me, stage, SPENT_NS] += now - begun
         c.work[me, stage, BATCHES] += 1
         fetch_add(c.known[stage], WINDOW_NS, now - begun)
-        taken = c.work[me, stage, TUPLES] - taken
+        taken = c.work[me, stage, TUPLES] - tuples
         fetch_add(c.known[stage], TAKEN, taken)
-        fetch_add(c.known[stage], MADE, c.work[me, stage, OUTPUTS] - made)
+        fetch_add(c.known[stage], MADE, c.work[me, stage, OUTPUTS] - outputs)
         learn_cost(c, stage, until - begun, taken)
     return total
 
