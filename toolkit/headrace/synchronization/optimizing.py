@@ -64,7 +64,7 @@ def make_plan(
         leaves = 1
     graph = Dependence(program)
     pieces = taken_apart(graph, tags, dict.fromkeys(tags, 1.0) if known is None else known)
-    roots = _with_types(program, (appendix(pieces, number) for number in range(leaves, 0, -1)))
+    roots = _first_with_types(program, (appendix(pieces, number) for number in range(leaves, 0, -1)))
     if by in ("chain", "flat"):
         roots = (chain if by == "chain" else flat)(graph, appendix(pieces, leaves), leaves)
         if (typed := with_types(program, roots)) is None:
@@ -77,7 +77,7 @@ def make_plan(
         return Plan(roots, by="appendix" if by in BY_RATES else by, program=program)
     model = Model(known, read_costs(program, costs), leaves if threads is None else threads)
     if by == "best":
-        roots = _with_types(program, [without_idle_roots(best(graph, tags, model, leaves)), roots])
+        roots = _first_with_types(program, [without_idle_roots(best(graph, tags, model, leaves)), roots])
     elif by in BY_RATES:
         # Plans of Appendix B with fewer leaves are candidates too: joins may cost more than a leaf saves.
         others = [appendix(pieces, number) for number in leaf_counts(leaves)[:-1]]
@@ -91,7 +91,7 @@ def make_plan(
     return Plan(roots, known, model.events_per_second(roots), by, program)
 
 
-def _with_types(program: Definition, plans: Iterable[Sequence[PlanNode]]) -> tuple[PlanNode, ...]:
+def _first_with_types(program: Definition, plans: Iterable[Sequence[PlanNode]]) -> tuple[PlanNode, ...]:
     """The first of some plans whose nodes can have types of state; one with a single leaf always can."""
     return next(typed for typed in (with_types(program, roots) for roots in plans) if typed is not None)
 
@@ -110,13 +110,13 @@ def streams_of(inputs: Mapping[Any, Any]) -> dict[str, int]:
         if is_whole_number(given):
             count = int(given)
         else:
-            count = sum(_streams_in(tags, one) for one in (given if isinstance(given, list | tuple) else [given]))
+            count = sum(_streams_of_one(tags, one) for one in (given if isinstance(given, list | tuple) else [given]))
         for name in tags if isinstance(tags, tuple) else (tags,):
             streams[name] = streams.get(name, 0) + count
     return streams
 
 
-def _streams_in(tags: Any, given: Any) -> int:
+def _streams_of_one(tags: Any, given: Any) -> int:
     """Count the streams of one input, as far as can be said without opening it."""
     is_path = isinstance(given, str | os.PathLike)
     if given is None or isinstance(given, numbers.Number | Mapping | Set | bytes) or (is_path and not os.path.exists(given)):
