@@ -30,7 +30,7 @@ class PlanArrays(NamedTuple):
     signals: np.ndarray  # int32[64]
     meter: np.ndarray  # int64[workers, METER_WORDS]
     failure: np.ndarray  # int64[16]
-    reading: np.ndarray  # per worker: 0 = parked
+    reading: np.ndarray  # cells[workers]: 0: parked; else active (`changes_kernel`)
     input: np.ndarray  # cells[inputs * INPUT_CELLS]
     given: np.ndarray  # int64[inputs, GIVEN_WORDS]
     queue: np.ndarray  # cells[queues * QUEUE_CELLS]

@@ -1,7 +1,7 @@
 """Mailboxes: the events of each input that wait at each node, and which of them may be processed next.
 
-A *queue* holds the events of one input and one tag that one node of the plan processes: runs of
-rows, which stay in the input's store. All events are ordered by *rank* (ts, input, row).
+A *queue*, or mailbox, holds the events of one input and one tag that one node of the plan processes: runs
+of rows, which stay in the input's store. All events are ordered by *rank* (ts, input, row).
 Dependence is a relation between tags. The *dependents* of a queue are those queues of its node, of the
 nodes above and of the nodes below whose tags depend on its tag (by validity V2, no other queue can).
 
@@ -9,8 +9,8 @@ Rule        An event may be processed once no dependent queue has, or may get, a
             smaller rank: `limit_of`. For a queue with events, its first event counts. An empty queue may get
             the next event of its input, whose ts is not below FRONTIER, and whose row is not below ADMITTED.
 Invariants  I1  the runs of a queue are in row order, and so in rank order
-            I2  only the input's feeder writes PENDING, WAKE_AT, TAIL, ADMITTED, FRONTIER, and runs from TAIL
-                on; only the thread that runs the queue's node writes HEAD, AT, DONE_TS, PASSED
+            I2  only the input's feeder writes PENDING, COUNTED, WAKE_AT, TAIL, ADMITTED, FRONTIER, and runs from
+                TAIL on; only the thread that runs the queue's node writes HEAD, AT, DONE_TS, PASSED
             I3  the thread that runs a node reads queues of the node, of nodes above it, which run only when
                 it is at rest (`tree_kernel`), and of nodes below, which are at rest: no other thread moves their HEAD
             I4  the queued event of smallest rank may be processed as soon as every FRONTIER is beyond it:
@@ -23,8 +23,8 @@ Ordering    F1 runs are written, F2 store_release TAIL of every queue written to
                     a thread that sees a frontier sees all events before it in the queues: an empty queue has none. Tails
                     are published one after the other, so a thread may see a later event in one queue of an input before
                     an earlier one in another: if both have the same ts, ADMITTED shows that the later one must wait
-            M1 results are written, M2 the ring's head is published (`rings`), M3 store_release HEAD or
-            DONE_TS; P1 load_acquire FRONTIER, P2 TAIL, P3 HEAD, DONE_TS, P4 the promise
+            M1 results are written, M2 the ring's head is published (`tree_kernel.process`), M3 store_release HEAD or
+            DONE_TS; P1 load_acquire FRONTIER, P2 TAIL, P3 HEAD, DONE_TS, P4 the promise (`plan_kernel`)
                     a queue that P2 and P3 find empty had, at P1, no unprocessed event below FRONTIER, nor one
                     of that ts with a row below ADMITTED, which was read before (L0); any other queue has none below
                     DONE_TS, nor before the first row of its first run. So the promise to the collector
@@ -38,7 +38,7 @@ Ordering    F1 runs are written, F2 store_release TAIL of every queue written to
             the first run                           M3 -> K1: the reader of a row is done with it
             K3 load_acquire PLANNED, K4 MERGED      the counting thread reads rows from MERGED on, which only
                                                     grows, and none once PLANNED says that nothing is left
-            B1 fetch_add RESULTS, before M3; B2 RELEASED
+            B1 fetch_add RESULTS, before M3 (`tree_kernel.process`); B2 RELEASED
                     the results of processed events are counted, so no more are held back than counted
 Bounded     Waiting events, by `CAPACITY` events of each input and `RUNS` runs of each queue. Kept rows, by `SPAN` rows of
             each input from its first kept one on (I6), so up to that many later events of an input may pass
@@ -271,7 +271,7 @@ def add(c, i, ts, queues, start, count, first_row, heartbeat):
                 limit = -1
                 break
             at = run_of(q, number)
-            c.runs[at + FIRST] = first_row + taken
+            c.runs[at + FIRST] = first_row + taken  # F1
             c.runs[at + END] = first_row + taken + length
             c.runs[at + FIRST_TS] = ts[start + taken]
             c.runs[at + PUBLISHED] = published

@@ -132,9 +132,9 @@ def promise_results(c, o, x):
         change(c, x, True)  # no row reached them: they are applied all the same, before any thread sees the end
         pause()  # another worker may be at it
     if over:
-        publish(o, last, 0, ts, ts)
+        publish(o, last, 0, ts, ts)  # P4
     else:
-        publish_place(o, last, ts - 1, place)
+        publish_place(o, last, ts - 1, place)  # P4
     exchange(c.words, PROMISING, 0)
     if over and load_relaxed(c.words, OVER) == 0:
         store_release(c.words, OVER, 1)

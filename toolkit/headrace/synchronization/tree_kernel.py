@@ -37,6 +37,7 @@ Ordering    N1 state, HEAD, AT are written, N2 STATE of the leaf := AT_REST, N3 
             W1 DATA_WAITING += 1 (`prepare`: a fence), W2 a look at all leaves, W3 sleep; T2, T3 fence,
             T4 DATA_WAITING is read (`signal`)
                     one of the two fences comes first: W2 finds the leaf, or T4 sees the sleeper
+            K1 and W1 to W3 are in `plan_kernel`; M1 to M3 and B1 of `process` are explained in `mailbox_kernel`
 Progress    Leaves may rest for an event for which other leaves are not ready; set free, they would rest again at once. So a
             thread that finds nothing to do with all of them at rest waits for input before it sets them free, if only input
             can help (`is_stuck`): a leaf may have got events since it came to rest, which no event above waited for.

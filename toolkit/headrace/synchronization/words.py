@@ -85,7 +85,8 @@ REPLANS = THREADS + 1
 # Columns of `work`, of each node: what was done there, written by the thread that runs it.
 EVENTS, JOINS, FORKS, SPENT_NS, SLICES, COPIED, SPARED, STAYED, DECLINED = range(9)
 WORK_WORDS = 16
-"""STAYED: turns in which the state stayed joined. DECLINED: turns left before it may do so again."""
+"""COPIED and SPARED: bytes of states that forks and joins moved, and that they left in place. STAYED: turns in which the state
+stayed joined. DECLINED: turns left before it may do so again."""
 
 # Columns of `meter`, after the workers' times.
 SLICES_RUN, RESTS_IN_VAIN = range(FIRST_COUNTER, FIRST_COUNTER + 2)
