@@ -62,11 +62,11 @@ def stop_all() -> None:
             stopping.callback(run.stop)
 
 
-def cell_key(depth: int = 2) -> object:
+def cell_key() -> object:
     """Identify the notebook cell and line that start a run; None outside notebooks."""
     if "IPython" not in sys.modules:
         return None
-    frame = sys._getframe(depth)
+    frame = sys._getframe().f_back
     while frame is not None:
         filename = frame.f_code.co_filename
         if "ipykernel" in filename or filename.startswith("<ipython-input"):
