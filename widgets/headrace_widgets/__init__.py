@@ -9,6 +9,7 @@ What is shown follows from the measures and controls that the operators of the r
     numbers_row                measures that are read rather than watched, in a row
     pressure                   lag, backlog, back-pressure, the bottleneck in a sentence
     graph  graph_widget        the operators of the run as a picture; its widget
+    plan_panel  plan_tree      the tree of a program's plan: who owns what, and who waits for whom
     timeline  hot_keys         recent activity of each thread; the keys behind hot buckets
     live_plot  palette         Bokeh figures in a widget of their own; colours
     target  messages           what is steered; messages about it
@@ -25,9 +26,10 @@ What is shown follows from the measures and controls that the operators of the r
     live_view                  what keeps a view alive: its thread, its cell, its end
     dashboard                  puts it together
     pair  side_by_side         two runs steered as one; both drawn
-    still                      Bokeh plots of a notebook itself
+    still  diagrams            Bokeh plots of a notebook itself; drawings of how the engines work
+    serve                      the dashboard alone, as a page
 
-It reads only `headrace.metrics` and the public names of a run.
+Of a run it reads only `headrace.metrics` and public names.
 """
 
 from headrace_widgets.dashboard import Dashboard

@@ -35,31 +35,31 @@ FULL = Look(226, 4, 15, 11)
 LARGE = Look(154, 2, 18, 14)
 """For a lecture hall: what a node owns and its rate, in narrow boxes, since the page enlarges all alike. The bar shows how busy
 a node is, and the branches what it waits for."""
-LOOKS = 12
-"""Number of looks over which it is counted which node waits for which."""
+SAMPLES = 12
+"""Number of samples over which it is counted which node waits for which."""
 MUCH = 0.5
-"""A branch on which a node waits in at least this share of the looks is marked."""
+"""A branch on which a node waits in at least this share of the samples is marked."""
 
 
 class Waits:
     """Counts which node waited for which in the last samples."""
 
     def __init__(self) -> None:
-        self._looks: deque[Mapping[str, str]] = deque(maxlen=LOOKS)
+        self._samples: deque[Mapping[str, str]] = deque(maxlen=SAMPLES)
 
     def add(self, waits: Mapping[str, str]) -> None:
         """Take one sample; samples under another plan are dropped."""
-        if self._looks and self._looks[-1].keys() != waits.keys():
-            self._looks.clear()
-        self._looks.append(waits)
+        if self._samples and self._samples[-1].keys() != waits.keys():
+            self._samples.clear()
+        self._samples.append(waits)
 
     def of(self, node: str) -> tuple[str, float]:
         """Return what a node waited for most often, and in which share of the samples; ("", 0.0) if for nothing."""
-        found = Counter(look[node] for look in self._looks if look.get(node))
+        found = Counter(sample[node] for sample in self._samples if sample.get(node))
         if not found:
             return "", 0.0
         whom, count = found.most_common(1)[0]
-        return whom, count / len(self._looks)
+        return whom, count / len(self._samples)
 
 
 def picture(
@@ -134,7 +134,7 @@ def _node(
         lines.append(f"{in_words(backlog, '')} events wait here")
     if share:
         lines.append(f"waits {share:.0%} for {whom}")
-    about = "; ".join([name, *lines]) + (f" (of the last {LOOKS} samples)" if share else "")
+    about = "; ".join([name, *lines]) + (f" (of the last {SAMPLES} samples)" if share else "")
     return Node(f"plan {name}", "plan", name, about, lines, [Bar("", busy or 0.0, min(share, 1 - (busy or 0.0)), about)])
 
 
@@ -171,4 +171,4 @@ def _edge(above: Node, below: Node, about: str) -> Edge:
     return Edge(above.key, below.key, bool(about), places, about, has_tip=False)
 
 
-__all__ = ["LOOKS", "Waits", "picture"]
+__all__ = ["SAMPLES", "Waits", "picture"]
