@@ -93,17 +93,17 @@ def await_input(me, g, c, place, timeout_ns):
     """Wait for a record at `place`, or until a change or a pause is requested, the run stops, or the time is up."""
     rest(me, c)
     for _ in range(load_relaxed(c.words, SPIN)):
-        _, count = peek(g, 0, place, 1)
+        _, count = peek(g, 0, place, 1)  # W1
         if count > 0 or is_asked(c) or stopped(c):
             turn(c.meter, me, BUSY_NS)
             return
         pause()
-    ticket = prepare(g.words, READERS_WAITING, g.event, DATA_EVENT)
-    _, count = peek(g, 0, place, 1)
+    ticket = prepare(g.words, READERS_WAITING, g.event, DATA_EVENT)  # W2
+    _, count = peek(g, 0, place, 1)  # W3
     if count > 0 or is_asked(c) or stopped(c):
         cancel(g.words, READERS_WAITING)
     else:
-        sleep(g.words, READERS_WAITING, g.event, DATA_EVENT, ticket, timeout_ns)
+        sleep(g.words, READERS_WAITING, g.event, DATA_EVENT, ticket, timeout_ns)  # W4
     turn(c.meter, me, BUSY_NS)
 
 

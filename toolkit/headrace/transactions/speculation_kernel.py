@@ -125,7 +125,7 @@ def prepare_speculation(me, c, first, last, tag, threads):
 def lower_counter(c, counter, i):
     """Lower a counter to event `i`, where there is something to do."""
     fence()  # L2
-    lower(c.words, counter, i)
+    lower(c.words, counter, i)  # L3
     fetch_add(c.words, LOWERED, 1)
 
 
@@ -133,7 +133,7 @@ def lower_counter(c, counter, i):
 def make_ready(c, i):
     """Make event `i` ready to be executed again."""
     status = load_acquire(c.pending, i)
-    store_release(c.pending, i, ((status >> EXECUTION_BITS) + 1) << EXECUTION_BITS | READY)
+    store_release(c.pending, i, ((status >> EXECUTION_BITS) + 1) << EXECUTION_BITS | READY)  # L1
 
 
 @kernel
