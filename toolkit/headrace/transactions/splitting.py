@@ -240,7 +240,7 @@ class _Splitting:
         """Find the statements of the operation."""
         if (node := self._rejects_by_reading(name)) is not None:
             raise _CannotSplit(f"it may be rejected by what it reads ({_line(node)})")
-        _, begin = self._path_to(self._body, name)
+        begin = self._path_to(self._body, name)
         body: list[ast.stmt] = []
         for block, at in begin:
             body += [copy.deepcopy(each) for each in block[:at]]
@@ -269,18 +269,17 @@ class _Splitting:
             for each in ast.walk(statement)
         )
 
-    def _path_to(self, statements: list[ast.stmt], name: str) -> tuple[bool, list[tuple[list[ast.stmt], int]]]:
-        """The blocks around where a row is found, outermost first, each with the place in it."""
+    def _path_to(self, statements: list[ast.stmt], name: str) -> list[tuple[list[ast.stmt], int]]:
+        """The blocks around where a row is found, outermost first, each with the place in it; none if it is not found here."""
         for at, node in enumerate(statements):
             if self._opens(node) and name in self._mentioned(node.targets[0]):  # type: ignore[attr-defined]
-                return True, [(statements, at)]
+                return [(statements, at)]
             if isinstance(node, ast.If) and self._guards(node) and name in self._mentioned(node.body[0]):
-                return True, [(statements, at)]
+                return [(statements, at)]
             for block in (getattr(node, "body", []), getattr(node, "orelse", [])):
-                is_there, path = self._path_to(block, name)
-                if is_there:
-                    return True, [(statements, at), *path]
-        return False, []
+                if path := self._path_to(block, name):
+                    return [(statements, at), *path]
+        return []
 
     def _rejects_by_reading(self, name: str) -> ast.If | None:
         """The condition on what was read that decides, on some path through this site, whether the function goes on."""

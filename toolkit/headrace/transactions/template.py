@@ -1,6 +1,7 @@
 """The source text of a transactional operator's kernels: what one set of functions needs beside the executors' loop.
 
-Supplies what `executor_kernel`, `whole_kernel` and `operations_kernel` name at their heads. Fields of the bundle ``s``::
+Supplies what `executor_kernel`, `whole_kernel`, `operations_kernel` and `speculative_kernel` name at their heads. Fields of the
+bundle ``s``::
 
     table_...               the tables (`memory.TableMemory`)
     undo[executor, word]    rows as they were before a transaction that may still be rejected
