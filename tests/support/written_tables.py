@@ -18,7 +18,7 @@ from headrace.memory.lists_kernel import list_append
 from headrace.memory.maps_kernel import map_put
 from headrace.reference import transactions as reference
 from headrace.reference.containers import as_emitted
-from headrace.transactions import index_kernel, layout, memory
+from headrace.transactions import index_kernel, layout
 from headrace.transactions.memory import TableMemory
 from headrace.transactions.tables import reading
 
@@ -72,7 +72,7 @@ class Written:
         rows[self.place(number, key, layout.word(table, column))] = value
 
     def appear(self, number, key):
-        self.names["s"].table_rows[self.place(number, key, memory.PRESENT)] = 1
+        self.names["s"].table_rows[self.place(number, key, layout.PRESENT)] = 1
 
     def container(self, number, key, column):
         """A container's kind, its heads, its place in them, and the owner of the free lists."""

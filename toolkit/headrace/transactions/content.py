@@ -16,6 +16,7 @@ from headrace.errors import UnknownNameError
 from headrace.ingress.columns import as_arrow
 from headrace.ingress.keys import KeyDictionary
 from headrace.names import instead
+from headrace.transactions.layout import PRESENT
 from headrace.transactions.table_data import value_of
 from headrace.transactions.tables import Table
 
@@ -70,7 +71,7 @@ class HeldTable:
         keys, order = self._keys()
         made = pa.table([keys, *columns], pa.schema([pa.field(table.key, keys.type), *fields]))
         if table.unknown == "insert":
-            present = held.rows[:, 0] != 0
+            present = held.rows[:, PRESENT] != 0
             order = np.flatnonzero(present) if order is None else order[present[order]]
         return made if order is None else made.take(pa.array(order))
 
@@ -89,7 +90,7 @@ class HeldTable:
     def __len__(self) -> int:
         if self._table.unknown != "insert":
             return len(self._held.rows)
-        return int(np.count_nonzero(self._held.rows[:, 0]))
+        return int(np.count_nonzero(self._held.rows[:, PRESENT]))
 
     def __repr__(self) -> str:
         columns = ", ".join([self._table.key, *self._table.columns])

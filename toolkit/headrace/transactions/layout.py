@@ -11,6 +11,8 @@ from headrace.transactions.tables import Table
 
 OWN = f"me * {CLASSES}"
 """Where the free lists of an executor begin."""
+PRESENT = 0
+"""Word of a row that says whether it exists, where unknown keys are inserted."""
 
 
 def is_range(table: Table) -> bool:

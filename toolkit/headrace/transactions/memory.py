@@ -51,8 +51,6 @@ from headrace.transactions import index_kernel, layout
 from headrace.transactions.content import Held, HeldTable, TablesAt, exact_sum
 from headrace.transactions.tables import Table
 
-PRESENT = 0
-"""Word of a row that says whether it exists, where unknown keys are inserted."""
 COPY_WORDS = 1 << 21
 """Words that each executor has for the copies of rows that it makes in a batch."""
 
@@ -95,7 +93,7 @@ class TableMemory:
     has_arena : bool
         There are lists, sets or maps.
     has_texts : bool
-        Containers hold strings.
+        Columns hold strings, themselves or in containers.
 
     Examples
     --------
@@ -182,7 +180,7 @@ class TableMemory:
         table, count = self.tables[number], self.tables[number].rows.count
         rows = self._rows_of(number, count)
         if table.unknown == "insert":
-            rows[:, PRESENT] = 1
+            rows[:, layout.PRESENT] = 1
         for name, words in table.rows.words.items():
             if isinstance(words, str):
                 words = pa.array([words])
@@ -282,7 +280,7 @@ class TableMemory:
             if table.conserve is not None:
                 rows = self._rows_of(number, self.used(number))
                 column = rows[:, layout.word(table, table.conserve)]
-                found[table.name] = exact_sum(column if table.unknown != "insert" else column[rows[:, PRESENT] != 0])
+                found[table.name] = exact_sum(column if table.unknown != "insert" else column[rows[:, layout.PRESENT] != 0])
         return found
 
     @property
@@ -336,7 +334,7 @@ class TableMemory:
         else:
             with np.errstate(over="ignore"):
                 slot = index_kernel.find_hashed(index, key)
-        if slot < 0 or (table.unknown == "insert" and self._words_of(number, int(slot), seen)[PRESENT] == 0):
+        if slot < 0 or (table.unknown == "insert" and self._words_of(number, int(slot), seen)[layout.PRESENT] == 0):
             return None
         return int(slot)
 
