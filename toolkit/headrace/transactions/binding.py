@@ -55,7 +55,7 @@ NEXT_OPERATION = "next_operation"
 
 
 @dataclass
-class Taken:
+class Operations:
     """Functions rewritten as operations.
 
     Attributes
@@ -103,7 +103,7 @@ class Bound:
     """The same as `functions`, on versions of rows."""
     keys: list[GeneratedFunction]
     """Empty where some key depends on what is read: `undetermined`."""
-    operations: Taken | None
+    operations: Operations | None
     """None where some function cannot be taken apart: `splits` says why."""
     literals: list[str] = field(default_factory=list)
     has_texts: bool = False
@@ -139,14 +139,14 @@ def bind(
     undetermined = _undetermined(lowered)
     splits = [split(each) for each in lowered]
 
-    def written(names: list[str]) -> tuple[list[GeneratedFunction], list[GeneratedFunction], Taken | None, tuple[str, ...]]:
+    def written(names: list[str]) -> tuple[list[GeneratedFunction], list[GeneratedFunction], Operations | None, tuple[str, ...]]:
         columns = tuple(f"{part}_{name}" for name in names for part in readable[name].parts)
         runs = [writing.run(number, each, columns) for number, each in enumerate(lowered)]
         keys = [writing.keys(number, each, columns) for number, each in enumerate(lowered) if undetermined is None]
         taken = None
         if undetermined is None and not any(each.reason for each in splits):
             try:
-                taken = writing.taken(splits, columns)
+                taken = writing.operations(splits, columns)
             except FunctionError as error:  # in a part: an error in the whole function was raised above
                 splits[:] = [Split(error.args[0]) for _ in splits]
         return runs, keys, taken, columns
@@ -241,7 +241,7 @@ class _Writing:
         bindings: dict[str, Any] = {"e": self._fields, "state emitted": self._emitted(number)}
         rows: dict[str, Opened] = {}
         for row in lowered.rows.values():
-            table, role = self._tables.index(row.table), f"state {row.number} {row.table.name}"
+            table, role = self._tables.index(row.table), self._role(row)
             bindings[role] = self._columns(table, row.number)
             slot, at = f"row_{row.number}", f"at_{row.number}"
             text = self._found(row)
@@ -263,7 +263,7 @@ class _Writing:
         """The function that only names the function's keys."""
         rows = {
             row.name: Opened(
-                f"state {row.number} {row.table.name}",
+                self._role(row),
                 f"note_{self._tables.index(row.table)}(me, c, s, {{key}}, {int(row.is_written)})",
                 _kind_of_key(row),
             )
@@ -274,7 +274,7 @@ class _Writing:
 
     # -- operations
 
-    def taken(self, splits: Sequence[Split], columns: tuple[str, ...]) -> Taken:
+    def operations(self, splits: Sequence[Split], columns: tuple[str, ...]) -> Operations:
         """The functions as operations."""
         sites = list(sites_of(splits))
         if len(sites) > MOST_SITES:
@@ -308,7 +308,7 @@ class _Writing:
             if (added := added_columns(one, lowered.captured.parameters[0])) is not None:
                 adding[site] = added
         worked_out = {site: self._addends(site, sites[site][1], splits[sites[site][0]], columns) for site in adding}
-        return Taken(names, posts, units, sites, overwriting, adding, worked_out)
+        return Operations(names, posts, units, sites, overwriting, adding, worked_out)
 
     def _addends(self, site: int, one: Site, of: Split, columns: tuple[str, ...]) -> GeneratedFunction:
         """The function that computes what an operation adds, before the operation is run."""
