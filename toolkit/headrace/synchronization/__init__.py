@@ -14,7 +14,7 @@ which events; the result does not depend on the plan (Kallas et al., "Stream Pro
 Is a program consistent?
 
 ====================  ======================================================================
-``checking``          tries random cases of the laws C1 to C3
+``checking``          tries random cases of the laws C1 to C4
 ``laws``              the laws, and the evaluation of both sides of one
 ``shrinking``         reduces a failing case to a smaller one
 ``counterexamples``   a failing case, to be displayed and run again

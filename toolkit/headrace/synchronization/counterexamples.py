@@ -33,7 +33,7 @@ class Counterexample:
 
     @property
     def law(self) -> str:
-        """"C1", "C2" or "C3"; "C1 mirrored" for an event of the right side."""
+        """"C1", "C2", "C3" or "C4"; "C1 mirrored" for an event of the right side."""
         return "C1 mirrored" if self.case.law == "C1" and self.case.is_right else self.case.law
 
     @property

@@ -4,9 +4,9 @@ C1    for states a, b that came from a fork for the tags p1 and p2, and an event
       updating after the join, with the same outputs; and the same for an event of p2 (the mirrored law). As printed, for any
       two states, the law would refuse the paper's own event window: only states that a fork may leave behind count
 C2    joining what was just forked gives the state back, whatever tags it was forked for
+C3    two events that do not depend on each other may change places: the state is the same, and so are the outputs of each
 C4    for a state by key: joining the entries of the event's key from both sides, updating them and giving them back equals
       updating after the join
-C3    two events that do not depend on each other may change places: the state is the same, and so are the outputs of each
 
 A `Case` says how a state is reached from the first one, through updates, forks and joins, and which law is tried there.
 """
@@ -74,15 +74,15 @@ class Case:
 
     Attributes
     ----------
-    law : {"C1", "C2", "C3"}
+    law : {"C1", "C2", "C3", "C4"}
     descents : tuple of Descent
         From the first state to the wire.
     before : Diagram
         What happened on it.
     left, right : Side
-        The fork of C1 and C2, and for C1 what happened on both wires.
+        The fork of C1, C2 and C4, and for C1 and C4 what happened on both wires.
     events : tuple of Event
-        C1 updates with one, C3 with two.
+        C1 and C4 update with one, C3 with two.
     is_right : bool
         Of C1: the event is of the right side.
     """
