@@ -291,14 +291,19 @@ def _numbers_of(
     return tuple(sorted(fields)) if fields <= {*word_kinds(state)} and emits_nothing(update) else None
 
 
+def part_text(tag: Tag, key: str) -> str:
+    """The text for the part of a keyed tag that a key belongs to."""
+    is_text = tag.columns[tag.by or ""] == "string"
+    return f"part_of_id(s, {key}, {tag.parts})" if is_text else f"part_of_word({key}, {tag.parts})"
+
+
 def _membership(program: Definition, side: str) -> Membership:
     """What a fork may ask of the tags of one side."""
     names = {name: f"s.tags_below[{side}, {number}] != 0" for number, name in enumerate(program.tags)}
     keyed, first = {}, 0
     for name, tag in program.tags.items():
         if tag.by is not None:
-            is_text = tag.columns[tag.by] == "string"
-            part = f"part_of_id(s, {{key}}, {tag.parts})" if is_text else f"part_of_word({{key}}, {tag.parts})"
-            keyed[name] = ("string" if is_text else "number", f"s.parts_below[{side}, {first} + {part}] != 0")
+            kind = "string" if tag.columns[tag.by] == "string" else "number"
+            keyed[name] = (kind, f"s.parts_below[{side}, {first} + {part_text(tag, '{key}')}] != 0")
         first += tag.parts
     return Membership(names, keyed, "the tags")

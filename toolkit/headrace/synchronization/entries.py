@@ -25,7 +25,7 @@ from headrace.codegen.kinds import MapOf
 from headrace.codegen.placed import offsets, words_of
 from headrace.codegen.text import indent
 from headrace.memory.arena import CLASSES
-from headrace.synchronization.binding import Bound, BoundTag
+from headrace.synchronization.binding import Bound, BoundTag, part_text
 from headrace.synchronization.pieces import rows_text
 
 IMPORTS = """
@@ -176,15 +176,11 @@ def entries_text(bound: Bound, temporaries: int) -> str:
     program = bound.program
     fields = _fields(bound)
     tests = []
-    first = 0
     for number, (name, tag) in enumerate(program.tags.items()):
         if program.is_by_entry(name):
-            is_text = tag.columns[tag.by or ""] == "string"
-            part = f"part_of_id(s, key, {tag.parts})" if is_text else f"part_of_word(key, {tag.parts})"
-            tests.append(f"s.parts_below[n, {first} + {part}] != 0")
+            tests.append(f"s.parts_below[n, {bound.parts_at(name)} + {part_text(tag, 'key')}] != 0")
         else:
             tests.append(f"s.tags_below[n, {number}] != 0")
-        first += tag.parts
     moves = [_MOVE.format(offset=offset, width=width, bytes=8 * (1 + width)) for offset, width in fields]
     return _MOVES.format(
         temporaries=temporaries,
