@@ -16,7 +16,7 @@ from headrace.names import instead
 from headrace.plan.checks import check_columns
 from headrace.synchronization.binding import Bound, Column
 from headrace.synchronization.definition import Definition
-from headrace.synchronization.tags import ImplementationTag, part_of
+from headrace.synchronization.tags import ImplementationTag, Tag, part_of
 
 
 @dataclass(frozen=True)
@@ -143,7 +143,7 @@ class Router:
         for number, tag in enumerate(self._tags):
             if tag.by is not None:
                 rows = np.flatnonzero(which == number)
-                found[rows] += self._parts(columns, tag.by, tag.parts, rows) * self._given.streams
+                found[rows] += self._parts(columns, tag, rows) * self._given.streams
         if self._given.streams > 1:
             found += self._streams(columns, count)
         self._rows += count
@@ -167,15 +167,15 @@ class Router:
             )
         return which
 
-    def _parts(self, columns: Mapping[str, tuple], name: str, parts: int, rows: np.ndarray) -> np.ndarray:
-        values = self._present(columns, name, rows)
-        tag = next(tag for tag in self._tags if tag.by == name)
-        if tag.columns[name] != "string":
-            return part_of(np.ascontiguousarray(values).astype(np.int64), parts)
+    def _parts(self, columns: Mapping[str, tuple], tag: Tag, rows: np.ndarray) -> np.ndarray:
+        assert tag.by is not None
+        values = self._present(columns, tag.by, rows)
+        if tag.columns[tag.by] != "string":
+            return part_of(np.ascontiguousarray(values).astype(np.int64), tag.parts)
         assert self._texts is not None
         ids, places = np.unique(values, return_inverse=True)
         (texts,) = self._texts.decode(ids.astype(np.int64))
-        return part_of(np.array(texts.to_pylist(), dtype=str), parts)[places]
+        return part_of(np.array(texts.to_pylist(), dtype=str), tag.parts)[places]
 
     def _streams(self, columns: Mapping[str, tuple], count: int) -> np.ndarray:
         name, streams = self._given.stream_column, self._given.streams

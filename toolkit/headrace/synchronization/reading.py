@@ -20,10 +20,10 @@ _ROLES = {
     "update": ("state", "e", "emit"),
     "fork": ("state", "left", "right", "tags_left", "tags_right"),
     "join": ("into", "other"),
+    "typed join": ("into", "left", "right"),  # of a program with several types of state
     "depends": ("a", "b"),
 }
-_TYPED_JOIN = ("into", "left", "right")
-"""Of a program with several types of state."""
+"""What functions of each role take."""
 _COLUMN_KINDS = "int64, float64, bool, string, timestamp[us]"
 
 
@@ -249,7 +249,7 @@ def _read_typed(label: str, given: Any, fields: Mapping[str, Any]) -> dict[tuple
 
 
 def check_function(where: str, function: Any, role: str) -> None:
-    roles = _TYPED_JOIN if role == "typed join" else _ROLES[role]
+    roles = _ROLES[role]
     if not callable(function):
         raise ParameterError(f"{where}={function!r}: give a function ({', '.join(roles)})")
     try:
