@@ -24,6 +24,7 @@ from headrace.synchronization.inputs import read_streams
 from headrace.synchronization.optimizing import WAYS, streams_of
 from headrace.synchronization.plan_nodes import PlanNode
 from headrace.synchronization.plans import Plan, implementation_tags
+from headrace.synchronization.prediction import Costs, read_costs
 from headrace.synchronization.tags import ImplementationTag as Tag
 from support import event_window
 from support.plans import is_valid, program_of, programs, rates
@@ -255,6 +256,11 @@ def costly(costs):
     return WINDOW.plan({"value": 2, "barrier": 1}, rates={"value": 2, "barrier": 1}, costs=costs)
 
 
+def test_example_an_update_whose_cost_is_left_out():
+    assert read_costs(WINDOW, {"update": {"value": 20}}).update == {"value": 20, "barrier": 20}
+    assert read_costs(WINDOW, {"update": {}}).update == dict.fromkeys(WINDOW.tags, Costs().update)
+
+
 VALUES = [PlanNode([("value", 0, 0)]), PlanNode([("value", 0, 1)])]
 
 
@@ -308,6 +314,7 @@ def test_example_refused(roots, said):
         (lambda: costly({"update": {"valeu": 1}}), "costs: update: there is no tag 'valeu'; did you mean 'value'?"),
         (lambda: costly({"fork": -1}), "costs: fork=-1: give nanoseconds"),
         (lambda: costly(7), "costs=7: give a dict of nanoseconds"),
+        (lambda: costly({"update": {"value": 1, "barrier": "x"}}), "costs: update: barrier='x': give nanoseconds"),
         (lambda: WINDOW.plan([1, 2]), "plan([1, 2]): give a dict"),
         (lambda: WINDOW.plan({"value": 2, "barrier": 1}, rates={"value": -1}), "rates: value=-1: give events per second"),
         (lambda: WINDOW.plan({"value": 2, "barrier": 1}, rates={"value": [1]}), "value=[1]: give 2 numbers, one a stream"),

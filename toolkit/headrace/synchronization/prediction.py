@@ -81,8 +81,9 @@ def read_costs(program: Definition, given: Any) -> Costs:
             for tag in value:
                 if tag not in program.tags:
                     raise ParameterError(f"costs: update: there is no tag {tag!r}; {instead(tag, program.tags, 'the tags')}")
-            some = _nanoseconds("update", max(value.values(), default=Costs.fork))
-            read[name] = {tag: _nanoseconds(f"update: {tag}", value.get(tag, some)) for tag in program.tags}
+            known = {tag: _nanoseconds(f"update: {tag}", one) for tag, one in value.items()}
+            most = max(known.values(), default=Costs.update)  # of tags that are left out
+            read[name] = {tag: known.get(tag, most) for tag in program.tags}
         else:
             read[name] = _nanoseconds(name, value)
     return Costs(**read)

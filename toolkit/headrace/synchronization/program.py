@@ -60,7 +60,8 @@ class Program(Definition):
             weighs them, too, and takes the plan in which an event waits the least at these rates, while it can keep up;
             rates are then per second, not ratios. "best" tries all plans, for at most 10 implementation tags.
         costs : dict, optional
-            Nanoseconds that the functions take: "update" (a number, or tag -> number), "fork", "join".
+            Nanoseconds that the functions take: "update" (a number, or tag -> number; tags left out cost as much as the
+            costliest), "fork", "join".
         threads : int, optional
             Threads that will run the leaves; by default one for each leaf.
 

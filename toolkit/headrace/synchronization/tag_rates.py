@@ -25,7 +25,7 @@ def read_rates(
         All there are.
     given : mapping
         Name of a tag -> events per second, shared evenly by its parts and streams, or a list of one number a stream,
-        shared by its parts; or (tag, part, stream) -> events per second. Only the ratios count.
+        shared by its parts; or (tag, part, stream) -> events per second. Only the ratios count, but for a plan by latency.
 
     Returns
     -------
