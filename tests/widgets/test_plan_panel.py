@@ -15,7 +15,7 @@ import pytest
 
 import headrace as hr
 from headrace_widgets import Dashboard, replay
-from headrace_widgets.plan_tree import LOOKS, Waits, picture
+from headrace_widgets.plan_tree import SAMPLES, Waits, picture
 from support import event_window
 from support.dashboards import problem
 from support.made_up_run import Public
@@ -54,7 +54,7 @@ def test_example_a_drawing_by_hand():
     then = Counters(1.0, plan, [5, 100, 100], [0, 0, 0], [5, 0, 0])
     now = Counters(2.0, plan, [15, 1_100, 600], [20_000, 500_000, 100_000], [15, 0, 0])
     waits = Waits()
-    for look in range(LOOKS):
+    for look in range(SAMPLES):
         waits.add({"node 0": "", "leaf 0": "", "leaf 1": "node 0" if look < 9 else "a thread"})
     drawing = picture(plan, now, then, waits)
     found = boxes(drawing)
