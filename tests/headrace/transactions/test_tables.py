@@ -360,7 +360,7 @@ BAD = [
     (of(i=[1, 2]) | {"columns": {"i": "bool"}}, SchemaError, "column 'i' has type int64, not bool"),
     (of(i=[1, -2]) | {"columns": {"i": hr.column("int64", least=0)}}, ParameterError, "column 'i' is -2 at key 6 at first"),
     ({"data": 5}, InputError, "give a Parquet path, an Arrow table"),
-    ({"data": "nowhere.parquet"}, InputError, "nowhere.parquet"),
+    ({"data": "nowhere.parquet"}, InputError, "input 'nowhere.parquet': there is no such file; check the path"),
 ]  # fmt: skip
 
 

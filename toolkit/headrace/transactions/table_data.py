@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import keyword
 import math
+import os
 import struct
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -144,7 +145,8 @@ def read(
     """
     if getattr(data, "isStreaming", False) or hasattr(data, "open_reader"):
         raise ParameterError(f"{where}: data= is a stream, which has no end: give a table, and stream what changes it")
-    reader = open_input(data, name=f"data of {where}")
+    is_path = isinstance(data, (str, os.PathLike))
+    reader = open_input(data, name=os.fspath(data) if is_path else f"data of {where}")
     schema = reader.schema
     if key not in schema.names:
         there = instead(key, schema.names, "the columns")
