@@ -50,7 +50,7 @@ class Sizes:
         many = len(self._first)
         made = plain(
             self.key, f"share of {self._unit} (log)", x_range=Range1d(-0.6, many - 0.4),
-            x_axis_label=f"{self._word} (log), of the last half second", y_range=Range1d(LEAST, 1.5), y_axis_type="log",
+            x_axis_label=f"{self._word} (log), last half second", y_range=Range1d(LEAST, 1.5), y_axis_type="log",
         )  # fmt: skip
         made.yaxis.formatter = NumeralTickFormatter(format="0.[000]%")
         made.yaxis.ticker = FixedTicker(ticks=[1e-4, 1e-2, 1])
