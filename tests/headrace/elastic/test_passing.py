@@ -9,7 +9,6 @@ Cannot see  when ids of keys are recycled: that depends on when results are coll
 """
 
 import random
-import threading
 
 import pyarrow as pa
 import pytest
@@ -18,11 +17,10 @@ import headrace as hr
 from headrace.elastic import ways
 from headrace.errors import AggregateOverflowError, OverflowInputError, ParameterError
 from support.books import changed_and_watched, check_end
+from support.passing import GATE, both_ways, check_is_collected, check_stops_in_the_middle
 from support.workloads import HANG_S, Steered, eventually
 
 WHOLE = pa.int64()
-GATE = {"passing": "gate", "channel": "shared"}
-"""What this file is about; test_routed.py is about the other channels."""
 ROUNDED = (0.0, -0.0, 1.5, 0.1, 1e16)
 """Floats whose sum is another one in another order."""
 
@@ -60,14 +58,6 @@ def per_key(stream, size=300, advance=100, name="lower"):
 
 def of_all(stream, size=60, advance=None):
     return stream.window(size, advance).aggregate("all", **LOWER)
-
-
-def both_ways(query, **options):
-    through = query.to_arrow(**GATE, **options)
-    collected = query.to_arrow(passing="collector", threads=1)
-    assert through.schema == collected.schema
-    assert through.equals(collected), f"{through.num_rows} rows through the gate, {collected.num_rows} collected"
-    return through
 
 
 @pytest.mark.logic
@@ -163,10 +153,6 @@ def test_too_many_keys_are_an_error_in_either():
 # -- what goes which way -------------------------------------------------------------------------------
 
 
-def double(batch):
-    return batch
-
-
 COLLECTED = {
     "steps": (lambda s: s.filter(lambda r: r.n > 0).window(60).aggregate(n=hr.count()), "steps"),
     "ties": (lambda s: s.window(60).aggregate(n=hr.first("n")), "first tuple in order"),
@@ -181,12 +167,8 @@ COLLECTED = {
 def test_example_what_goes_through_a_collector_says_why(what):
     make, why = COLLECTED[what]
     query = make(upper(table(200)))
-    with query.start(passing="auto") as run:
-        assert run.wait(HANG_S)
-        (name,) = [name for name in run.metrics().operators if name != "upper"]
-        assert run[name].takes.startswith("collector: ") and why in run[name].takes, run[name].takes
-    with pytest.raises(ParameterError, match=why):
-        query.to_arrow(passing={name: "gate"})
+    (name,) = [name for name in query.operators if name != "upper"]
+    check_is_collected(query, name, why)
 
 
 @pytest.mark.logic
@@ -271,22 +253,7 @@ def test_failure_of_either_ends_both():
 @pytest.mark.parametrize("full", [False, True])
 @pytest.mark.slow
 def test_stop_in_the_middle(full):
-    """Also where nobody takes results, and all that is before them is full."""
-    goes_on, taken = threading.Event(), threading.Event()
-
-    def sink(batch):
-        taken.set()
-        if full:
-            goes_on.wait(HANG_S)
-
-    source = Steered(table(50_000, keys=2_000, span=200_000), [1_000] * 50)
-    with of_all(upper(source), 20).start(sink=sink, threads=2, max_threads=2, **GATE, capacity=64) as run:
-        source.let_all() if full else source.let(20)
-        assert taken.wait(HANG_S)
-        eventually(lambda: run.metrics().operators["upper"].results > 1_000)
-        goes_on.set()
-        run.stop()
-    assert run.metrics().state in ("stopped", "finished")
+    check_stops_in_the_middle(lambda source: of_all(upper(source), 20), table(50_000, keys=2_000, span=200_000), full)
 
 
 @pytest.mark.slow

@@ -10,7 +10,6 @@ Cannot see  the kernels between the two, which are those of test_passing.py and 
 """
 
 import random
-import threading
 
 import pyarrow as pa
 import pytest
@@ -18,11 +17,11 @@ import pytest
 import headrace as hr
 from headrace.elastic.custom.program import CustomProgram
 from headrace.elastic.section import OUTPUT_CAPACITY
-from headrace.errors import FunctionError, ParameterError
+from headrace.errors import FunctionError
 from support.books import changed_and_watched, check_end
-from support.workloads import HANG_S, Steered, eventually
+from support.passing import GATE, both_ways, check_is_collected, check_stops_in_the_middle
+from support.workloads import HANG_S, Steered
 
-GATE = {"passing": "gate", "channel": "shared"}
 FLOATS = (0.0, -0.0, 1.5, -2.25, float("inf"))
 
 
@@ -90,14 +89,6 @@ WINDOWS = {
     "kept tuples": {"advance": 10, "operator": KEPT},
     "kept tuples, single": {"advance": 10, "operator": KEPT, "instances": "single"},
 }
-
-
-def both_ways(query, **options):
-    through = query.to_arrow(**GATE, **options)
-    collected = query.to_arrow(passing="collector", threads=1)
-    assert through.schema == collected.schema
-    assert through.equals(collected), f"{through.num_rows} rows through the gate, {collected.num_rows} collected"
-    return through
 
 
 @pytest.mark.slow
@@ -213,11 +204,7 @@ def test_example_what_goes_through_a_collector_says_why(what):
     operator, asked, why = COLLECTED[what]
     stream = hr.stream(table(200), event_time="ts").key_by("k", "j").window(20).apply(operator, name="upper")
     query = stream.key_by("k", "j").window(60).aggregate("lower", **asked)
-    with query.start(passing="auto") as run:
-        assert run.wait(HANG_S)
-        assert run["lower"].takes.startswith("collector: ") and why in run["lower"].takes, run["lower"].takes
-    with pytest.raises(ParameterError, match=why):
-        query.to_arrow(passing={"lower": "gate"})
+    check_is_collected(query, "lower", why)
 
 
 @pytest.mark.logic
@@ -371,11 +358,7 @@ def test_example_what_it_does_not_take_says_why(what):
     rows = above.aggregate("upper", text=hr.max("k"), n=hr.count())
     operator = hr.operator(state={"n": "int64"}, emits={"n": "int64"}, **functions)
     query = rows.key_by(*keys).window(60).apply(operator, "lower")
-    with query.start(passing="auto") as run:
-        assert run.wait(HANG_S)
-        assert run["lower"].takes.startswith("collector: ") and why in run["lower"].takes, run["lower"].takes
-    with pytest.raises(ParameterError, match=why):
-        query.to_arrow(passing={"lower": "gate"})
+    check_is_collected(query, "lower", why)
 
 
 @pytest.mark.slow
@@ -417,22 +400,8 @@ def test_failure_of_output_ends_both():
 @pytest.mark.slow
 def test_stop_in_the_middle(full):
     """Also where nobody takes results, and all that is before them is full: `output` then waits inside a window."""
-    goes_on, taken = threading.Event(), threading.Event()
-
-    def sink(batch):
-        taken.set()
-        if full:
-            goes_on.wait(HANG_S)
-
-    source = Steered(table(50_000, keys=2_000, span=200_000), [1_000] * 50)
-    query = BELOW["no key"](upper(source, operator=KEPT))
-    with query.start(sink=sink, threads=2, max_threads=2, **GATE, capacity=64) as run:
-        source.let_all() if full else source.let(20)
-        assert taken.wait(HANG_S)
-        eventually(lambda: run.metrics().operators["upper"].results > 1_000)
-        goes_on.set()
-        run.stop()
-    assert run.metrics().state in ("stopped", "finished")
+    made = table(50_000, keys=2_000, span=200_000)
+    check_stops_in_the_middle(lambda source: BELOW["no key"](upper(source, operator=KEPT)), made, full)
 
 
 @pytest.mark.logic

@@ -22,10 +22,10 @@ from headrace.ingress import keys
 from headrace.ingress.keys import KeyDictionary
 from headrace.windows import Window
 from support.books import changed_and_watched, check_end
+from support.passing import GATE
 from support.typed_cases import check_rows, payloads, stream
 from support.workloads import HANG_S, Steered, examples
 
-GATE = {"passing": "gate", "channel": "shared"}
 FIRST, SECOND = Window(6, 3), Window(24, 12)
 COLUMNS = ("house", "room", "plug")
 BEHIND = [("house",), ("room",), ("plug",), ("plug", "house"), ("room", "plug"), ("plug", "room", "house")]

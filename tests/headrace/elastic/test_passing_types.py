@@ -19,11 +19,11 @@ from headrace import reference
 from headrace.elastic import passing
 from headrace.errors import OutputError
 from headrace.windows import Window
+from support.passing import GATE
 from support.typed_cases import check_rows, coded, payloads, rows_of, stream
 from support.typed_columns import FLOATS, NUMBERS, TIMES, column
 from support.workloads import HANG_S
 
-GATE = {"passing": "gate", "channel": "shared"}
 FIRST, SECOND = Window(6, 3), Window(24, 12)
 UPPER = {
     "least": ("min", "v"), "most": ("max", "v"), "first": ("first", "v"), "last": ("last", "v"), "often": ("mode", "v"),
