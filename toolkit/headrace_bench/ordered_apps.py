@@ -43,7 +43,7 @@ _FASTER = 1.3
 _MORE = 2
 """Most results per row of a longer run, as a multiple of a trial's, whose rows are of the first windows only."""
 _GUESSED = 2e6
-"""Guessed rows per second of a whole run at half load, from which its number of rows follows."""
+"""Guessed rows per second of a whole run, from which the number of rows follows in runs that find its highest rate."""
 
 
 @dataclass(frozen=True)
@@ -86,8 +86,8 @@ class Sizes:
     run_s, most_rows : float, int
         Shortest duration of a run of the workers alone, and the most rows it may have.
     repetitions : int
-    seconds, most : float, int
-        Duration of a run at a given rate, and the most rows it may have.
+    seconds : float
+        Duration of a run at a given rate.
     """
 
     names: tuple[str, ...]
@@ -97,16 +97,15 @@ class Sizes:
     most_rows: int
     repetitions: int
     seconds: float
-    most: int
 
     @classmethod
     def of(cls, full: bool, tiny: bool) -> Sizes:
         """Small sizes, full ones, or tiny ones that only show that it runs."""
         if tiny:
-            return cls(("abandoned",), 20_000, 20_000, 0.001, 40_000, 1, 0.01, 20_000)
+            return cls(("abandoned",), 20_000, 20_000, 0.001, 40_000, 1, 0.01)
         if full:
-            return cls(tuple(INPUTS), ROWS, ROWS, RUN_S, MOST_ROWS, 9, 1.0, 2_000_000)
-        return cls(tuple(INPUTS), ROWS, 40_000, RUN_S, MOST_ROWS, 3, 0.25, 500_000)
+            return cls(tuple(INPUTS), ROWS, ROWS, RUN_S, MOST_ROWS, 9, 1.0)
+        return cls(tuple(INPUTS), ROWS, 40_000, RUN_S, MOST_ROWS, 3, 0.25)
 
 
 class Case:
@@ -242,23 +241,28 @@ def _throughput(case: Case, sizes: Sizes) -> tuple[float, dict[tuple[str, int], 
 
 
 def _latency(case: Case, sizes: Sizes, rows: list[Row]) -> dict[tuple[str, int], Markers]:
-    n = int(min(sizes.most, max(sizes.rows, sizes.seconds * _GUESSED)))
-    stream = case.stream_of(case.rows_of(n))
     results = set()
 
-    def call(threads: int, schedule: str, rate: float | None = None) -> Markers:
+    def call(rows: int, stream: hr.Stream, threads: int, schedule: str, rate: float | None = None) -> Markers:
         """A whole run."""
-        found = marked(stream, n, threads=threads, max_threads=threads, schedule=schedule, rate=rate)
-        results.add(found.results)
+        found = marked(stream, rows, threads=threads, max_threads=threads, schedule=schedule, rate=rate)
+        results.add((rows, found.results))
         return found
 
+    def prepared(seconds: float, rate: float) -> tuple[int, hr.Stream]:
+        """Rows for so long at this rate, and the application over them."""
+        rows = int(min(sizes.most_rows, max(sizes.rows, seconds * rate)))
+        return rows, case.stream_of(case.rows_of(rows))
+
     # One rate for all schedules: their latencies are compared.
-    half = {t: median([call(t, DEFAULT_SCHEDULE).per_second for _ in range(sizes.repetitions)]) / 2 for t in THREADS}
+    given = prepared(sizes.seconds, _GUESSED)
+    half = {t: median([call(*given, t, DEFAULT_SCHEDULE).per_second for _ in range(sizes.repetitions)]) / 2 for t in THREADS}
+    given = prepared(sizes.seconds, max(half.values()))
     runs: dict[tuple[str, int], list[Markers]] = {(s, t): [] for s in SCHEDULES for t in THREADS}
     for _ in range(sizes.repetitions):
         for (schedule, threads), found in runs.items():
-            found.append(call(threads, schedule, half[threads]))
-    assert len(results) == 1, f"{case.name}, whole runs: {sorted(results)} results of the same rows"
+            found.append(call(*given, threads, schedule, half[threads]))
+    assert len(results) == len({rows for rows, _ in results}), f"{case.name}, whole runs, rows and results: {sorted(results)}"
     waits = {variant: middle(found) for variant, found in runs.items()}
     for (schedule, threads), wait in waits.items():
         where = f"{case.name}, {schedule}, {threads_name(threads)}, half load"

@@ -16,7 +16,7 @@ import pytest
 
 import headrace as hr
 from headrace.errors import ParameterError, RunStoppedError
-from headrace.runtime.player import Origin, Player
+from headrace.runtime.player import REST_S, Origin, Player
 from support.workloads import eventually
 
 ROWS = 4_000
@@ -82,6 +82,37 @@ def test_a_new_rate_counts_from_when_it_was_set():
     assert player.due(102, ts, 102) == (0, pytest.approx(0.1)) and wait_s == 0.0
     player.play(None, added=102)
     assert player.due(102, ts, 102)[0] == 10_000 - 102 and player.rate is None and player.behind(102) == 0
+
+
+def test_at_any_rate_what_is_due_is_granted_at_once_and_then_the_source_rests():
+    # 30 tuples are due in the time that one addition takes: a feeder that may always add some never sleeps.
+    clock, step_s, pieces, room = Clock(), 10e-6, 1_000, 600
+    player = Player(hr.rates.constant(3e6), clock=clock)
+    player.begin()
+    added, additions, naps = 0, 0, []
+    while clock.now < 1_000.1:
+        due, wait_s = player.due(added, np.arange(pieces), added % pieces)  # at most to the end of a piece
+        if due:
+            added += min(due, room)
+            additions += 1
+            clock.now += step_s
+        else:
+            naps.append(wait_s)
+            clock.now += wait_s
+    assert abs(added - 3e6 * 0.1) < 3e6 * 2 * REST_S
+    assert len(naps) <= 0.1 / REST_S and sum(naps) > 0.08
+    assert additions <= 5 * len(naps)  # 1,500 tuples of two or three pieces, and no rest between them
+
+    clock = Clock()
+    player = Player(hr.rates.recorded(speed=3e6), unit_ns=10**9, clock=clock)
+    ts = np.arange(300_000)
+    done, naps = 0, 0
+    while done < len(ts):
+        due, wait_s = player.due(done, ts, done)
+        done += min(due, room)
+        naps += due == 0
+        clock.now += step_s if due else wait_s
+    assert naps <= 0.1 / REST_S
 
 
 def test_a_rate_set_before_the_first_tuple_counts_from_that_tuple():

@@ -19,11 +19,11 @@ from headrace.metrics.sources import BLOCKED, FEEDING, PACED
 from headrace.plan.nodes import SourceNode, Step
 from headrace.rates import RateSchedule
 from headrace.runtime.inlets import Inlet
-from headrace.runtime.player import Player
+from headrace.runtime.player import REST_S, Player
 
 _PACE_WAIT_S = 0.02
-_PACE_S = 500e-6
-"""Minimum sleep of a paced source: waking for each of 42,000 tuples/s takes a quarter of a core."""
+_RETRY_S = 500e-6
+"""How long a thread that feeds many inlets leaves one that has no room."""
 
 
 class Stopped(Exception):
@@ -130,7 +130,7 @@ class Feed:
             if due <= 0:
                 spent.turn(PACED)
                 self._check_goes_on()
-                yield min(_PACE_WAIT_S, max(_PACE_S, wait_s))
+                yield min(_PACE_WAIT_S, max(REST_S, wait_s))
                 continue
             books.adding = due
             taken = inlet.offer(piece.ts, done, done + due, False)
@@ -146,7 +146,7 @@ class Feed:
             books.adding = 0
             if taken == 0:
                 self._check_goes_on()
-                yield 0.0 if patient else _PACE_S
+                yield 0.0 if patient else _RETRY_S
         spent.turn(FEEDING)
 
     def promising(self, ts: int, patient: bool) -> Iterator[float]:
@@ -154,14 +154,14 @@ class Feed:
         while not self.inlet.promise(ts, patient):
             self.books.spent.turn(BLOCKED)
             self._check_goes_on()
-            yield 0.0 if patient else _PACE_S
+            yield 0.0 if patient else _RETRY_S
 
     def closing(self, patient: bool) -> Iterator[float]:
         """End this input."""
         self.books.closed_at = self.inlet.mark
         while not self.inlet.close(patient):
             self._check_goes_on()
-            yield 0.0 if patient else _PACE_S
+            yield 0.0 if patient else _RETRY_S
 
     def _behind(self, at_s: float | None) -> int:
         return 0 if self._is_closed else self.player.behind(self._paced, at_s)
