@@ -366,7 +366,11 @@ def encode_parts(g, parts, row_parts, row_hashes, row_homes, ids, first):
 def rehash(slots, wider, homes):
     """Move every entry of a table into an empty, larger one."""
     mask = np.int64(wider.size // PLACE_WORDS - 1)
-    for old in range(slots.size // PLACE_WORDS):
+    last = slots.size // PLACE_WORDS - 1
+    for old in range(last + 1):
+        # Entries go to a few places that advance with `old`, but their homes lie by id, anywhere.
+        ahead = slots[PLACE_WORDS * min(old + 2 * AHEAD, last) + ENTRY]
+        prefetch(homes, max(np.int64(ahead & _ID_MASK) - 1, 0))
         entry = slots[PLACE_WORDS * old + ENTRY]
         if entry == _EMPTY:
             continue
