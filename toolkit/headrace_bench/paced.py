@@ -1,6 +1,6 @@
 """A program over events that come at a given rate, by their event time: the latency of its results.
 
-A thread for each input puts events that are due into mailboxes, every few dozen microseconds. An input with rare events sends a
+A thread for each input puts events that are due into mailboxes (`paced_kernel`). An input with rare events sends a
 fixed number of heartbeats between two events, which say how far its event time has come. Latency runs from an event's entry
 into its mailbox to its result at the collector.
 """
@@ -10,13 +10,9 @@ from __future__ import annotations
 import time
 from typing import Any
 
-import numpy as np
-
-from headrace.progress import END_OF_TIME
-from headrace.synchronization import mailbox_kernel
+from headrace.kernel import compile_now
+from headrace_bench.paced_kernel import feed_due
 from headrace_bench.planned import Planned
-
-NAP_S = 40e-6
 
 
 class Paced(Planned):
@@ -35,11 +31,12 @@ class Paced(Planned):
     def __init__(self, program: Any, inputs: Any, per_second: float, beats: int, **options: Any):
         super().__init__(program, inputs, **options)
         self._scale, self._beats = per_second, beats
-        self._begin = 0.0
+        self._begin = 0
 
     def run(self) -> Paced:
         """Process all events, and end all threads."""
-        self._begin = time.perf_counter()
+        compile_now(feed_due, self._arguments(0))
+        self._begin = time.monotonic_ns()
         super().run()
         return self
 
@@ -48,22 +45,14 @@ class Paced(Planned):
         """Latency in milliseconds: p50, p99 and max."""
         return self.operator.collector.latency.summary()
 
-    def _feed(self, number: int) -> None:
-        c, (ts, queues), done = self.operator.arrays, self._given[number], 0
+    def _arguments(self, number: int) -> tuple[Any, ...]:
+        c, (ts, queues) = self.operator.arrays, self._given[number]
         is_last = number == len(self._given) - 1
         gap = (ts[-1] - ts[0]) / max(1, len(ts) - 1) / self._beats if is_last and self._beats and len(ts) > 1 else 0.0
-        said = -1
-        while done < len(ts) and not self._errors:
-            now = (time.perf_counter() - self._begin) * self._scale
-            due = int(np.searchsorted(ts, now, side="right"))
-            if due > done:
-                done += mailbox_kernel.add(c, number, ts, queues, done, due - done, done, self._heartbeat)
-            if gap and int(now / gap) > said:
-                said = int(now / gap)
-                # The promise may reach the input's next event, and no further.
-                mailbox_kernel.promise(c, number, min(int(said * gap), int(ts[done])) if done < len(ts) else END_OF_TIME)
-            time.sleep(NAP_S)
-        mailbox_kernel.promise(c, number, END_OF_TIME)
+        return c, number, ts, queues, self._begin, float(self._scale), float(gap), self._heartbeat, c.words
+
+    def _feed(self, number: int) -> None:
+        feed_due(*self._arguments(number))
 
 
 __all__ = ["Paced"]

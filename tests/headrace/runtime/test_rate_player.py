@@ -115,6 +115,18 @@ def test_at_any_rate_what_is_due_is_granted_at_once_and_then_the_source_rests():
     assert naps <= 0.1 / REST_S
 
 
+def test_sources_that_begin_within_a_second_start_together():
+    clock, origin = Clock(), Origin()
+    first, second, third = (Player(hr.rates.constant(100), origin, clock=clock) for _ in range(3))
+    first.begin()
+    clock.now += 0.5
+    second.begin()
+    assert [player.due(0, np.arange(1_000), 0)[0] for player in (first, second)] == [51, 51]
+    clock.now += 0.75
+    third.begin()  # far behind, as a live source may be: it does not catch up
+    assert third.due(0, np.arange(1_000), 0) == (1, 0.0) and third.behind(0) == 0
+
+
 def test_a_rate_set_before_the_first_tuple_counts_from_that_tuple():
     clock = Clock()
     player = Player(hr.rates.constant(5), clock=clock)

@@ -19,7 +19,7 @@ from headrace.metrics.sources import BLOCKED, FEEDING, PACED
 from headrace.plan.nodes import SourceNode, Step
 from headrace.rates import RateSchedule
 from headrace.runtime.inlets import Inlet
-from headrace.runtime.player import REST_S, Player
+from headrace.runtime.player import Player
 
 _PACE_WAIT_S = 0.02
 _RETRY_S = 500e-6
@@ -130,7 +130,7 @@ class Feed:
             if due <= 0:
                 spent.turn(PACED)
                 self._check_goes_on()
-                yield min(_PACE_WAIT_S, max(REST_S, wait_s))
+                yield min(_PACE_WAIT_S, max(self.player.rest_s, wait_s))
                 continue
             books.adding = due
             taken = inlet.offer(piece.ts, done, done + due, False)

@@ -2,7 +2,7 @@
 
 Every deadline counts from the beginning of the schedule, never from the previous
 tuple, so that oversleeping one deadline does not delay the next. What is due is
-granted all at once, and then nothing for `REST_S`: at high rates some tuples are
+granted all at once, and then nothing for a while: at high rates some tuples are
 always due, and a feeder that added them a few at a time would never sleep.
 """
 
@@ -18,8 +18,11 @@ import numpy as np
 from headrace.rates import RateSchedule, RecordedEvents
 
 REST_S = 500e-6
-"""Least time between two grants: to wake for each of 42,000 tuples/s took a quarter of a core. At 1.4 M tuples/s the feeder of
-a pipeline took 0.8 of a core without it."""
+"""Least time between two grants of a source: to wake for each of 42,000 tuples/s took a quarter of a core. At 1.4 M tuples/s
+the feeder of a pipeline took 0.8 of a core without it."""
+TOGETHER_S = 1.0
+"""Sources whose first tuples come within this time start together, and the later ones catch up: otherwise the tuples of one source
+would always wait for those of the others. With 200 sources, the last one was read some 0.3 s after the first."""
 
 
 class Player:
@@ -34,6 +37,8 @@ class Player:
         Nanoseconds of a unit of the stream's event time.
     clock : callable
         Returns seconds that never decrease.
+    rest_s : float
+        Least time between two grants, in seconds.
     """
 
     def __init__(
@@ -42,8 +47,9 @@ class Player:
         origin: Origin | None = None,
         unit_ns: int = 1_000_000,
         clock: Callable[[], float] = time.monotonic,
+        rest_s: float = REST_S,
     ):
-        self._clock = clock
+        self._clock, self.rest_s = clock, rest_s
         self._origin = Origin() if origin is None else origin
         self._unit_s = unit_ns / 1e9
         self._lock = threading.Lock()
@@ -72,7 +78,7 @@ class Player:
         with self._lock:
             if not self._has_begun:
                 self._has_begun = True
-                self._plan = (self._plan[0], self._clock(), 0)
+                self._plan = (self._plan[0], self._origin.begun(self._clock()), 0)
 
     def due(self, added: int, ts: np.ndarray, done: int) -> tuple[int, float]:
         """Return how many tuples from `done` on may be added now, and how long to wait if none may.
@@ -101,7 +107,7 @@ class Player:
             reached, wait_s = self._reached(plan, now, position)
             if position >= reached or now < self._next_grant_s:
                 return 0, max(0.0, wait_s, self._next_grant_s - now)
-            self._granted, self._next_grant_s = reached, now + REST_S
+            self._granted, self._next_grant_s = reached, now + self.rest_s
         if is_by_time:
             return int(np.searchsorted(ts[done:], self._granted, side="left")), 0.0
         return min(int(self._granted) - position, len(ts) - done), 0.0
@@ -149,12 +155,20 @@ class Player:
 
 
 class Origin:
-    """The common start of sources that play event times: the earliest of their first tuples."""
+    """The common start of a run's sources; of those that play event times, the earliest of their first tuples."""
 
     def __init__(self):
         self._lock = threading.Lock()
+        self._begun_s: float | None = None
         self._first: int | None = None
         self._at_s = 0.0
+
+    def begun(self, now: float) -> float:
+        """Return when the time of a source starts whose first tuple is there `now`."""
+        with self._lock:
+            if self._begun_s is None:
+                self._begun_s = now
+            return self._begun_s if now - self._begun_s < TOGETHER_S else now
 
     def restart(self) -> None:
         """Start again at the next tuple."""

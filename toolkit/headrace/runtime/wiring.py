@@ -6,6 +6,7 @@ It is made once, while the run starts. Nothing runs here, and nothing refers to 
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -17,9 +18,10 @@ from headrace.plan.nodes import OperatorNode, Query, SourceNode
 from headrace.runtime.consumers import Relay, SinkConsumer
 from headrace.runtime.feeding import Feed
 from headrace.runtime.options import RunOptions
-from headrace.runtime.player import Origin, Player
+from headrace.runtime.player import REST_S, Origin, Player
 from headrace.runtime.sections import Section
 from headrace.runtime.shared_stream import SharedStream
+from headrace.runtime.source_threads import OWN_THREADS
 from headrace.runtime.sources import Source
 from headrace.runtime.step_threads import StepThreads
 from headrace.windows import NANOSECONDS
@@ -57,7 +59,7 @@ class Wiring:
         """The relays that `consumers_of` made, each with the name of its thread."""
 
     def _make_feeds(self) -> dict[str, list[Feed]]:
-        origin = Origin()
+        origin, rest_s = Origin(), self._rest_s()
         feeds: dict[str, list[Feed]] = {}
         for name, section in self._sections.items():
             feeds[name] = []
@@ -65,13 +67,19 @@ class Wiring:
                 given, steps = inlet.branch.origin, inlet.branch.steps
                 player = Player(None)
                 if isinstance(given, SourceNode):
-                    player = Player(self._options.rate, origin, NANOSECONDS[given.unit])
+                    player = Player(self._options.rate, origin, NANOSECONDS[given.unit], rest_s=rest_s)
                 else:
                     before = self._sections[given.name]
                     inlet.books.arrived = lambda before=before: before.results
                 run_steps = [step.for_run(self._stop_word, self._options.debug) for step in steps]
                 feeds[name].append(Feed(inlet, run_steps, self._stop_word, player))
         return feeds
+
+    def _rest_s(self) -> float:
+        """How long a paced source rests: many sources share threads, which should not wake for each more often than for a few."""
+        inlets = itertools.chain.from_iterable(section.inlets for section in self._sections.values())
+        external = sum(isinstance(inlet.branch.origin, SourceNode) for inlet in inlets)
+        return REST_S * max(1, math.ceil(external / OWN_THREADS))
 
     def is_followed(self, name: str) -> bool:
         """Whether a section's results go into another section."""
