@@ -21,8 +21,8 @@ REST_S = 500e-6
 """Least time between two grants of a source: to wake for each of 42,000 tuples/s took a quarter of a core. At 1.4 M tuples/s
 the feeder of a pipeline took 0.8 of a core without it."""
 TOGETHER_S = 1.0
-"""Sources whose first tuples come within this time start together, and the later ones catch up: otherwise the tuples of one source
-would always wait for those of the others. With 200 sources, the last one was read some 0.3 s after the first."""
+"""Sources whose first tuples come within this time start together, and the later ones catch up: otherwise the tuples of one
+source would always wait for those of the others. With 200 sources, the last one was read some 0.3 s after the first."""
 
 
 class Player:
