@@ -302,11 +302,11 @@ def test_example_threads_of_a_program_change_while_it_runs():
     with window.start(threads=1) as run:
         assert len(run["program"].plan.leaves) == 2
         run.wait()
-    ((control, wishes),) = window.wishes
-    times = reconfigure_engines.alternate(window, wishes, 3, 100_000, expected)
+    ((control, requests),) = window.requests
+    times = reconfigure_engines.alternate(window, requests, 3, 100_000, expected)
     assert control == "threads" and len(times) == 3 and all(ms > 0 for ms in times)
     with pytest.raises(AssertionError, match="event window: other results than without changes"):
-        reconfigure_engines.alternate(window, wishes, 1, 100_000, expected.slice(1))
+        reconfigure_engines.alternate(window, requests, 1, 100_000, expected.slice(1))
 
 
 @pytest.mark.parametrize("mode", ["vsn", *rarely("sn")])

@@ -96,9 +96,9 @@ class MadeUpRun:
     def __getitem__(self, name: str) -> Judge:
         return self.__judges[name]
 
-    def reconfigure(self, reason: str = "", **wish: Any) -> Change:
+    def reconfigure(self, reason: str = "", **controls: Any) -> Change:
         """Reconfigure its first operator."""
-        return self[self.operators[0]].reconfigure(reason, **wish)
+        return self[self.operators[0]].reconfigure(reason, **controls)
 
     def wait(self, timeout: float | None = None) -> bool:
         self.__thread.join(timeout)
@@ -124,12 +124,12 @@ class Judge:
         self.__name, self.__run = name, run
         self.configuration: dict[str, Any] = {"batch": 64, "patience": 1.0, "scheme": "chains", "plan": ("root",)}
 
-    def reconfigure(self, reason: str = "", **wish: Any) -> Change:
-        for name, value in wish.items():
+    def reconfigure(self, reason: str = "", **controls: Any) -> Change:
+        for name, value in controls.items():
             if name not in CONTROLS:
                 raise NotSupportedError(f"reconfigure({name}=...): {CONTROLS.absent.get(name, 'there is none')}")
             CONTROLS[name].check(name, value)
-        change = Change(self.__name, dict(self.configuration), self.configuration | wish, reason=reason)
+        change = Change(self.__name, dict(self.configuration), self.configuration | controls, reason=reason)
         self.configuration = dict(change.after)
         self.__run.changes.append(change)
         change.settle("done", time.monotonic_ns())

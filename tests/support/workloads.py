@@ -436,10 +436,10 @@ def is_stuck(run: Any, name: str = "forward") -> bool:
     return before.depth_tuples >= 64 and before.processed > 0
 
 
-def steer(run: Any, **wish: Any) -> Any:
+def steer(run: Any, **controls: Any) -> Any:
     """Ask for a reconfiguration; None if the run has finished its input, which a test may not know."""
     try:
-        return run.reconfigure(**wish)
+        return run.reconfigure(**controls)
     except RunStoppedError:
         return None
 

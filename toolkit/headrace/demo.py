@@ -192,12 +192,12 @@ def _follow(
             say(f"{title}: {now} after {change.ms:.2f} ms")
             look()
         if waiting and processed >= waiting[0][0] * rows:
-            share, wish = waiting.pop(0)
-            words = [f"from {run.threads} to {_threads(wish['threads'])}"] if "threads" in wish else []
-            words += [f"to the scheme {wish['scheme']!r}"] if "scheme" in wish else []
+            share, requested = waiting.pop(0)
+            words = [f"from {run.threads} to {_threads(requested['threads'])}"] if "threads" in requested else []
+            words += [f"to the scheme {requested['scheme']!r}"] if "scheme" in requested else []
             say(f"{title}: {share:.0%} read; {', '.join(words)}, without stopping")
             with suppress(RunStoppedError):  # the run may end at this very moment
-                asked.append(run.reconfigure(**wish, reason="demo"))
+                asked.append(run.reconfigure(**requested, reason="demo"))
 
     while not run.wait(every_s):
         steer(run.metrics())

@@ -35,7 +35,8 @@ class Engine(NamedTuple):
     name: str
     stream: hr.Stream
     rows: int
-    wishes: tuple[tuple[str, tuple[dict[str, Any], dict[str, Any]]], ...]
+    requests: tuple[tuple[str, tuple[dict[str, Any], dict[str, Any]]], ...]
+    """Of each control: its name, and the two requests that take turns."""
     batch: int = 0
     """Events between two points where a change may take effect; 0: anywhere."""
 
@@ -71,7 +72,7 @@ def engines(rows: int) -> list[Engine]:
 
 
 def alternate(
-    engine: Engine, wishes: tuple[dict[str, Any], dict[str, Any]], count: int, rate: float, expected: pa.Table
+    engine: Engine, requests: tuple[dict[str, Any], dict[str, Any]], count: int, rate: float, expected: pa.Table
 ) -> list[float]:
     """Alternate between two configurations until there are `count` changes. Returns milliseconds from call to completion."""
     times: list[float] = []
@@ -81,7 +82,7 @@ def alternate(
             while len(times) < count:
                 time.sleep(GAP_S)
                 try:
-                    change = run.reconfigure(**wishes[number % 2])
+                    change = run.reconfigure(**requests[number % 2])
                 except RunStoppedError:
                     break  # the input is over
                 change.wait()
@@ -111,8 +112,8 @@ def measure(full: bool, tiny: bool = False) -> list[Row]:
             expected = run.to_arrow()
         rate = engine.rows / (time.perf_counter() - begun) / 2
         note = f"a batch of {engine.batch} takes {1e3 * engine.batch / rate:.2g} ms" if engine.batch else ""
-        for control, wishes in engine.wishes:
-            times = alternate(engine, wishes, count, rate, expected)
+        for control, requests in engine.requests:
+            times = alternate(engine, requests, count, rate, expected)
             p50, p99 = np.percentile(times or [np.nan], (50, 99)).tolist()
             name = f"{engine.name}, half load ({rate / 1e6:.2g} M events/s), {control}"
             made.append(Row("reconfigure", f"{name}, p50 of {len(times)}", p50, "ms", "lower", GOAL_MS, note=note))

@@ -57,7 +57,7 @@ class PairTarget(Target):
         """The configuration in force at the first run that goes on: control -> value."""
         return self.run.going_on[0][self.operator].configuration
 
-    def reconfigure(self, **wish: Any) -> Any:
+    def reconfigure(self, **controls: Any) -> Any:
         """Request a change of the runs that go on; returns that of the first."""
-        changes = [run[self.operator].reconfigure(**wish, reason=REASON) for run in self.run.going_on]
+        changes = [run[self.operator].reconfigure(**controls, reason=REASON) for run in self.run.going_on]
         return changes[0]

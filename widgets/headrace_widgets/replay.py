@@ -98,12 +98,12 @@ def _play(records: list[dict[str, Any]], run: Any) -> None:
                 return
             time.sleep(_POLL_S)
         handle = run[name]
-        wish: dict[str, Any] = dict(record.get("settings", {}))
+        controls: dict[str, Any] = dict(record.get("settings", {}))
         if record["members"]:
             # Without a mapping, only the number of threads can be requested.
-            wish["threads"] = record["members"] if "mapping" in handle.controls else len(record["members"])
+            controls["threads"] = record["members"] if "mapping" in handle.controls else len(record["members"])
         if "mapping" in handle.controls:
             owners = [owner for owner, count in record["owners"] for _ in range(count)]
-            wish["mapping"] = type(handle.mapping)(owners)
+            controls["mapping"] = type(handle.mapping)(owners)
         with suppress(RunStoppedError):  # the run may end at this very moment
-            handle.reconfigure(**wish, reason="replay").wait()
+            handle.reconfigure(**controls, reason="replay").wait()

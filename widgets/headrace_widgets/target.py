@@ -81,9 +81,9 @@ class Target:
         """The key mapping in force."""
         return self.handle.mapping
 
-    def reconfigure(self, **wish: Any) -> Any:
+    def reconfigure(self, **controls: Any) -> Any:
         """Request a manual change; returns at once."""
-        return self.handle.reconfigure(**wish, reason=REASON)
+        return self.handle.reconfigure(**controls, reason=REASON)
 
     def concerns(self, operator: str) -> bool:
         """Whether a record that names an operator concerns this one."""

@@ -47,7 +47,7 @@ def largest_named(threads: Any) -> int:
 def _changes(reconfigure: Any) -> list[tuple[Any, Dict[str, Any]]]:
     """Parse ``reconfigure=`` into pairs of tuple count and dict of control to value; any other value stands for threads."""
     try:
-        return [(at, wished if isinstance(wished, Dict) else {"threads": wished}) for at, wished in reconfigure]
+        return [(at, given if isinstance(given, Dict) else {"threads": given}) for at, given in reconfigure]
     except (TypeError, ValueError):
         raise ParameterError(
             f"reconfigure={reconfigure!r}: give a list of (tuple count, threads), such as [(1000, 4)]"
@@ -113,26 +113,26 @@ class ElasticOptions:
         """Sections made so far, upstream first, by the name of their node."""
         self._threads = threads if isinstance(threads, dict) else {None: threads}
         changes = _changes(reconfigure)
-        named = [*self._threads.values(), *(wished.get("threads") for _, wished in changes)]
+        named = [*self._threads.values(), *(requested.get("threads") for _, requested in changes)]
         self.max_threads = pool_size(max_threads, map(largest_named, named))
         self._mapping = mapping
         self._planned: list[tuple[int, Configuration]] = []
         last = 0
-        for at, wish in changes:
+        for at, requested in changes:
             if not is_whole_number(at) or not last <= at < END_OF_TIME:
                 raise ParameterError(
-                    f"reconfigure=[({at!r}, {wish.get('threads', wish)!r})]: give tuple counts as whole numbers, rising from"
-                    f" {last} and below 2**62"
+                    f"reconfigure=[({at!r}, {requested.get('threads', requested)!r})]: give tuple counts as whole numbers,"
+                    f" rising from {last} and below 2**62"
                 )
-            for name in wish:
+            for name in requested:
                 if name not in CONTROLS:
-                    raise ParameterError(f"reconfigure=[({at!r}, {wish!r})]: {instead(name, CONTROLS, 'the controls')}")
-            if "threads" not in wish:
+                    raise ParameterError(f"reconfigure=[({at!r}, {requested!r})]: {instead(name, CONTROLS, 'the controls')}")
+            if "threads" not in requested:
                 raise ParameterError(
-                    f"reconfigure=[({at!r}, {wish!r})]: say threads= as well, as in {{'threads': 2, 'mapping': ...}}"
+                    f"reconfigure=[({at!r}, {requested!r})]: say threads= as well, as in {{'threads': 2, 'mapping': ...}}"
                 )
             # An even mapping, unless the change has one: the mapping of the change before does not matter.
-            configuration = resolve(wish["threads"], wish.get("mapping"), Configuration.even(1), self.max_threads)
+            configuration = resolve(requested["threads"], requested.get("mapping"), Configuration.even(1), self.max_threads)
             self._planned.append((int(at), configuration))
             last = int(at)
 

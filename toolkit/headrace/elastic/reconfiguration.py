@@ -80,9 +80,9 @@ class Reconfiguration(ConfigurationRows):
         """Compile the kernel that places a change."""
         compile_now(self._kernels.control, (self._gate, 0))
 
-    def resolve(self, wish: Mapping[str, Any], newest: Configuration) -> Configuration:
+    def resolve(self, requested: Mapping[str, Any], newest: Configuration) -> Configuration:
         """Complete a request (``threads``, ``mapping``) with what the newest known configuration has."""
-        return resolve(wish.get("threads"), wish.get("mapping"), newest, self.max_threads)
+        return resolve(requested.get("threads"), requested.get("mapping"), newest, self.max_threads)
 
     def describe(self, configuration: Configuration) -> dict[str, Any]:
         """The value of each control."""

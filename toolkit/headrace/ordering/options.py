@@ -108,7 +108,7 @@ class OrderedOptions:
         self._operator_of: dict[str, str] = {}
         self.debug = run is not None and run.debug
         self._planned = read_changes(reconfigure, _PLANNED, '{"schedule": "lp"}')
-        named = [*self._threads.values(), *(wish.get("threads", 1) for _, wish in self._planned)]
+        named = [*self._threads.values(), *(requested.get("threads", 1) for _, requested in self._planned)]
         self.max_threads = pool_size(max_threads, named)
         for name, value, known in (("queues", queues, QUEUE_KINDS), ("reorder", reorder, REORDERS)):
             if value not in known:
@@ -125,22 +125,22 @@ class OrderedOptions:
         self._first = self.checked({"threads": largest_count(self._threads.values()), "schedule": schedule, "batch": batch})
         for count in self._threads.values():
             whole("threads", count, 1, self.max_threads)
-        for _, wish in self._planned:
-            self.checked({"threads": 1, "schedule": schedule, "batch": batch, **wish})
+        for _, requested in self._planned:
+            self.checked({"threads": 1, "schedule": schedule, "batch": batch, **requested})
 
-    def checked(self, wish: Mapping[str, Any]) -> Configuration:
+    def checked(self, requested: Mapping[str, Any]) -> Configuration:
         """Return a full configuration, or raise a `ParameterError` that names what is impossible."""
-        schedule = wish["schedule"]
+        schedule = requested["schedule"]
         known = known_schedules(self.policy)
         if not isinstance(schedule, Mapping) and schedule not in known:
             raise ParameterError(f"schedule={schedule!r}: {instead(schedule, known, 'the schedules')}")
-        threads = whole("threads", wish["threads"], 1, self.max_threads)
+        threads = whole("threads", requested["threads"], 1, self.max_threads)
         if isinstance(schedule, Mapping):
             if not schedule:
                 raise ParameterError("schedule={}: name stages and how many workers each has, as in {'stage': 2}, or a schedule")
             for name, count in schedule.items():
                 whole(f"schedule={{{name!r}: ...}}", count, 1, self.max_threads)
-        return Configuration(threads, schedule, whole("batch", wish["batch"], 1, MOST_BATCH))
+        return Configuration(threads, schedule, whole("batch", requested["batch"], 1, MOST_BATCH))
 
     def tuning(self, stages: int) -> tuple[int, ...]:
         """Parameters of the schedules for a pipeline with this many stages, as `schedule_kernel` takes them."""
@@ -180,8 +180,8 @@ class OrderedOptions:
     def planned(self, operator: str) -> list[tuple[int, Configuration]]:
         """Planned changes: (row, configuration), by rising row."""
         found, present = [], self.initial(operator)
-        for at, wish in self._planned:
-            present = self.checked({name: getattr(present, name) for name in _PLANNED} | wish)
+        for at, requested in self._planned:
+            present = self.checked({name: getattr(present, name) for name in _PLANNED} | requested)
             found.append((at, present))
         return found
 

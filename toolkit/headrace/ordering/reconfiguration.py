@@ -56,9 +56,9 @@ class Reconfiguration(AtOnce):
     def _write(self, row: int, configuration: Configuration) -> None:
         write_configuration(self._arrays, row, configuration, self._names)
 
-    def resolve(self, wish: Mapping[str, Any], newest: Configuration) -> Configuration:
+    def resolve(self, requested: Mapping[str, Any], newest: Configuration) -> Configuration:
         """Complete a request from the newest configuration known."""
-        given = {name: value for name, value in wish.items() if value is not None}
+        given = {name: value for name, value in requested.items() if value is not None}
         if not given:
             raise ReconfigurationError("reconfigure(): give threads=, schedule= or batch=")
         threads = given.get("threads", newest.threads)

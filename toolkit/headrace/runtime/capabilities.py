@@ -128,8 +128,8 @@ class Steerable(Protocol[C]):
         """The configuration in force."""
         ...
 
-    def resolve(self, wish: Mapping[str, Any], newest: C) -> C:
-        """Complete a wish against the newest configuration known; raise a `HeadraceError` if it is impossible."""
+    def resolve(self, requested: Mapping[str, Any], newest: C) -> C:
+        """Complete a request against the newest configuration known; raise a `HeadraceError` if it is impossible."""
         ...
 
     def describe(self, configuration: C) -> dict[str, Any]:

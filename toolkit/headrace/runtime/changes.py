@@ -67,7 +67,7 @@ class Changes:
         if self.steerable.planned_left:
             self._start_follower()
 
-    def request(self, reason: str = "", **wish: Any) -> Change:
+    def request(self, reason: str = "", **requested: Any) -> Change:
         """Ask for a change; see `QueryRun.reconfigure`."""
         with self._lock:
             newest = self.steerable.current
@@ -75,7 +75,7 @@ class Changes:
                 newest = self._in_flight[1]
             if self._pending is not None:
                 newest = self._pending[1]
-            target = self.steerable.resolve(wish, newest)
+            target = self.steerable.resolve(requested, newest)
             change = self._change(newest, target, reason=reason)
             if self._ended is not None:
                 change.settle(self._ended)

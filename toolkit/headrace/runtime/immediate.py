@@ -36,9 +36,9 @@ class Immediate:
         self._unseen: deque[Completion] = deque()
         self._placed = 0
 
-    def resolve(self, wish: Mapping[str, Any], newest: dict[str, Any]) -> dict[str, Any]:
+    def resolve(self, requested: Mapping[str, Any], newest: dict[str, Any]) -> dict[str, Any]:
         """Complete a request to a full configuration, from the newest one known."""
-        return newest | {name: self.capabilities[name].check(name, value) for name, value in wish.items()}
+        return newest | {name: self.capabilities[name].check(name, value) for name, value in requested.items()}
 
     def describe(self, configuration: dict[str, Any]) -> dict[str, Any]:
         """The configuration itself."""

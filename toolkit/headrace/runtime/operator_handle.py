@@ -77,8 +77,8 @@ class OperatorHandle(Summarised):
         Arguments, result and errors are those of `QueryRun.reconfigure`.
         """
         self._run._check_goes_on("reconfigure()")
-        wish = {"threads": threads, "mapping": mapping, **controls}
-        return self._run._execution.controls.manually(self._operator, reason, wish)
+        controls |= {"threads": threads, "mapping": mapping}
+        return self._run._execution.controls.manually(self._operator, reason, controls)
 
     def metrics(self) -> OperatorMetrics:
         """Take a snapshot of this operator."""

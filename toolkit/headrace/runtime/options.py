@@ -165,21 +165,21 @@ def read_changes(reconfigure: Any, controls: Sequence[str], example: str) -> lis
     [(1000, {'threads': 4}), (2000, {'batch': 8})]
     """
     try:
-        changes = [(at, dict(wish) if isinstance(wish, Mapping) else {"threads": wish}) for at, wish in reconfigure]
+        changes = [(at, dict(given) if isinstance(given, Mapping) else {"threads": given}) for at, given in reconfigure]
     except (TypeError, ValueError):
         raise ParameterError(
             f"reconfigure={reconfigure!r}: give a list of (row, threads), such as [(1000, 4)], or of (row, dict), such as"
             f" [(1000, {example})]"
         ) from None
     last = 0
-    for at, wish in changes:
+    for at, requested in changes:
         if not is_whole_number(at) or not last <= at < END_OF_TIME:
-            raise ParameterError(f"reconfigure=[({at!r}, {wish!r})]: give row counts as whole numbers, rising from {last}")
-        for name in wish:
+            raise ParameterError(f"reconfigure=[({at!r}, {requested!r})]: give row counts as whole numbers, rising from {last}")
+        for name in requested:
             if name not in controls:
-                raise ParameterError(f"reconfigure=[({at!r}, {wish!r})]: {instead(name, controls, 'the controls')}")
+                raise ParameterError(f"reconfigure=[({at!r}, {requested!r})]: {instead(name, controls, 'the controls')}")
         last = int(at)
-    return [(int(at), wish) for at, wish in changes]
+    return [(int(at), requested) for at, requested in changes]
 
 
 def largest_count(counts: Iterable[Any]) -> Any:

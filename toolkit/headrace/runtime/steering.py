@@ -49,26 +49,26 @@ class OperatorSteering:
         steerable = self.changes.steerable
         return steerable.describe(steerable.current)
 
-    def request(self, reason: str = "", **wish: Any) -> Change:
+    def request(self, reason: str = "", **controls: Any) -> Change:
         """Ask for a change of the controls that are not None."""
-        wished = {name: value for name, value in wish.items() if value is not None}
+        requested = {name: value for name, value in controls.items() if value is not None}
         can = self.capabilities
-        for name in wished:
+        for name in requested:
             if name not in can:
                 near, there = closest(name, can), ", ".join(can) or "nothing"
                 meant = f"; did you mean {near}=?" if near else ""
                 why = can.absent.get(name, f"there is no such control{meant}")
                 raise NotSupportedError(f"reconfigure({name}=...): {why}; what can be changed at {self.name!r}: {there}")
-        if not wished:
+        if not requested:
             each = ", ".join(f"{name}=" for name in can)
             raise ReconfigurationError(f"reconfigure(): give {each}" + (", or both" if len(can) == 2 else ""))
-        if isinstance(given := wished.get("threads"), dict):
+        if isinstance(given := requested.get("threads"), dict):
             operator, threads = next(iter(given.items()), (self.name, 2))
             raise ReconfigurationError(
                 f"reconfigure(threads={given!r}): one operator changes at a time; give"
                 f" run[{operator!r}].reconfigure(threads={threads!r})"
             )
-        return self.changes.request(reason, **wished)
+        return self.changes.request(reason, **requested)
 
     @property
     def inlets(self) -> Sequence[Inlet]:
@@ -117,8 +117,8 @@ class Controls:
             raise RunStoppedError("control(): the run is over; attach a controller while it runs")
         check_controller(operator, controller)
 
-        def ask(threads: Any = None, mapping: Any = None, reason: str = "", **wish: Any) -> Change:
-            return operator.request(reason, threads=threads, mapping=mapping, **wish)
+        def ask(threads: Any = None, mapping: Any = None, reason: str = "", **controls: Any) -> Change:
+            return operator.request(reason, threads=threads, mapping=mapping, **controls)
 
         workers = [task.name for task in operator.section.tasks() if task.is_worker]
 
@@ -150,13 +150,13 @@ class Controls:
         for loop in loops:
             loop.release()
 
-    def manually(self, operator: OperatorSteering, reason: str, wish: dict[str, Any]) -> Change:
+    def manually(self, operator: OperatorSteering, reason: str, controls: dict[str, Any]) -> Change:
         """Make a manual request, which holds a controller off."""
         with self._lock:
             loop = self._loops.get(operator.name)
 
         def request() -> Change:
-            return operator.request(reason, **wish)
+            return operator.request(reason, **controls)
 
         return request() if loop is None or not loop.is_attached else loop.override(request)
 

@@ -85,10 +85,10 @@ class ProgramOptions:
         self._threads = threads if isinstance(threads, dict) else {None: threads}
         self.debug = run is not None and run.debug
         self._planned = [
-            (at, wish | {"plan": given_plan(wish["plan"], PLANS)} if "plan" in wish else wish)
-            for at, wish in read_changes(reconfigure, ("threads", "plan"), '{"threads": 4}')
+            (at, requested | {"plan": given_plan(requested["plan"], PLANS)} if "plan" in requested else requested)
+            for at, requested in read_changes(reconfigure, ("threads", "plan"), '{"threads": 4}')
         ]
-        counts = [*self._threads.values(), *(wish["threads"] for _, wish in self._planned if "threads" in wish)]
+        counts = [*self._threads.values(), *(requested["threads"] for _, requested in self._planned if "threads" in requested)]
         self.max_threads = pool_size(max_threads, counts)
         for count in counts:
             whole("threads", count, 1, self.max_threads)
@@ -111,8 +111,8 @@ class ProgramOptions:
     def planned(self, initial: Configuration, plan_of: Callable[[Plan | str], Plan]) -> list[Planned]:
         """Planned changes, each complete if nothing else changes before it; `plan_of` makes and checks a plan."""
         found, last = [], initial
-        for at, wish in self._planned:
-            plan = plan_of(wish["plan"]) if "plan" in wish else last.plan
-            last = Configuration(int(wish.get("threads", last.threads)), plan)
-            found.append(Planned(at, last, "plan" in wish, "threads" in wish))
+        for at, requested in self._planned:
+            plan = plan_of(requested["plan"]) if "plan" in requested else last.plan
+            last = Configuration(int(requested.get("threads", last.threads)), plan)
+            found.append(Planned(at, last, "plan" in requested, "threads" in requested))
         return found

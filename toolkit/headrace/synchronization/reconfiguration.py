@@ -76,9 +76,9 @@ class Reconfiguration(AtOnce):
     def _write(self, row: int, configuration: Configuration) -> None:
         write_configuration(self._arrays, row, configuration)
 
-    def resolve(self, wish: Mapping[str, Any], newest: Configuration) -> Configuration:
+    def resolve(self, requested: Mapping[str, Any], newest: Configuration) -> Configuration:
         """Complete a request from the newest configuration known."""
-        plan, threads = wish.get("plan"), wish.get("threads")
+        plan, threads = requested.get("plan"), requested.get("threads")
         if plan is None and threads is None:
             raise ReconfigurationError("reconfigure(): give threads= or plan=")
         threads = newest.threads if threads is None else threads

@@ -109,7 +109,7 @@ class TransactionOptions:
         self.debug = run is not None and run.debug
         self.max_delay_ns = round(1e9 * parse_seconds(max_delay, "max_delay"))
         self._planned = read_changes(reconfigure, (*_PLANNED, "mapping"), '{"scheme": "lock"}')
-        named = [*self._threads.values(), *(wish.get("threads", 1) for _, wish in self._planned)]
+        named = [*self._threads.values(), *(requested.get("threads", 1) for _, requested in self._planned)]
         self.max_threads = pool_size(max_threads, named)
         self.max_operations = 0 if max_operations is None else whole("max_operations", max_operations, 1, 1 << 30)
         self.max_state = whole("max_state", max_state, 1 << 12, 1 << 44)
@@ -125,17 +125,17 @@ class TransactionOptions:
         for count in self._threads.values():
             whole("threads", count, 1, self.max_threads)
             self.checked({name: getattr(self._first, name) for name in _PLANNED} | {"threads": count, "mapping": mapping})
-        for _, wish in self._planned:
+        for _, requested in self._planned:
             # A mapping given alone has to fit the threads in force by then: `planned` checks that.
             anything = {"threads": self.max_threads, "scheme": scheme, "sharing": sharing, "punctuation": 1, "mapping": None}
-            self.checked(anything | wish)
-        if run is not None and "none" in (scheme, *(wish.get("scheme") for _, wish in self._planned)):
+            self.checked(anything | requested)
+        if run is not None and "none" in (scheme, *(requested.get("scheme") for _, requested in self._planned)):
             warn_unsafe()
 
-    def checked(self, wish: Dict[str, Any]) -> Configuration:
+    def checked(self, requested: Dict[str, Any]) -> Configuration:
         """Return a full configuration; `ParameterError` naming what cannot be had."""
-        threads = whole("threads", wish["threads"], 1, self.max_threads)
-        scheme, sharing, mapping = wish["scheme"], wish["sharing"], wish["mapping"]
+        threads = whole("threads", requested["threads"], 1, self.max_threads)
+        scheme, sharing, mapping = requested["scheme"], requested["sharing"], requested["mapping"]
         if scheme not in SCHEMES:
             raise ParameterError(f"scheme={scheme!r}: {instead(scheme, (*SCHEMES, ADAPTIVE), 'the schemes')}")
         if scheme == "none" and self.unsafe is not True:
@@ -151,7 +151,8 @@ class TransactionOptions:
                 f"mapping: executor {max(mapping.owners)} owns buckets, and there are {threads} threads; raise threads=, or map"
                 f" all buckets to executors 0 to {threads - 1}"
             )
-        return Configuration(threads, scheme, sharing, whole("punctuation", wish["punctuation"], 1, MOST_PUNCTUATION), mapping)
+        punctuation = whole("punctuation", requested["punctuation"], 1, MOST_PUNCTUATION)
+        return Configuration(threads, scheme, sharing, punctuation, mapping)
 
     def check_operators(self, operators: Sequence[str]) -> None:
         """Raise `ParameterError` if an option names an operator that is not there."""
@@ -210,8 +211,8 @@ class TransactionOptions:
     def planned(self, operator: str, can_split: bool) -> list[tuple[int, Configuration]]:
         """The planned changes, (row, configuration), by rising row."""
         found, present = [], self.initial(operator, can_split)
-        for at, wish in self._planned:
-            mapping = None if "threads" in wish else present.mapping
-            present = self.checked({name: getattr(present, name) for name in _PLANNED} | {"mapping": mapping} | wish)
+        for at, requested in self._planned:
+            mapping = None if "threads" in requested else present.mapping
+            present = self.checked({name: getattr(present, name) for name in _PLANNED} | {"mapping": mapping} | requested)
             found.append((at, present))
         return found

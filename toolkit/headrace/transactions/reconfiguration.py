@@ -99,16 +99,16 @@ class Reconfiguration(ConfigurationRows):
         )
         self._gate, self._can_split = gate, can_split
 
-    def resolve(self, wish: Mapping[str, Any], newest: Configuration) -> Configuration:
+    def resolve(self, requested: Mapping[str, Any], newest: Configuration) -> Configuration:
         """Complete a request from the newest configuration known; see `resolve`."""
-        if wish.get("scheme") == "none" and "none" not in self.capabilities["scheme"].choices:
+        if requested.get("scheme") == "none" and "none" not in self.capabilities["scheme"].choices:
             raise not_safe("give start")
         for name in ("scheme", "sharing", "punctuation"):
-            if wish.get(name) is not None:
-                self.capabilities[name].check(name, wish[name])
-        if wish.get("scheme") == "none":
+            if requested.get(name) is not None:
+                self.capabilities[name].check(name, requested[name])
+        if requested.get("scheme") == "none":
             warn_unsafe()
-        return resolve(wish, newest, self.max_threads)
+        return resolve(requested, newest, self.max_threads)
 
     def describe(self, configuration: Configuration) -> dict[str, Any]:
         """Control -> value."""
@@ -169,7 +169,7 @@ def in_turn(threads: int) -> Buckets:
     return Buckets(np.arange(BUCKETS) % threads)
 
 
-def resolve(wish: Mapping[str, Any], newest: Configuration, max_threads: int) -> Configuration:
+def resolve(requested: Mapping[str, Any], newest: Configuration, max_threads: int) -> Configuration:
     """Complete a request from the newest configuration known.
 
     If the number of threads changes, they share the buckets in turn, unless a mapping is given.
@@ -185,7 +185,7 @@ def resolve(wish: Mapping[str, Any], newest: Configuration, max_threads: int) ->
     >>> resolve({"threads": 4, "punctuation": 100}, now, max_threads=8)
     Configuration(threads=4, scheme='chains', sharing='nothing', punctuation=100, mapping=Mapping({0: 256, 1: 256, 2: 256, 3: 256} buckets))
     """  # noqa: E501
-    given = {name: value for name, value in wish.items() if value is not None}
+    given = {name: value for name, value in requested.items() if value is not None}
     if not given:
         raise ReconfigurationError("reconfigure(): give threads=, mapping=, scheme=, sharing= or punctuation=")
     threads = given.get("threads", newest.threads)

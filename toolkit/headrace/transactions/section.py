@@ -296,8 +296,8 @@ class _Compiled(Reconfiguration):
         super().__init__(*arguments)
         self._compile_for = compile_for
 
-    def resolve(self, wish: Mapping[str, Any], newest: Configuration) -> Configuration:
+    def resolve(self, requested: Mapping[str, Any], newest: Configuration) -> Configuration:
         """Complete a request, or raise an error if it cannot be met; compile what it needs."""
-        target = super().resolve(wish, newest)
+        target = super().resolve(requested, newest)
         self._compile_for(target)
         return target
