@@ -1,6 +1,6 @@
 """The benchmark of ordered pipelines measures what it says.
 
-Property    the loop written by hand, and the workers alone under any schedule, queues and reorder scheme, give the rows of
+Property    the hand-written loop, and the workers alone under any schedule, queues and reorder scheme, give the rows of
             the reference; a run whose content is another one is not timed; a decision is for the stage that the heuristic
             names
 Oracle      `headrace.reference.ordering`, `headrace.reference.ordering_apps`
@@ -49,7 +49,7 @@ def case_of(table):
 
 
 @pytest.mark.parametrize(("rounds", "sigma"), [(0, 0.0), (3, 0.0), (1, 0.0005)])
-def test_oracle_the_loop_written_by_hand(rounds, sigma):
+def test_oracle_the_hand_written_loop(rounds, sigma):
     table = staged.make_rows(ROWS, rounds, sigma)
     rows = expected(table)
     assert len(rows) > ROWS // 200
@@ -97,7 +97,7 @@ def test_example_other_content_is_not_timed():
     case = case_of(staged.make_rows(ROWS, 0))
     case.run(threads=2)
     case.content = "another"
-    with pytest.raises(AssertionError, match="not what the loop written by hand made"):
+    with pytest.raises(AssertionError, match="not what the hand-written loop made"):
         case.run(threads=2)
 
 

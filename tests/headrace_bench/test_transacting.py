@@ -1,6 +1,6 @@
 """The benchmarks of transactions measure what they say.
 
-Property    loops written by hand, the applications with operations that cost something, and the executors alone give
+Property    hand-written loops, the applications with operations that cost something, and the executors alone give
             the rows and tables of the reference; what an operation costs changes neither; a run whose content is
             another one is not timed
 Oracle      `headrace.reference.transaction_apps`
@@ -50,7 +50,7 @@ def test_example_steps_leave_the_value_as_it_is(rounds):
 
 
 @pytest.mark.parametrize(("name", "emits"), [("gs", ["sum"]), ("sl", ["balance", "quantity"])])
-def test_oracle_loops_written_by_hand(name, emits):
+def test_oracle_hand_written_loops(name, emits):
     table = WORKLOADS[name].table(3_000)
     content = as_content(*wanted(name, table), emits)
     for rounds in (0, 3):

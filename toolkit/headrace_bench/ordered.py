@@ -1,8 +1,8 @@
 """What order costs, and what a second worker brings: the first part of `headrace bench ordered`.
 
-A pipeline of four stages (`staged`) runs at three costs of a tuple, under each schedule, and is compared with a loop written
-by hand and with the engine on one thread. Then come the effects of the reorder buffer, of micro-batches and of queues, and the
-cost of choosing a stage once. All figures are of the workers alone (`pipelined`). The results of every timed run are
+A pipeline of four stages (`staged`) runs at three costs of a tuple, under each schedule, and is compared with a
+hand-written loop and with the engine on one thread. Then come the effects of the reorder buffer, of micro-batches and of queues,
+and the cost of choosing a stage once. All figures are of the workers alone (`pipelined`). The results of every timed run are
 compared with the loop's.
 """
 
@@ -39,7 +39,7 @@ QUEUES_COST_NS = 100
 DECISION_NS = 50.0
 WAITING = 300
 """Tuples before each stage, while decisions are timed: fewer than would stop QST."""
-HAND = "by hand"
+HAND = "hand-written loop"
 
 
 @dataclass(frozen=True)
@@ -92,12 +92,12 @@ def cost_name(cost_ns: int) -> str:
 
 
 def rates_of(case: Case, variants: Mapping[str, Mapping[str, Any]], repetitions: int) -> tuple[dict[str, float], float]:
-    """M tuples/s of each variant and of the loop written by hand, run in turns."""
+    """M tuples/s of each variant and of the hand-written loop, run in turns."""
     measured: dict[str, list[float]] = {name: [] for name in variants}
     by_hand = []
     for repetition in range(repetitions + 1):
         seconds, content = case.by_hand()
-        assert content == case.content, "the loop written by hand makes something else every time"
+        assert content == case.content, "the hand-written loop makes something else every time"
         taken = {name: case.run(**options).per_second for name, options in variants.items()}
         if repetition or repetitions == 1:  # the first one warms up
             by_hand.append(case.table.num_rows / seconds / 1e6)
@@ -113,7 +113,7 @@ def _schedules(cost_ns: int, sizes: Sizes) -> list[Row]:
         for schedule in SCHEDULES for threads in (1, 2)
     }  # fmt: skip
     rates, hand = rates_of(case, variants, sizes.repetitions)
-    rows = [Row("ordered", f"{label}, a loop written by hand", hand, "M tuples/s", note=f"{1e3 / hand:.3g} ns a tuple in all")]
+    rows = [Row("ordered", f"{label}, {HAND}", hand, "M tuples/s", note=f"total time per tuple: {1e3 / hand:.3g} ns")]
     for schedule in SCHEDULES:
         one, two = rates[f"{schedule}, 1"], rates[f"{schedule}, 2"]
         rows += [
@@ -143,7 +143,7 @@ def _queues(sizes: Sizes) -> list[Row]:
     for sigma in SIGMAS[:: len(SIGMAS) - 1] if len(sizes.costs) == 1 else SIGMAS:
         case = sizes.case(cost_ns, sigma)
         rates, hand = rates_of(case, {queues: {"threads": 2, "queues": queues} for queues in QUEUE_KINDS}, sizes.repetitions)
-        skew = f"keys' sigma {sigma:g}" if sigma else "keys all alike"
+        skew = f"keys' sigma {sigma:g}" if sigma else "uniform keys"
         for queues, rate in rates.items():
             name = f"{cost_name(cost_ns)}, {skew}, 2 threads, queues {queues}"
             rows.append(Row("ordered", name, rate, "M tuples/s", baseline=hand, baseline_name=HAND))

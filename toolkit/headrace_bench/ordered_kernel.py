@@ -1,4 +1,4 @@
-"""The pipeline of `staged` written by hand (one loop, one thread, plain arrays, no engine), and scheduling decisions alone."""
+"""The pipeline of `staged` as a hand-written loop (one thread, plain arrays, no engine), and scheduling decisions alone."""
 
 from headrace.kernel import kernel
 from headrace.memory.atomics import now_ns

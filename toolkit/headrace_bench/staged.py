@@ -103,7 +103,7 @@ class Case:
         _, self.content = self.by_hand()
 
     def by_hand(self) -> tuple[float, str]:
-        """Run the loop written by hand: seconds, and the hash of its results."""
+        """Run the hand-written loop: seconds, and the hash of its results."""
         ts, keys, values = (self.table[name].to_numpy() for name in ("ts", "key", "v"))
         of_key, out = np.zeros(KEYS, np.int64), [np.zeros(len(ts) // TOTALS_EVERY + 1, np.int64) for _ in range(3)]
         begin = time.perf_counter()
@@ -114,7 +114,7 @@ class Case:
     def run(self, **options: Any) -> Pipelined:
         """Run all rows through, and check that the results are those of the loop."""
         run = Pipelined(self._stream, self.table, **options).run()
-        assert run.content == self.content, f"ordered, {options}: not what the loop written by hand made"
+        assert run.content == self.content, f"ordered, {options}: not what the hand-written loop made"
         return run
 
 

@@ -2,7 +2,7 @@
 
 First, schemes, numbers of threads and costs of an operation are measured with the executors alone (`executed`): the events are
 in the gate when the clock starts. The baseline is `serial`, one executor without any concurrency control, in the same
-repetition; the baseline of `serial` is a loop written by hand (`transactions_kernel`), where there is one. An operation does the
+repetition; the baseline of `serial` is a hand-written loop (`transactions_kernel`), where there is one. An operation does the
 application's own work and then `rounds` dependent steps (`costly`), which take the time that the case's name gives, on this
 machine.
 
@@ -255,7 +255,7 @@ def _measured(workload: Workload, cost_ns: int, goals: Sequence[Goal], sizes: Si
                 rates.setdefault(variant, []).append(run.per_second / 1e6)
         if by_hand is not None:
             seconds, content = by_hand()
-            assert content == case.content, f"{name}: serial made something else than the loop written by hand"
+            assert content == case.content, f"{name}: serial made something else than the hand-written loop"
             if repetition or sizes.repetitions == 1:
                 plain.append(case.table.num_rows / seconds / 1e6)
     serial = median(rates["serial", 1, PUNCTUATION])

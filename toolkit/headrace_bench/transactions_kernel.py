@@ -1,4 +1,4 @@
-"""Grep and Sum, and the Streaming Ledger, written by hand: one loop, one thread, plain arrays, no engine.
+"""Grep and Sum, and the Streaming Ledger, as hand-written loops: one thread, plain arrays, no engine.
 
 This is the lower bound of a transaction's cost: columns in order, no nulls but those that the generators make, no unknown
 keys, no overflow. Each operation takes `rounds` dependent steps, as in the benchmarks' own functions.

@@ -1,6 +1,6 @@
 """Scaling Ordered Stream Processing on Shared-Memory Multicores, section 7, Figures 8 to 14.
 
-The figures are preceded by the engine's cost compared with a loop written by hand, and by the cost of a decision
+The figures are preceded by the engine's cost compared with a hand-written loop, and by the cost of a decision
 (`headrace_bench.ordered`). Throughput is that of the workers alone, latency that of whole runs; both are taken from the 20th to
 the 80th percentile of the rows and are medians of three runs. Except for the applications, the operators are the parametric ones
 of section 7. Before anything is timed, all results are compared: with the reference on some rows, and with one another on all.
@@ -324,7 +324,7 @@ def latency_over_cost(of: _Experiment) -> None:
                    baseline_name="the tuple's cost", note="mean processing latency, to the collector")  # fmt: skip
     x = [cost_ns / 1e3 for cost_ns in costs]
     drawn = [Line(name, x, values) for name, values in lines.items()]
-    note = "From the claim of a tuple to its result at the collector; keys all alike, at full speed, micro-batches of 1."
+    note = "From the claim of a tuple to its result at the collector; uniform keys, at full speed, micro-batches of 1."
     of.draw("Fig. 10: latency over cost", "us a tuple", "mean processing latency, us", drawn, log_x=True, log_y=True, note=note)
 
 
