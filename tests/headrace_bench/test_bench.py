@@ -48,7 +48,7 @@ LONG = (
     "adaptive", "api", "arrival", "crafted", "gate", "growth", "gs", "join", "latency", "metrics", "ob", "passing",
     "reconfigure", "sl", "speculative", "state", "tp",
 )  # fmt: skip
-TINY = [pytest.param(name, marks=pytest.mark.campaign if name in LONG else ()) for name in bench.PARTS if name != "wordcount"]
+TINY = [pytest.param(name, marks=pytest.mark.campaign if name in LONG else ()) for name in bench.PARTS]
 GOALS = {
     "Arrow table, integer keys, 2 threads": (120.0, "higher"),
     "Arrow table, integer keys, 2 threads, processor time": (12.0, "lower"),

@@ -15,8 +15,8 @@ import numpy as np
 import pyarrow as pa
 
 import headrace as hr
-from headrace_bench.resident import Resident, median
-from headrace_bench.rows import Row
+from headrace_bench.resident import Resident
+from headrace_bench.rows import Row, median
 
 KEYS = 100_000
 SOURCES = (2, 4, 8)

@@ -26,8 +26,8 @@ from headrace.runtime.sections import Moment
 from headrace.summary import counted
 from headrace.transactions.build import Built
 from headrace_bench.costly import WORKLOADS
-from headrace_bench.resident import Resident, median
-from headrace_bench.rows import Row
+from headrace_bench.resident import Resident
+from headrace_bench.rows import Row, median
 from headrace_bench.transacting import Case
 from headrace_bench.unmetered import Unmetered
 from headrace_bench.wordcount import ADVANCE, SIZE, make_tweets

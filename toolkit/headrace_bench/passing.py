@@ -17,8 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 import headrace as hr
-from headrace_bench.resident import median
-from headrace_bench.rows import Row
+from headrace_bench.rows import Row, median
 
 WAYS = {"gate": {"passing": "gate", "channel": "shared"}, "collector": {"passing": "collector"}}
 CHANNELS = {"a channel each": {"channel": "reader"}, "one for all": {"channel": "shared"}}

@@ -28,7 +28,6 @@ from headrace.runtime.changes import Changes
 from headrace.workers import worker_kernel
 from headrace_bench import feeding_kernel
 from headrace_bench.alone import Alone
-from headrace_bench.rows import median
 
 TIMEOUT_S = 300.0
 _TOGETHER_NS = 10_000_000
@@ -294,4 +293,4 @@ class Resident(Alone):
         return int(read_cells(self.operator.arrays.meter, 1)[:, column].sum())
 
 
-__all__ = ["Resident", "digest", "digest_one", "median"]
+__all__ = ["Resident", "digest", "digest_one"]
