@@ -136,7 +136,7 @@ def {name}({parameters}):
 
 def entries_text(entries: Sequence[Entry]) -> str:
     """Return the text of a program's entries, which follows its kernels."""
-    texts = [_ENTRY.format(name=e.name, parameters=e.parameters, body=indent(e.body, 1).rstrip("\n")) for e in entries]
+    texts = [_ENTRY.format(name=e.name, parameters=e.parameters, body=indent(e.body, 1)) for e in entries]
     return "\n".join(["import numpy as np", *texts])
 
 

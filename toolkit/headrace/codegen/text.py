@@ -44,6 +44,13 @@ def attributes(columns: Iterable[str]) -> dict[str, str]:
     return found
 
 
-def indent(text: str, levels: int) -> str:
-    """Indent lines by `levels` of four spaces."""
-    return "".join("    " * levels + line + "\n" for line in text.strip("\n").split("\n"))
+def indent(text: str | Iterable[str], levels: int) -> str:
+    """Indent a text, or lines, by `levels` of four spaces; no line break ends the result.
+
+    Examples
+    --------
+    >>> indent(["if x:", "    y = 1"], 1)
+    '    if x:\\n        y = 1'
+    """
+    lines = (text if isinstance(text, str) else "\n".join(text)).strip("\n").split("\n")
+    return "\n".join("    " * levels + line if line else "" for line in lines)

@@ -40,7 +40,7 @@ for bucket in range(c.form[{number}, BUCKETS], c.form[{number}, BUCKETS] + c.for
 def hold_text(bound: Bound) -> str:
     """Write the kernel: ``hold_texts(c, s, ts)``."""
     stages = [line for number, one in enumerate(bound.stages) for line in _of_stage(number, one)]
-    return _HOLD.format(stages=indent("\n".join(stages), 1).rstrip("\n"))
+    return _HOLD.format(stages=indent(stages, 1))
 
 
 def holds_texts(bound: Bound) -> bool:
@@ -58,7 +58,7 @@ def _of_stage(number: int, one: BoundStage) -> Sequence[str]:
         if key.kind == "string":
             lines.insert(0, "hold_text(s.text_held, s.arena[place], ts)")
         if lines:
-            of_key = indent("\n".join(lines), 2).rstrip("\n")
+            of_key = indent(lines, 2)
             return _OF_KEYS.format(number=number, head=HEAD, words=one.entry_words, lines=of_key).strip("\n").splitlines()
     return []
 

@@ -269,9 +269,9 @@ def generate(bound: Bound, value_columns: Sequence[str], policy: GeneratedFuncti
                 f"    end_{number}(me, c, s, l, r, s.stage_state[{number}], s.owners[{number}] * {CLASSES}, c.arena[r + TS])",
             ]
     text += hold_text(bound)
-    text += _DISPATCH.format(name="run_stage", parameters="first, last", calls=indent("\n".join(runs), 1).rstrip("\n"))
+    text += _DISPATCH.format(name="run_stage", parameters="first, last", calls=indent(runs, 1))
     return text + _DISPATCH.format(
-        name="end_stage", parameters="position", calls=indent("\n".join(ends) or "pass", 1).rstrip("\n")
+        name="end_stage", parameters="position", calls=indent(ends or ["pass"], 1)
     )
 
 
@@ -294,10 +294,10 @@ def _stage_text(number: int, one: BoundStage) -> str:
         values = [_stored(column, index) for index, column in enumerate(one.emitted)]
         text += _EMIT.format(
             number=number, parameters="".join(f", {name}" for name in names), stride=out_stride,
-            values=indent("\n".join(values), 1).rstrip("\n"),
+            values=indent(values, 1),
         )  # fmt: skip
     if stage.is_kept:
-        text += _BEGIN.format(number=number, values=indent("\n".join(beginning(one.stage.state)) or "pass", 1).rstrip("\n"))
+        text += _BEGIN.format(number=number, values=indent(beginning(one.stage.state) or ["pass"], 1))
     if stage.kind == "partitioned":
         text += _STATE.format(number=number, head=HEAD, classes=CLASSES, words=one.entry_words, full=STATE_FULL)
         if stage.forget is not None:
@@ -311,8 +311,8 @@ def _stage_text(number: int, one: BoundStage) -> str:
         number=number,
         classes=CLASSES,
         state=f"s.stage_state[{number}]" if stage.kind == "stateful" else "np.int64(0)",
-        columns=indent("\n".join(lines) or "pass", 2).rstrip("\n"),
-        call=indent(_call_text(number, one, out_stride), 2).rstrip("\n"),
+        columns=indent(lines or ["pass"], 2),
+        call=indent(_call_text(number, one, out_stride), 2),
     )
 
 
@@ -320,7 +320,7 @@ def _forgetful_text(number: int, one: BoundStage) -> str:
     """Write how keys are forgotten: the memory of their containers is given back first."""
     return _FORGETFUL.format(
         number=number, head=HEAD, classes=CLASSES, words=one.entry_words, state_words=one.state_words,
-        ending=indent("\n".join(ending(one.stage.state)), 1).rstrip("\n"),
+        ending=indent(ending(one.stage.state), 1),
     )  # fmt: skip
 
 
@@ -357,7 +357,7 @@ def _fill_text(first: BoundStage, value_columns: Sequence[str]) -> str:
             ring="arena_f" if column.is_float else "arena",
             view={"float64": "view_f64", "uint8": "view_u8"}.get(column.dtype, "view_i64"),
         ).strip("\n"))  # fmt: skip
-    return _FILL.format(width=directory_width(len(value_columns)), columns=indent("\n".join(lines) or "pass", 2).rstrip("\n"))
+    return _FILL.format(width=directory_width(len(value_columns)), columns=indent(lines or ["pass"], 2))
 
 
 __all__ = ["STATE_FULL", "generate"]

@@ -187,7 +187,7 @@ def entries_text(bound: Bound, temporaries: int) -> str:
         classes=CLASSES,
         words=words_of(program.state),
         has=" or ".join(f"s.arena[k + {offset} + ENTRIES] != 0" for offset, _ in fields),
-        moves=indent("\n".join(moves), 1).rstrip("\n"),
+        moves=indent(moves, 1),
         may=" or ".join(tests),
     )
 

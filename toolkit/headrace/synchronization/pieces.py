@@ -47,7 +47,7 @@ def rows_text(columns: str, each: str, says_which: bool = True) -> str:
         Whether private words note the current row: for its results, and for when it fails.
     """
     arrived, which = (_ARRIVED, _WHICH) if says_which else ("", "")
-    return _ROWS.format(columns=columns, arrived=arrived, each=indent(which + each, 4).rstrip("\n"))
+    return _ROWS.format(columns=columns, arrived=arrived, each=indent(which + each, 4))
 
 
 def columns_text(one: BoundTag, first_column: int) -> str:
@@ -58,7 +58,7 @@ def columns_text(one: BoundTag, first_column: int) -> str:
         view = {"float64": "view_f64", "uint8": "view_u8"}.get(column.dtype, "view_i64")
         lines.append(f"c_{column.name} = {view}(x[i, entry + values_at({place})], CHUNK)")
         lines.append(f"m_{column.name} = x[i, entry + validity_at({place})]")
-    return indent("\n".join(lines), 2).rstrip("\n")
+    return indent(lines, 2)
 
 
 __all__ = ["columns_text", "rows_text"]

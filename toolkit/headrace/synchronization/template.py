@@ -229,13 +229,13 @@ def generate(bound: Bound) -> str:
     stored = [_stored(kind, at) for at, kind in enumerate(kinds)]
     rings = _rings_text(kinds)
     text += _GIVE.format(
-        parameters="".join(f", e_{at}" for at in range(len(bound.emits))), values=indent("\n".join(stored), 1).rstrip("\n")
+        parameters="".join(f", e_{at}" for at in range(len(bound.emits))), values=indent(stored, 1)
     )
     for of, fields in enumerate(types):
         text += _STATES.format(
             of=f"_{of}" if is_typed else "",
-            beginning=indent("\n".join(beginning(fields)) or "pass", 1).rstrip("\n"),
-            ending=indent("\n".join(ending(fields)) if words_of(fields) else "pass", 1).rstrip("\n"),
+            beginning=indent(beginning(fields) or ["pass"], 1),
+            ending=indent(ending(fields) if words_of(fields) else ["pass"], 1),
             bytes=_bytes_text(fields),
         )
     calls = []
@@ -255,7 +255,7 @@ def generate(bound: Bound) -> str:
         for number, one in enumerate(bound.tags):
             if one.tag.name in bound.by_entry:
                 text += run_entry_text(bound, number, one, columns_text(one, bound.columns_at(number)), rings)
-    return text + _forks_text(bound) + _DISPATCH.format(calls=indent("\n".join(calls), 1).rstrip("\n"))
+    return text + _forks_text(bound) + _DISPATCH.format(calls=indent(calls, 1))
 
 
 def _forks_text(bound: Bound) -> str:
@@ -269,7 +269,7 @@ def _forks_text(bound: Bound) -> str:
         "\n".join(text.format(*one.types, number=number) for number, one in enumerate(bound.forks))
         for text in (_TYPED_FORK, _TYPED_JOIN)
     )
-    return _TYPED_FORKS.format(classes=CLASSES, forks=indent(forks, 1).rstrip("\n"), joins=indent(joins, 1).rstrip("\n"))
+    return _TYPED_FORKS.format(classes=CLASSES, forks=indent(forks, 1), joins=indent(joins, 1))
 
 
 def _run_text(
@@ -316,8 +316,8 @@ def _locals_text(state: Mapping[str, StateField], fields: Iterable[str], written
     store = [f"{there} = {here}" for name, (here, there) in pairs.items() if name in written]
     return {
         "arrays": ", ".join(arrays),
-        "load": indent("\n".join(load), 1).rstrip("\n"),
-        "store": indent("\n".join(store or ["pass"]), 1).rstrip("\n"),
+        "load": indent(load, 1),
+        "store": indent(store or ["pass"], 1),
     }
 
 

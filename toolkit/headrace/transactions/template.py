@@ -356,19 +356,19 @@ def generate(bound: Bound, emits: Sequence[str], value_columns: Sequence[str], f
         version = _VERSION.format(table=number) if has_versions else "pass"
         text += _TABLE.format(
             table=number, find=layout.find(table, number, "key"), stride=layout.stride(table),
-            version=indent(version, 1).strip("\n"),
+            version=indent(version, 1),
         )  # fmt: skip
     masks = [f"s.{mask_field(number)}[i]" for number in emitting]
     given = [f"s.{ring_field(name)}[me, slot] = s.{event_field(name)}[i]" for name in emits]
     text += _BOTH.format(
         masks=" | ".join(masks) or "0",
-        values=indent("\n".join(given) or "return", 1).rstrip("\n"),
+        values=indent(given or ["return"], 1),
     )
     check = "pass"
     if len(emitting) > 1:
         check = _CHECK.format(emitted=" + ".join(f"({mask} & 1)" for mask in masks)).strip()
     write = {"operations": _operations_text, "speculative": _speculative_text}.get(family, _whole_text)
-    return text + write(bound, value_columns, indent(check, 1).rstrip("\n"))
+    return text + write(bound, value_columns, indent(check, 1))
 
 
 def _pasted(functions: Sequence[GeneratedFunction]) -> str:
@@ -380,7 +380,7 @@ def _whole_text(bound: Bound, value_columns: Sequence[str], check: str) -> str:
     keys = bound.keys
     naming = _WHOLE.format(
         key_columns=_columns(bound, keys, value_columns, 1),
-        keys=indent("\n".join(f"{f.name}({_arguments(f)})" for f in keys) or "pass", 1).rstrip("\n"),
+        keys=indent([f"{f.name}({_arguments(f)})" for f in keys] or ["pass"], 1),
     )
     return _pasted([*bound.functions, *keys]) + naming + _run_text(bound, value_columns, check)
 
@@ -393,7 +393,7 @@ def _speculative_text(bound: Bound, value_columns: Sequence[str], check: str) ->
 def _run_text(bound: Bound, value_columns: Sequence[str], check: str) -> str:
     return _RUN.format(
         columns=_columns(bound, bound.functions, value_columns, 1),
-        functions=indent("\n".join(_call(bound, number) for number in range(len(bound.functions))), 1).rstrip("\n"),
+        functions=indent([_call(bound, number) for number in range(len(bound.functions))], 1),
         check=check,
     )
 
@@ -408,7 +408,7 @@ def _operations_text(bound: Bound, value_columns: Sequence[str], check: str) -> 
         turns = "\n".join(f"{each} = 0" for each in name.parameters if each.startswith(TURNS))
         names.append(_NAME.format(number=number, turns=turns or "pass", call=_arguments(name)))
         begin, _ = _around(bound, number, only_mask=True)
-        posts.append(_POST.format(number=number, begin=indent(begin, 1).rstrip("\n"), call=_arguments(post)))
+        posts.append(_POST.format(number=number, begin=indent(begin, 1), call=_arguments(post)))
     for site, (number, one) in enumerate(taken.sites):
         if one.is_unit:
             function = taken.units[site]
@@ -419,19 +419,19 @@ def _operations_text(bound: Bound, value_columns: Sequence[str], check: str) -> 
         else:
             begin, undo = _around(bound, number)
             units.append(_IN_CHAIN.format(
-                site=site, number=number, begin=indent(begin, 1).rstrip("\n"), undo=indent(undo, 2).rstrip("\n"),
+                site=site, number=number, begin=indent(begin, 1), undo=indent(undo, 2),
                 call=_arguments(bound.functions[number]),
             ))  # fmt: skip
     parts = [*whole, *taken.names, *taken.units.values(), *taken.addends.values(), *taken.posts]
     return _pasted(parts) + _OPERATIONS.format(
         name_columns=_columns(bound, taken.names, value_columns, 2),
-        names=indent("\n".join(names), 2).rstrip("\n"),
+        names=indent(names, 2),
         adding=_adding_text(bound, value_columns),
         combine=_combine_text(bound),
         unit_columns=_columns(bound, [*taken.units.values(), *whole], value_columns, 3),
-        units=indent("\n".join(units) or "pass", 2).rstrip("\n"),
+        units=indent(units or ["pass"], 2),
         post_columns=_columns(bound, taken.posts, value_columns, 1),
-        posts=indent("\n".join(posts), 1).rstrip("\n"),
+        posts=indent(posts, 1),
         check=check,
     )
 
@@ -448,8 +448,8 @@ def _combine_text(bound: Bound) -> str:
         sums = "\n".join(f"{cell}[o] += {cell}[before]" for cell in cells)
         added.append(f"if before >= 0 and c.link[o] & MOST_SITES - 1 == {site}:\n{indent(sums, 1)}")
     work_out = "work_out(me, c, x, s, l, i, o)" if taken.adding else ""
-    text = _COMBINE.format(work_out=work_out, added=indent("\n".join(added), 2).rstrip("\n"))
-    return indent(text, 2).rstrip("\n")
+    text = _COMBINE.format(work_out=work_out, added=indent(added, 2))
+    return indent(text, 2)
 
 
 def _adding_text(bound: Bound, value_columns: Sequence[str]) -> str:
@@ -476,7 +476,7 @@ def _adding_text(bound: Bound, value_columns: Sequence[str]) -> str:
             add=indent(add, 1).strip(), add_before=indent(add_before, 2).strip(),
         )  # fmt: skip
     columns_text = _columns(bound, [*taken.addends.values()], value_columns, 1)
-    return text + _WORK_OUT.format(columns=columns_text, sites=indent("\n".join(sites), 1).rstrip("\n"))
+    return text + _WORK_OUT.format(columns=columns_text, sites=indent(sites, 1))
 
 
 def _around(bound: Bound, number: int, only_mask: bool = False) -> tuple[str, str]:
@@ -495,7 +495,7 @@ def _around(bound: Bound, number: int, only_mask: bool = False) -> tuple[str, st
 def _call(bound: Bound, number: int) -> str:
     begin, undo = _around(bound, number)
     call = _arguments(bound.functions[number])
-    return _FUNCTION.format(number=number, begin=begin, undo=indent(undo, 1).rstrip("\n"), call=call).strip("\n")
+    return _FUNCTION.format(number=number, begin=begin, undo=indent(undo, 1), call=call).strip("\n")
 
 
 def _arguments(function: GeneratedFunction) -> str:
@@ -509,7 +509,7 @@ def _columns(bound: Bound, functions: Sequence[GeneratedFunction], value_columns
         lines.append(f"source, entry, at = locate(c.refs[i], {directory_width(len(value_columns))})")
         for name, readable in bound.readable.items():
             lines += _column(name, readable, value_columns)
-    return indent("\n".join(lines), levels).rstrip("\n")
+    return indent(lines, levels)
 
 
 def _column(name: str, readable: Readable, value_columns: Sequence[str]) -> list[str]:

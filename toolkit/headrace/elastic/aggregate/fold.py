@@ -98,11 +98,11 @@ def fold_text(shape: AggregateShape, layout: Layout) -> str:
     """Write `update_run` for an aggregate that reads values."""
     row = "while offsets[r + 1] <= q:\n    r += 1" if shape.multi_key else "r = q"
     return _FOLD.format(
-        columns=indent(_columns_text(shape, layout), 1).rstrip("\n"),
-        keys=indent(_SEVERAL_KEYS if shape.multi_key else _ONE_KEY, 1).rstrip("\n"),
-        ring=indent(_RING, 1).rstrip("\n") if shape.slots > 1 else "",
-        row=indent(row, 3).rstrip("\n"),
-        update=indent(_update_text(shape, layout), 3).rstrip("\n"),
+        columns=indent(_columns_text(shape, layout), 1),
+        keys=indent(_SEVERAL_KEYS if shape.multi_key else _ONE_KEY, 1),
+        ring=indent(_RING, 1) if shape.slots > 1 else "",
+        row=indent(row, 3),
+        update=indent(_update_text(shape, layout), 3),
         imports=FOLD_IMPORTS if layout.heads else "",
     )
 

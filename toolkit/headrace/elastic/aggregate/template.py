@@ -139,18 +139,18 @@ def _emit_text(shape: AggregateShape, layout: Layout) -> str:
         lines += [f"{layout.out_known[column]}[i] = s.counts[p] - s.{nulls}[p]", f"s.{nulls}[p] = 0"]
     views = [f"{name} = s.{name}[me, slot : slot + room]" for name in layout.results]
     return _EMIT.format(
-        views=indent("\n".join(views), 2).rstrip(),
-        results=indent("\n".join(lines), 3).rstrip(),
+        views=indent(views, 2),
+        results=indent(lines, 3),
         imports=EMIT_IMPORTS if layout.heads else "",
     )
 
 
 def _count_text(shape: AggregateShape) -> str:
     """Write the kernel that counts keys; its loop over windows is unrolled if there are few."""
-    lines = "for j in range(SLOTS):\n    counts[p + j] += 1"
+    lines = ["for j in range(SLOTS):", "    counts[p + j] += 1"]
     if shape.slots <= UNROLLED:
-        lines = "\n".join(f"counts[p + {j}] += 1" for j in range(shape.slots))
-    return _COUNT_KEYS.format(all_slots=indent(lines, 3).rstrip())
+        lines = [f"counts[p + {j}] += 1" for j in range(shape.slots)]
+    return _COUNT_KEYS.format(all_slots=indent(lines, 3))
 
 
 def allocate_state(

@@ -240,7 +240,7 @@ def generate(shape: CustomShape) -> str:
         text += kernels_of(texts_kernel)
     if shape.containers:
         text += _RELEASE
-    text += _CLOSE.format(close=indent(_close_text(shape), 1).rstrip("\n"))
+    text += _CLOSE.format(close=indent(_close_text(shape), 1))
     text += _IMPORTS + "".join(_run_text(shape, number) for number in range(len(shape.inputs)))
     if len(shape.inputs) == 1:
         return text + _ONE_INPUT
@@ -248,7 +248,7 @@ def generate(shape: CustomShape) -> str:
     for number in range(len(shape.inputs)):
         call = f"update_run_{number}(me, c, o, x, s, l, buffer, ats, tick, ref, rows, earliest, latest)"
         calls += [f"if which == {number}:", f"    return {call}"]
-    return text + _INPUTS.format(inputs=indent("\n".join(calls), 1).rstrip("\n"))
+    return text + _INPUTS.format(inputs=indent(calls, 1))
 
 
 def _emit_text(shape: CustomShape) -> str:
@@ -261,7 +261,7 @@ def _emit_text(shape: CustomShape) -> str:
         lines.append(f"s.{out_field(name)}[me, slot] = {value}")
     text = _EMIT.format(
         parameters="".join(f", e_{name}" for name, _ in shape.emits),
-        values=indent("\n".join(lines), 1).rstrip(),
+        values=indent(lines, 1),
     )
     return kernels_of(containers_kernel) + text if listed else text
 
@@ -287,7 +287,7 @@ def _store_text(shape: CustomShape) -> str:
     names = [name for name, _ in shape.stored.arrays()]
     return _STORE.format(
         parameters="".join(f", {name}" for name in names),
-        values=indent("\n".join(f"s.{node_field(name)}[node] = {name}" for name in names), 1).rstrip("\n"),
+        values=indent([f"s.{node_field(name)}[node] = {name}" for name in names], 1),
     )
 
 
@@ -392,19 +392,19 @@ def _run_text(shape: CustomShape, number: int) -> str:
     until = "earliest + 1" if shape.is_single else "latest + 1"
     windows = _WINDOWS.format(
         until=until,
-        create=indent("\n".join(create) or "pass", 2).rstrip("\n"),
-        update=indent(_update_text(shape, number), 1).rstrip("\n"),
+        create=indent(create or ["pass"], 2),
+        update=indent(_update_text(shape, number), 1),
     )
     rows = (_ROWS_WITH_SEVERAL_KEYS if given.multi_key else _ROWS_WITH_ONE_KEY).format(
-        values=indent(values, 1).rstrip("\n"),
-        windows=indent(windows, 3 if given.multi_key else 1).rstrip("\n"),
+        values=indent(values, 1),
+        windows=indent(windows, 3 if given.multi_key else 1),
     )
     return _RUN.format(
         number=number,
         directory_width=directory_width(given.value_columns),
-        columns=indent(columns, 1).rstrip("\n"),
-        keys=indent(_SEVERAL_KEYS if given.multi_key else _ONE_KEY, 1).rstrip("\n"),
-        rows=indent(rows, 1).rstrip("\n"),
+        columns=indent(columns, 1),
+        keys=indent(_SEVERAL_KEYS if given.multi_key else _ONE_KEY, 1),
+        rows=indent(rows, 1),
         until=until,
     )
 

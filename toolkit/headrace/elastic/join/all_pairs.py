@@ -131,7 +131,7 @@ def confirm_{other}(
 
 '''
 
-_RECORD = """\
+_RECORD = """
 l[LATER] = refs[k]
 l[EARLIER] = (source << SOURCE_SHIFT) | (chunk_first + i)
 """
@@ -142,7 +142,7 @@ def pieces(shape: JoinShape) -> tuple[ModuleType, str]:
     left, right = shape.sides
     text = _match_probes(shape, left, right)
     for mine, other in ((left, right), (right, left)):
-        text += load_text(mine, _lower_ends(shape, mine, "k")) + _pad_text(shape, mine)
+        text += load_text(mine, _lower_ends(shape, mine)) + _pad_text(shape, mine)
         text += _direction(shape, mine, other)
     return all_pairs_kernel, text
 
@@ -152,11 +152,10 @@ def _match_probes(shape: JoinShape, left: Side, right: Side) -> str:
     return _MATCH_PROBES.format(condition=exact(shape, values, (f"buffer.{left.keys}[a]", f"buffer.{right.keys}[b]")))
 
 
-def _lower_ends(shape: JoinShape, mine: Side, number: str) -> list[str]:
-    """Write the lower ends of the bands around probing tuple `number`."""
+def _lower_ends(shape: JoinShape, mine: Side) -> list[str]:
+    """Write the lower ends of the bands around probing tuple `k`."""
     return [
-        f"buffer.{mine.lower_ends(n)}[{number}] = np.int32("
-        f"buffer.{mine.values(band.column(mine))}[{number}] - buffer.{exact_width(n)}[0])"
+        f"buffer.{mine.lower_ends(n)}[k] = np.int32(buffer.{mine.values(band.column(mine))}[k] - buffer.{exact_width(n)}[0])"
         for n, band in enumerate(shape.bands)
         if band.has_lower_end
     ]
@@ -167,7 +166,7 @@ def _pad_text(shape: JoinShape, mine: Side) -> str:
     fields = [mine.keys, *(mine.values(column) for column in range(len(mine.dtypes)))]
     fields += [mine.lower_ends(n) for n, band in enumerate(shape.bands) if band.has_lower_end]
     copies = [f"buffer.{field}[count] = buffer.{field}[count - 1]" for field in fields]
-    return _PAD.format(mine=mine.name, copies=indent("\n".join(copies), 2).rstrip("\n"))
+    return _PAD.format(mine=mine.name, copies=indent(copies, 2))
 
 
 def _direction(shape: JoinShape, mine: Side, other: Side) -> str:
@@ -192,13 +191,13 @@ def _direction(shape: JoinShape, mine: Side, other: Side) -> str:
     }
     view_lines = [f"{name} = {view}" for name, view in views.items()]
     text = _PROBE.format(
-        views=_lines(view_lines, 2),
-        blocks=_lines([f"{block} = {column}[a:b]" for block, column in blocks.items()], 5),
+        views=indent(view_lines, 2),
+        blocks=indent([f"{block} = {column}[a:b]" for block, column in blocks.items()], 5),
         fine_blocks=", ".join(f"{column}[f:t]" for column in blocks.values()),
         **names,
     )
     probes, condition = _quick_test(shape, mine, other)
-    text += _ANY.format(probes=_lines(probes, 1), condition=condition, **names)
+    text += _ANY.format(probes=indent(probes, 1), condition=condition, **names)
     return text + _confirm_text(shape, mine, other, used, view_lines)
 
 
@@ -251,14 +250,10 @@ def _confirm_text(shape: JoinShape, mine: Side, other: Side, used: list[int], vi
         other=other.name,
         mine_members=mine.members,
         mine_is_right=int(mine.name == "right"),
-        views=_lines(views, 1),
-        record=_lines(_RECORD.split("\n"), 3) if may_raise else "",
+        views=indent(views, 1),
+        record=indent(_RECORD, 3) if may_raise else "",
         condition=" and ".join([*valid, condition]),
     )
-
-
-def _lines(lines: list[str], levels: int) -> str:
-    return indent("\n".join(lines), levels).rstrip("\n")
 
 
 __all__ = ["PROBES", "pieces"]

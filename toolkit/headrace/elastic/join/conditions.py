@@ -91,4 +91,4 @@ def load_text(side: Side, more: list[str]) -> str:
             "    return False",
             f"buffer.{side.values(column)}[k] = {column_view(side, column)}[at]",
         ]
-    return _LOAD.format(side=side.name, width=side.width, load=indent("\n".join(lines + more), 1).rstrip("\n"))
+    return _LOAD.format(side=side.name, width=side.width, load=indent(lines + more, 1))

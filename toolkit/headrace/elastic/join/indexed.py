@@ -159,7 +159,7 @@ def append_{side}(me, c, s, buffer, k, slot, ref, ts):
     last = word & LAST_MASK
     count, crowded = 0, 0
     if first != 0:
-        count = view_i64(pool + last * {constant}_BYTES, HEADER_WORDS)[LINK]  # the last chunk has no next
+        count = view_i64(pool + last * {constant}_BYTES, HEADER_WORDS)[LINK]  # the last block has no next
     if first == 0 or count == BLOCK_ROWS:
         block = take_block(me, s, {constant})
         if block == 0:
@@ -390,7 +390,7 @@ def pieces(shape: JoinShape) -> tuple[ModuleType, str]:
     text += _BY_KEY if shape.on_keys else _BY_CELL
     text += _WITH_BANDS if any(term.kind == "band" for term in shape.index) else _EQUAL_ONLY
     for side, other in ((left, right), (right, left)):
-        text += load_text(side, []) + _CELLS.format(side=side.name, cells=_lines(_cell_lines(shape, side), 1))
+        text += load_text(side, []) + _CELLS.format(side=side.name, cells=indent(_cell_lines(shape, side), 1))
         text += _stored_text(shape, side) + _probe_text(shape, side, other)
     return index_kernel, text
 
@@ -408,8 +408,8 @@ def _stored_text(shape: JoinShape, side: Side) -> str:
         writes.append(f"{stored}[count] = buffer.{side.values(column)}[k]")
         reads.append(f"buffer.{side.values(column)}[SPARE] = {stored}[i]")
     names = {"side": side.name, "constant": side.constant, "entries": layout.entries}
-    text = _EXPIRE.format(**names) + _INSERT.format(writes=_lines(writes, 1), **names)
-    return text + _SPLIT.format(reads=_lines(reads, 4), **names)
+    text = _EXPIRE.format(**names) + _INSERT.format(writes=indent(writes, 1), **names)
+    return text + _SPLIT.format(reads=indent(reads, 4), **names)
 
 
 def _probe_text(shape: JoinShape, side: Side, other: Side) -> str:
@@ -435,8 +435,8 @@ def _probe_text(shape: JoinShape, side: Side, other: Side) -> str:
         side=side.name,
         constant=side.constant,
         entries=layout.entries,
-        setup=_lines(setup or ["pass"], 1),
-        views=_lines(views, 3),
+        setup=indent(setup or ["pass"], 1),
+        views=indent(views, 3),
         condition=" & ".join(f"({part})" for part in parts),
         user_condition=user,
         prober_is_right=int(other.name == "right"),
@@ -487,10 +487,6 @@ def _cell_lines(shape: JoinShape, side: Side) -> list[str]:
         if term.kind == "equal":
             lines += [f"one_cell(cells, {number}, fold(bits))", _TWISTED.format(bits="bits")]
     return lines
-
-
-def _lines(lines: list[str], levels: int) -> str:
-    return indent("\n".join(lines), levels).rstrip("\n")
 
 
 __all__ = ["STATE", "allocate_index", "choose_terms", "index_scratch", "pieces"]

@@ -282,11 +282,11 @@ def keyed_transfer(state: KeyedState) -> str:
         imports=imports,
         slots=state.slots,
         present=present,
-        views=_lines("\n".join(views), 2),
-        moves=_lines("\n".join(moves), 5),
+        views=indent(views, 2),
+        moves=indent(moves, 5),
         bytes=sum(size for _, size in state.by_place),
-        sets="" if state.sets is None else _lines(_SETS.format(**dataclasses.asdict(state.sets)), 2),
-        windows="" if state.opened is None else _lines(_WINDOWS.format(opened=state.opened), 1),
+        sets="" if state.sets is None else indent(_SETS.format(**dataclasses.asdict(state.sets)), 2),
+        windows="" if state.opened is None else indent(_WINDOWS.format(opened=state.opened), 1),
     )
     return kernels_of(transfer_kernel) + text
 
@@ -302,7 +302,7 @@ def _lists_text(lists: Lists, views: list[str]) -> list[str]:
     return _LISTS.strip().format(
         first=lists.first,
         last=lists.last,
-        copies=_lines("\n".join(copies), 1),
+        copies=indent(copies, 1),
         bytes=sum(size for _, size in lists.nodes),
     ).split("\n")
 
@@ -351,14 +351,10 @@ def _copy_text(side: Side, on_keys: bool) -> str:
             "    moved += 1",
         ]
     return _COPY_ROW.format(
-        side=side.name, width=side.width, bytes=sum(size for _, size in columns), copies=_lines("\n".join(copies), 1)
+        side=side.name, width=side.width, bytes=sum(size for _, size in columns), copies=indent(copies, 1)
     )
 
 
 def no_transfer() -> str:
     """Write `transfer` where there is nothing to move."""
     return kernels_of(transfer_kernel) + _NOTHING
-
-
-def _lines(text: str, levels: int) -> str:
-    return indent(text, levels).rstrip("\n")
