@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from types import ModuleType
-
 from headrace.codegen.called import Entry, Looped, entries_text, names_of, stubs_text
 from headrace.codegen.included import imports_of, included
 from headrace.codegen.modules import load_module
@@ -83,12 +81,7 @@ def to_time(s, units):
 
 def units_text(is_local: bool) -> str:
     """Return the kernels that convert event times to the units of windows: the stream's unit, or days of a time zone."""
-    return kernels_of(local_days_kernel) if is_local else PLAIN_UNITS
-
-
-def kernels_of(module: ModuleType) -> str:
-    """Return the text of a kernel module, as it is included in an operator's module."""
-    return included(module)
+    return included(local_days_kernel) if is_local else PLAIN_UNITS
 
 
 class Instance(Looped):

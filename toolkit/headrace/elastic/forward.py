@@ -7,10 +7,10 @@ from typing import Any
 
 import pyarrow as pa
 
+from headrace.codegen.included import included
 from headrace.egress.gather import Gatherer
 from headrace.egress.records import Ordered, Records
 from headrace.elastic import forward_kernel
-from headrace.elastic.build import kernels_of
 from headrace.elastic.program import Program
 from headrace.ingress.sorting import argsort, compile_kernels
 from headrace.ingress.store import Store
@@ -32,7 +32,7 @@ class ForwardProgram(Program):
         return self._schema.names
 
     def text(self):
-        return kernels_of(forward_kernel)
+        return included(forward_kernel)
 
     def allocate(self, instances, capacity):
         return named()

@@ -13,13 +13,14 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from headrace.codegen.included import included
 from headrace.codegen.text import indent
 from headrace.elastic import local_days
 from headrace.elastic.aggregate import aggregate_kernel, count_kernel, distinct
 from headrace.elastic.aggregate.collected import EMIT_IMPORTS, give_text
 from headrace.elastic.aggregate.fold import UNROLLED, fold_text, is_kept_xor, none_of
 from headrace.elastic.aggregate.shape import AggregateColumn, AggregateShape, Layout
-from headrace.elastic.build import kernels_of, units_text
+from headrace.elastic.build import units_text
 from headrace.ingress.store import directory_width
 from headrace.memory.arena import ARENA_WORDS, HEAD, allocate_arena
 from headrace.memory.bundle import named
@@ -109,11 +110,11 @@ def generate(shape: AggregateShape) -> str:
         several_keys=shape.multi_key,
         in_order=shape.in_order,
     )
-    text += units_text(shape.is_local) + kernels_of(aggregate_kernel) + _emit_text(shape, layout)
+    text += units_text(shape.is_local) + included(aggregate_kernel) + _emit_text(shape, layout)
     text += _FORGET.format(sets=layout.sets_text, distinct=len(layout.distinct)) if layout.sets else _NOTHING_TO_FORGET
     if layout.columns:
         return text + fold_text(shape, layout)
-    return text + kernels_of(count_kernel) + _count_text(shape)
+    return text + included(count_kernel) + _count_text(shape)
 
 
 def _emit_text(shape: AggregateShape, layout: Layout) -> str:

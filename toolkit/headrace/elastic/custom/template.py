@@ -16,11 +16,12 @@ from collections.abc import Sequence
 import numpy as np
 
 from headrace.codegen.bindings import HELD_FIELD, LITERALS, TEMPORARIES, TEXT_FIELDS
+from headrace.codegen.included import included
 from headrace.codegen.kinds import Array, Kind, cells_of
 from headrace.codegen.text import indent
 from headrace.egress.containers import stride_of, text_words
 from headrace.elastic import local_days
-from headrace.elastic.build import kernels_of, units_text
+from headrace.elastic.build import units_text
 from headrace.elastic.custom import containers_kernel, custom_kernel, kept_kernel, texts_kernel
 from headrace.elastic.custom.shape import (
     ARENA_FIELDS,
@@ -229,15 +230,15 @@ def generate(shape: CustomShape) -> str:
     text = _CONSTANTS.format(
         slots=1 if shape.is_single else shape.slots, is_single=shape.is_single, is_held_back=shape.is_held_back
     )
-    text += units_text(shape.is_local) + kernels_of(custom_kernel)
+    text += units_text(shape.is_local) + included(custom_kernel)
     text += _emit_text(shape)
     if shape.stored is not None:
-        text += kernels_of(kept_kernel) + _store_text(shape)
+        text += included(kept_kernel) + _store_text(shape)
     for function in (shape.update, shape.output, shape.slide):
         if function is not None:
             text += "\n" + function.text + "\n\n"
     if shape.holds_texts:
-        text += kernels_of(texts_kernel)
+        text += included(texts_kernel)
     if shape.containers:
         text += _RELEASE
     text += _CLOSE.format(close=indent(_close_text(shape), 1))
@@ -263,7 +264,7 @@ def _emit_text(shape: CustomShape) -> str:
         parameters="".join(f", e_{name}" for name, _ in shape.emits),
         values=indent(lines, 1),
     )
-    return kernels_of(containers_kernel) + text if listed else text
+    return included(containers_kernel) + text if listed else text
 
 
 def _call_text(shape: CustomShape, function: Function, stage: str, call: str) -> list[str]:

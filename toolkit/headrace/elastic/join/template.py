@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from headrace.codegen.included import included
 from headrace.elastic import instance_loop
-from headrace.elastic.build import kernels_of
 from headrace.elastic.join import all_pairs, indexed, join_kernel
 from headrace.elastic.join.shape import JoinShape
 from headrace.ingress.store import directory_width
@@ -32,7 +31,7 @@ def generate(shape: JoinShape) -> str:
     text = _HEADER.format(
         left_width=directory_width(len(shape.left_dtypes)), right_width=directory_width(len(shape.right_dtypes))
     )
-    text += kernels_of(join_kernel)
+    text += included(join_kernel)
     if shape.user is not None:
         text += f"\n{shape.user.text}\n"
     kernels, more = indexed.pieces(shape) if shape.index else all_pairs.pieces(shape)

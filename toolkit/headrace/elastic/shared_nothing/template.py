@@ -89,7 +89,7 @@ def sharing_text(transfer_text: str, positions: str) -> str:
         What the operator's kernels derive from a tuple's position.
     """
     words = [f"    l[{word}] = position" for word in POSITION_WORDS[positions]]
-    reading = build.kernels_of(routed_kernel) + _TAKE_POSITION.format(words="\n".join(words)) if words else _AT_ONCE
+    reading = included(routed_kernel) + _TAKE_POSITION.format(words="\n".join(words)) if words else _AT_ONCE
     return build.READS_ALL + transfer_text + reading
 
 

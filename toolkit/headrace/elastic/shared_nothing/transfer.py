@@ -13,7 +13,6 @@ import numpy as np
 from headrace.codegen.included import included
 from headrace.codegen.text import indent
 from headrace.elastic import instance_loop
-from headrace.elastic.build import kernels_of
 from headrace.elastic.join import join_kernel
 from headrace.elastic.join.shape import JoinShape, Side
 from headrace.elastic.shared_nothing import stored_transfer_kernel, transfer_kernel
@@ -288,7 +287,7 @@ def keyed_transfer(state: KeyedState) -> str:
         sets="" if state.sets is None else indent(_SETS.format(**dataclasses.asdict(state.sets)), 2),
         windows="" if state.opened is None else indent(_WINDOWS.format(opened=state.opened), 1),
     )
-    return kernels_of(transfer_kernel) + text
+    return included(transfer_kernel) + text
 
 
 def _lists_text(lists: Lists, views: list[str]) -> list[str]:
@@ -330,7 +329,7 @@ def _both(name: str, size: int, count: str) -> list[str]:
 def stored_transfer(shape: JoinShape) -> str:
     """Write `transfer` for a join: its state is the tuples stored."""
     given = dict.fromkeys((instance_loop.__name__, join_kernel.__name__, transfer_kernel.__name__), "")
-    text = kernels_of(transfer_kernel) + included(stored_transfer_kernel, given)
+    text = included(transfer_kernel) + included(stored_transfer_kernel, given)
     return text + "".join(_copy_text(side, shape.on_keys) for side in shape.sides)
 
 
@@ -357,4 +356,4 @@ def _copy_text(side: Side, on_keys: bool) -> str:
 
 def no_transfer() -> str:
     """Write `transfer` where there is nothing to move."""
-    return kernels_of(transfer_kernel) + _NOTHING
+    return included(transfer_kernel) + _NOTHING
