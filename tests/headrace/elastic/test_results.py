@@ -14,7 +14,7 @@ import pytest
 
 from headrace.egress.records import Records
 from headrace.elastic.aggregate.results import AggregateResults
-from headrace.elastic.aggregate.shape import AggregateColumn
+from headrace.elastic.aggregate.shape import AggregateColumn, Output
 from headrace.elastic.custom.results import CustomResults
 from headrace.elastic.custom.shape import CustomShape
 from headrace.elastic.forward import ForwardResults
@@ -45,7 +45,7 @@ def test_oracle_aggregates_are_ordered_by_time_and_key(words, times):
     rows = [(ts, i) for ts in times for i in range(len(WORDS))]
     draw.shuffle(rows)
     schema = pa.schema({"ts": pa.int64(), "word": pa.string(), "n": pa.int64()})
-    finisher = AggregateResults(schema, dictionary, 1, [(AggregateColumn("count"), 0, None, None)])
+    finisher = AggregateResults(schema, dictionary, 1, [Output(AggregateColumn("count"), 0)])
     drained = records([ts for ts, _ in rows], a=[ids[i] for _, i in rows], values=[[i for _, i in rows]])
     batch = finisher.finish(drained)
     assert [tuple(row.values()) for row in batch.to_pylist()] == sorted((ts, WORDS[i], i) for ts, i in rows)
@@ -63,7 +63,7 @@ def test_property_a_result_stays_when_its_records_are_overwritten(times, keys):
     dictionary.types[0] = column.type
     ids = np.resize(dictionary.encode(column).astype(np.int64), 6)
     schema = pa.schema({"ts": pa.int64(), "key": column.type, "n": pa.int64()})
-    finisher = AggregateResults(schema, dictionary, 1, [(AggregateColumn("count"), 0, None, None)])
+    finisher = AggregateResults(schema, dictionary, 1, [Output(AggregateColumn("count"), 0)])
     drained = records(np.resize(times, 6), a=ids, values=[np.arange(6)])
     batch = finisher.finish(drained)
     before = batch.to_pylist()
@@ -88,12 +88,12 @@ def test_example_aggregates_of_nothing_are_null():
         }
     )
     outputs = [
-        (AggregateColumn("count"), 0, None, None),
-        (AggregateColumn("mean", 0), 1, 5, 7),
-        (AggregateColumn("max", 0), 2, 5, None),
-        (AggregateColumn("min", 1, "float64", ignore_nan=True), 3, 5, None),
-        (AggregateColumn("first", 2), 4, 5, None),
-        (AggregateColumn("last", 3, is_text=True), 6, 5, None),
+        Output(AggregateColumn("count"), 0),
+        Output(AggregateColumn("mean", 0), 1, 5, high=7),
+        Output(AggregateColumn("max", 0), 2, 5),
+        Output(AggregateColumn("min", 1, "float64", ignore_nan=True), 3, 5),
+        Output(AggregateColumn("first", 2), 4, 5),
+        Output(AggregateColumn("last", 3, is_text=True), 6, 5),
     ]
     finisher = AggregateResults(schema, None, 0, outputs, [None] * 5 + [texts])
     batch = finisher.finish(

@@ -80,7 +80,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 
-from headrace.elastic.aggregate.program import COUNTED, AggregateProgram
+from headrace.elastic.aggregate.program import AggregateProgram
+from headrace.elastic.aggregate.shape import COUNTED
 from headrace.elastic.outlets import READER
 from headrace.elastic.passed_keys import PassedKeys
 from headrace.elastic.passed_steps import Between, between

@@ -12,7 +12,7 @@ from headrace.elastic import failures
 from headrace.elastic.aggregate import aggregate_kernel, template
 from headrace.elastic.aggregate.as_they_come import order_matters, room_ahead
 from headrace.elastic.aggregate.results import AggregateResults, time_step
-from headrace.elastic.aggregate.shape import AggregateColumn, AggregateShape, Layout, compared_texts
+from headrace.elastic.aggregate.shape import COUNTED, AggregateColumn, AggregateShape, Layout, compared_texts
 from headrace.elastic.program import Exact, Program
 from headrace.errors import AggregateOverflowError, OverflowInputError, UnsupportedTypeError
 from headrace.expressions import Aggregate
@@ -29,8 +29,6 @@ from headrace.workers import worker_kernel
 
 _COLLECTING = ("collect_list", "collect_set", "quantile", "mode", "top", "count_distinct")
 """Aggregates whose state grows with the values."""
-COUNTED = ("count", "count_distinct")
-"""Aggregates that count values, and are never null."""
 _EXACT = (*COUNTED, "sum", "min", "max", "first", "last", "quantile", "mode")
 """Results whose value in the state is the one that kernels would read from a column of them: if the column is of a narrow type
 or of times, every value fits it."""
@@ -143,10 +141,11 @@ class AggregateProgram(Program):
             self.id_capacity,
             instances,
             capacity,
-            orders,
-            self.spec.window.zone,
-            ([a.q for a in aggregates if a.kind == "quantile"], [a.k for a in aggregates if a.kind == "top"]),
-            self._max_state // 8,
+            texts=orders,
+            zone=self.spec.window.zone,
+            fractions=[a.q for a in aggregates if a.kind == "quantile"],
+            most=[a.k for a in aggregates if a.kind == "top"],
+            arena_words=self._max_state // 8,
         )
 
     def counted_of(self, side):
@@ -156,7 +155,7 @@ class AggregateProgram(Program):
         return self.texts
 
     def finisher(self, stores):
-        outputs = template.output_columns(self.shape)
+        outputs = template.outputs_of(self.shape)
         texts = [self.texts.get(wanted.column or "") for _, wanted in self.spec.aggregates]
         return AggregateResults(self._schema, self.dictionary, len(self.spec.key_names), outputs, texts)
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from headrace.egress.containers import MOST_ELEMENTS
 from headrace.egress.records import Ordered, Records
-from headrace.elastic.aggregate.shape import LISTS, AggregateColumn
+from headrace.elastic.aggregate.shape import COUNTED, LISTS, Output
 from headrace.elastic.results import KeyedResults
 from headrace.errors import AggregateOverflowError, OutputError
 from headrace.expressions.rows import cast, take
@@ -24,9 +24,8 @@ class AggregateResults(KeyedResults):
 
     Parameters
     ----------
-    outputs : sequence of (AggregateColumn, value index, count index, another index)
-        For each aggregate, the records' value columns that hold its value, its number of non-null values, and the
-        high half of a sum in 128 bits or the length of a list.
+    outputs : sequence of Output
+        One for each aggregate.
     texts : sequence of KeyDictionary or None
         For each aggregate: the dictionary of the strings whose ids its values are, or None if it is not of a text column.
     """
@@ -36,7 +35,7 @@ class AggregateResults(KeyedResults):
         schema: pa.Schema,
         dictionary: KeyDictionary | None,
         key_count: int,
-        outputs: Sequence[tuple[AggregateColumn, int, int | None, int | None]],
+        outputs: Sequence[Output],
         texts: Sequence[KeyDictionary | None] = (),
     ):
         super().__init__(schema, dictionary, key_count)
@@ -45,63 +44,48 @@ class AggregateResults(KeyedResults):
 
     def finish(self, records: Records) -> pa.RecordBatch:
         ordered, arrays = self._in_order(records)
-        for (aggregate, value, nonnull, more), texts in zip(self._outputs, self._texts, strict=True):
-            field = self.schema.field(len(arrays))
-            if aggregate.kind in LISTS:
-                arrays.append(lists_of(aggregate, ordered, value, more, field.type, texts, field.name))
-            else:
-                arrays.append(self._column(aggregate, ordered, value, nonnull, more, field, texts))
+        for output, texts in zip(self._outputs, self._texts, strict=True):
+            make = _lists if output.aggregate.kind in LISTS else self._scalars
+            arrays.append(make(output, ordered, self.schema.field(len(arrays)), texts))
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
-    def _column(self, aggregate, records, value, nonnull, high, field, texts) -> pa.Array:
-        kind = field.type
-        values = records.values[value]
-        if aggregate.kind in ("count", "count_distinct"):
+    def _scalars(self, output: Output, records: Ordered, field: pa.Field, texts: KeyDictionary | None) -> pa.Array:
+        """The column of an aggregate that gives one value."""
+        aggregate, kind = output.aggregate, field.type
+        values = records.values[output.value]
+        if aggregate.kind in COUNTED:
             return as_arrow(values, pa.int64())
-        counts = records.values[nonnull]
+        assert output.known is not None
+        counts = records.values[output.known]
         empty = counts == 0
         if texts is not None:
             present = ~empty
             (strings,) = texts.decode(values[present])
             return take(cast(strings, kind), pa.array(np.cumsum(present) - 1, mask=empty))
-        if aggregate.kind == "sum" and high is not None and (outside := np.flatnonzero(records.values[high])).size:
+        high = None if output.high is None else records.values[output.high]
+        if aggregate.kind == "sum" and high is not None and (outside := np.flatnonzero(high)).size:
             end = time_text(int(records.primary[outside[0]]), self.schema.field(0).type)
             raise AggregateOverflowError(
                 f"{field.name}: a sum of the window that ends at {end} is outside of the range of int64; cast the column to"
                 f" float64, or use smaller windows"
             )
         if aggregate.kind == "mean":
-            above = None if high is None else records.values[high]
             step = time_step(kind)
-            values = mean_of_times(values, above, counts, step) if step else mean_of(values, above, counts)
+            values = mean_of_times(values, high, counts, step) if step else mean_of(values, high, counts)
         if aggregate.ignore_nan and values.dtype.kind == "f":
             empty = empty | np.isnan(values)  # NaN remains only where there was no other value
         return from_values(values, kind, empty if empty.any() else None)
 
 
-def lists_of(
-    aggregate: AggregateColumn,
-    records: Ordered,
-    position: int,
-    count: int,
-    kind: pa.ListType,
-    texts: KeyDictionary | None,
-    name: str,
-) -> pa.Array:
-    """Return a column of lists; null where `top` found nothing.
-
-    Parameters
-    ----------
-    position, count : int
-        The value columns that hold each list's position and number of words.
-    name : str
-        Name of the column, for an error message.
-    """
-    counts = records.values[count]
-    words, offsets = records.words.take(records.values[position], counts)
+def _lists(output: Output, records: Ordered, field: pa.Field, texts: KeyDictionary | None) -> pa.Array:
+    """The column of an aggregate that gives lists; null where `top` found nothing."""
+    assert output.length is not None
+    aggregate, kind = output.aggregate, field.type
+    counts = records.values[output.length]
+    words, offsets = records.words.take(records.values[output.value], counts)
     if offsets[-1] > MOST_ELEMENTS:
         raise OutputError(
-            f"{name}: the lists of windows that end together have {offsets[-1]:,} elements, and a column of results at"
+            f"{field.name}: the lists of windows that end together have {offsets[-1]:,} elements, and a column of results at"
             f" most {MOST_ELEMENTS:,}; use smaller windows"
         )
     if texts is not None:

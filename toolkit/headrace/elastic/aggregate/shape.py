@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 
 @dataclass(frozen=True)
@@ -43,6 +44,22 @@ class AggregateColumn:
         return tuple(dict.fromkeys(column for column in (self.column, self.by) if column is not None))
 
 
+class Output(NamedTuple):
+    """An aggregate, and which value columns of the result records are its own."""
+
+    aggregate: AggregateColumn
+    value: int
+    """Its result; for a list, the position."""
+    known: int | None = None
+    """How many values are not null; None for a count of tuples."""
+    high: int | None = None
+    """The high half of a sum in 128 bits, if it has one."""
+    length: int | None = None
+    """The number of words of a list, if it gives one."""
+
+
+COUNTED = ("count", "count_distinct")
+"""Kinds that count values, and are never null."""
 LISTS = ("collect_list", "collect_set", "top")
 """Kinds whose results are lists."""
 
@@ -173,7 +190,7 @@ class Layout:
 
 def _kept_as(aggregate: AggregateColumn) -> str:
     """Dtype of the value that an aggregate keeps."""
-    return "int64" if aggregate.kind in ("count", "count_distinct") else aggregate.dtype
+    return "int64" if aggregate.kind in COUNTED else aggregate.dtype
 
 
 def _given_as(aggregate: AggregateColumn) -> str:

@@ -19,10 +19,10 @@ from headrace.elastic import local_days
 from headrace.elastic.aggregate import aggregate_kernel, count_kernel, distinct
 from headrace.elastic.aggregate.collected import EMIT_IMPORTS, give_text
 from headrace.elastic.aggregate.fold import UNROLLED, fold_text, is_kept_xor, none_of
-from headrace.elastic.aggregate.shape import AggregateColumn, AggregateShape, Layout
+from headrace.elastic.aggregate.shape import AggregateShape, Layout, Output
 from headrace.elastic.build import units_text
 from headrace.ingress.store import directory_width
-from headrace.memory.arena import ARENA_WORDS, HEAD, allocate_arena
+from headrace.memory.arena import HEAD, allocate_arena
 from headrace.memory.bundle import named
 from headrace.memory.cells import reserved
 from headrace.references import BUCKETS
@@ -159,10 +159,12 @@ def allocate_state(
     max_keys: int,
     instances: int,
     capacity: int,
-    texts: Sequence[tuple[np.ndarray, np.ndarray, np.ndarray]] = (),
-    zone: str | None = None,
-    parameters: tuple[Sequence[float], Sequence[int]] = ((), ()),
-    most_words: int = ARENA_WORDS,
+    *,
+    texts: Sequence[tuple[np.ndarray, np.ndarray, np.ndarray]],
+    zone: str | None,
+    fractions: Sequence[float],
+    most: Sequence[int],
+    arena_words: int,
 ):
     """Allocate the bundle `s`: state by key and slot, then the columns of the results.
 
@@ -177,9 +179,11 @@ def allocate_state(
         The arrays of `memory.text_order`, for each column of `compared_texts`.
     zone : str, optional
         The time zone, if windows are of its days.
-    parameters : sequence of float, sequence of int
-        The q of each quantile, and the k of each top.
-    most_words : int
+    fractions : sequence of float
+        The q of each quantile.
+    most : sequence of int
+        The k of each top.
+    arena_words : int
         Limit of the arena for collected and distinct values.
     """
     layout = Layout(shape)
@@ -189,14 +193,13 @@ def allocate_state(
     fields |= local_days.state_of(zone)
     if layout.heads:
         fields |= {name: reserved(places * HEAD, np.int64, huge_pages=True) for name in layout.heads}
-        fractions, most = parameters
         fields[layout.fractions], fields[layout.most] = np.array([*fractions, 0.0]), np.array([*most, 0], np.int64)
         fields[layout.no_texts] = np.zeros(1, np.int64)
     if layout.sets:
         # Containers of a bucket share its free blocks with the sets of the first distinct count: one instance owns both.
-        fields |= zip(layout.sets, distinct.allocate(len(layout.distinct), shape.slots, most_words), strict=True)
+        fields |= zip(layout.sets, distinct.allocate(len(layout.distinct), shape.slots, arena_words), strict=True)
     elif layout.heads:
-        fields |= zip(layout.arena, allocate_arena(BUCKETS, most_words), strict=True)
+        fields |= zip(layout.arena, allocate_arena(BUCKETS, arena_words), strict=True)
     for names, arrays in zip(layout.texts.values(), texts, strict=True):
         fields |= zip(names, arrays, strict=True)
     for name, dtype in layout.results.items():
@@ -204,19 +207,23 @@ def allocate_state(
     return named(**fields)
 
 
-def output_columns(shape: AggregateShape) -> Sequence[tuple[AggregateColumn, int, int | None, int | None]]:
-    """Return each aggregate's result columns: result, number of non-null values, and high half of a sum or length of a list."""
+def outputs_of(shape: AggregateShape) -> list[Output]:
+    """Return each aggregate with its columns of the results."""
     layout = Layout(shape)
-    column = list(layout.results).index
-    more = layout.out_high | layout.out_count
+    names = list(layout.results)
+
+    def column(name: str | None) -> int | None:
+        return None if name is None else names.index(name)
+
     return [
-        (
-            a,
-            column(out),
-            None if a.column is None else column(layout.out_known[a.column]),
-            column(more[number]) if number in more else None,
+        Output(
+            aggregate,
+            names.index(layout.out_value[number]),
+            known=None if aggregate.column is None else column(layout.out_known[aggregate.column]),
+            high=column(layout.out_high.get(number)),
+            length=column(layout.out_count.get(number)),
         )
-        for number, (a, out) in enumerate(zip(shape.aggregates, layout.out_value, strict=True))
+        for number, aggregate in enumerate(shape.aggregates)
     ]
 
 
