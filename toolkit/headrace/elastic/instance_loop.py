@@ -5,7 +5,7 @@ kernels by address, once a batch (`build`, `codegen.called`). The operator suppl
 
     promise(l)                  a time that no later result of this instance precedes
     begin(c, l, s, buffer)      the instance starts, or has another configuration
-    hand_over(l, s, me, joiner) give a joiner what depends on the order so far
+    hand_over(s, me, joiner)    give a joiner what depends on the order so far
     process(..., row, start, count)     tuples: records of the gate, in order
     advance_time(..., ts)       no tuple below ts will follow
     finish(...)                 the input is over
@@ -200,7 +200,9 @@ def run_instance(me, g, c, o, x, s, l, buffer):
     ----------
     me : int
         Worker number.
-    g, c, o : LogArrays or ScaleGateArrays, InstanceArrays, OutArrays
+    g : LogArrays, ScaleGateArrays, ReaderQueues or QueueArrays
+        What it reads: a gate, or its own channel or queue.
+    c, o : InstanceArrays, OutArrays
     x : int64[sources, n]
         Directories of the stores.
     s : bundle

@@ -8,8 +8,9 @@ load counted since the last sample among the buckets of the keys it owns. An
 instance with little to do thus samples all of its tuples; a busy one spends about
 a thousandth of its time on this.
 
-A join compares stored tuples, and forwarding takes positions: both go through
-the buckets in turn, so their load is spread over the buckets an instance owns.
+A join that compares all pairs, and forwarding, go through the buckets in turn, so
+their load is spread over the buckets an instance owns. A join with an index counts
+the load of each bucket itself (`join.index_kernel`): nothing is left to divide.
 
 Invariants  I1  LOADED is the load that a worker has given to buckets: never more
                 than the load counted

@@ -91,7 +91,7 @@ class PassedBooks(Books):
 
     @added.setter
     def added(self, rows: int) -> None:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """The instances count."""
+        """Ignored: the instances count."""
 
     @property
     def adding(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -100,7 +100,7 @@ class PassedBooks(Books):
 
     @adding.setter
     def adding(self, rows: int) -> None:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """The instances count."""
+        """Ignored: the instances count."""
 
     @property
     def filtered(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -108,7 +108,7 @@ class PassedBooks(Books):
 
     @filtered.setter
     def filtered(self, rows: int) -> None:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """The instances count."""
+        """Ignored: the instances count."""
 
 
 class PassedInlet:

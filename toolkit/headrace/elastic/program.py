@@ -82,6 +82,7 @@ class Program:
         return {}
 
     def keys_of(self, side: int) -> Sequence[KeySource]:
+        """What the keys of the tuples of an input are made of."""
         return ()
 
     def equal_columns_of(self, side: int) -> Sequence[str]:
@@ -89,9 +90,11 @@ class Program:
         return ()
 
     def values_of(self, side: int) -> Sequence[str]:
+        """Columns that kernels read in 64 bits, or as bools."""
         return ()
 
     def narrow_values_of(self, side: int) -> Sequence[str]:
+        """Columns that kernels read in a narrower type."""
         return ()
 
     def counted_of(self, side: int) -> Sequence[str]:
@@ -107,9 +110,11 @@ class Program:
         return {}
 
     def carried_of(self, side: int) -> Sequence[str]:
+        """Columns that are kept as they are, to be looked up by row: for results, or to show a tuple in an error."""
         return ()
 
     def columns_of(self, side: int) -> dict[str, np.dtype]:
+        """All columns that kernels read, and their dtypes in the store."""
         return {}
 
     def multi_key_of(self, side: int) -> bool:
@@ -120,6 +125,7 @@ class Program:
         """Note the keys of tuples that are about to be published."""
 
     def text(self) -> str:
+        """The operator's part of the kernel module: what `instance_loop` calls."""
         raise NotImplementedError
 
     def allocate(self, instances: int, capacity: int) -> Any:
@@ -127,6 +133,7 @@ class Program:
         raise NotImplementedError
 
     def finisher(self, stores: list[Store]) -> Any:
+        """What makes result rows of records: an `egress.collector.Finisher`."""
         raise NotImplementedError
 
     def private(self, worker: int) -> np.ndarray:
@@ -138,6 +145,7 @@ class Program:
         return np.empty(1 << 14, np.int32)
 
     def state_bytes(self, id_limit: int) -> int:
+        """Estimated bytes of the window instances of key ids below `id_limit`."""
         return 0
 
     def arena_bytes(self, state: Any) -> int:

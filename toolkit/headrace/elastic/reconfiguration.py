@@ -37,10 +37,10 @@ class Reconfiguration(ConfigurationRows):
     ----------
     arrays : InstanceArrays
         Configuration rows 0 to `planned` are in use already.
-    gate : tuple of ndarray
-        Input gate.
+    gate : LogArrays or ScaleGateArrays
+        Where control records are placed: the input gate, or that of the operator before (`routed`).
     gate_kernels : module
-        `merged_log_kernel` or `scalegate_kernel`.
+        The gate's kernels: `merged_log_kernel` or `scalegate_kernel`.
     max_threads : int
     initial : Configuration
         Row 0.

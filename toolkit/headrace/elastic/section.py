@@ -1,7 +1,8 @@
 """One operator of the elastic engine at run time: gate, state, workers, output rings, collector.
 
 A `headrace.runtime.sections.Section` of one operator. Its threads are `max_threads`
-workers, parked unless active, and one collector.
+workers, parked unless active, and one collector, unless the workers pass the results
+on to the next operator's gate (`passing`).
 """
 
 from __future__ import annotations

@@ -61,8 +61,7 @@ class PrivateStore(Store):
             if chunk is not None:
                 chunk.last_ts = int(chunk.ts[-1])
         self.release(horizon)
-        for number in [n for n in self._origins if n < self.first_chunk]:
-            del self._origins[number]
+        self._forget_origins()
 
     def follow(self, other: PrivateStore, rows: int, masked: np.ndarray) -> None:
         """Open the chunks that `other` has, to be filled by the transfer at the barrier."""
@@ -77,5 +76,8 @@ class PrivateStore(Store):
         self.first_chunk = numbers[0] if numbers else chunk_of(rows)
         for number in [n for n in self.chunks if n < self.first_chunk]:
             del self.chunks[number]
+        self._forget_origins()
+
+    def _forget_origins(self) -> None:
         for number in [n for n in self._origins if n < self.first_chunk]:
             del self._origins[number]
