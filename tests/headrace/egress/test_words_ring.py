@@ -21,7 +21,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from headrace.egress import payload, rings, words_ring
+from headrace.egress import list_words, rings, words_ring
 from headrace.egress.collector import Collector
 from headrace.memory.atomics import CELL
 from headrace.memory.cells import aligned, reserved
@@ -163,7 +163,7 @@ def test_interleave_a_collector_that_does_not_look_for_words_sleeps_on():
 # -- the real collector
 
 CAPACITY = 8
-PAYLOAD = 16
+WORDS = 16
 
 
 class Lists:
@@ -188,7 +188,7 @@ class Instances:
         self.rows, self.seen = rows, []
         most = len(rows)
         meter = aligned(most * METER_WORDS, np.int64).reshape(most, METER_WORDS)
-        self.out = rings.allocate(most, CAPACITY, meter, payload=PAYLOAD)
+        self.out = rings.allocate(most, CAPACITY, meter, list_words=WORDS)
         self.values = [reserved(most * CAPACITY, np.int64).reshape(most, CAPACITY) for _ in range(4)]
         self.collector = Collector(self.out, self.values, Lists(), [self], lists=[(0, 1), (2, 3)])
         for r in range(most):
@@ -238,7 +238,7 @@ def drawn_rows(seed, instances=3, rows=60):
     draw = random.Random(seed)
 
     def words():
-        longest = draw.choice([0, 1, 5, PAYLOAD, 5 * PAYLOAD])
+        longest = draw.choice([0, 1, 5, WORDS, 5 * WORDS])
         return [draw.randrange(-(2**63), 2**63) for _ in range(draw.randint(0, longest))]
 
     return [
@@ -257,7 +257,7 @@ def test_oracle_lists_come_with_their_records(seed):
     rows = drawn_rows(seed)
     instances = Instances(rows)
     assert instances.run() == wanted_of(rows)
-    taken = instances.collector._payload._taken
+    taken = instances.collector._list_words._taken
     assert [one.words.size for one in taken] == [0, 0, 0], "what was released is still kept"
 
 
@@ -266,7 +266,7 @@ def test_example_room_for_released_words_is_used_again():
     rows = [[(primary, [primary] * 100, []) for primary in range(1_000)]]
     instances = Instances(rows)
     assert len(instances.run()) == 1_000
-    assert instances.collector._payload._taken[0]._memory.size < 100 * 1_000 // 2
+    assert instances.collector._list_words._taken[0]._memory.size < 100 * 1_000 // 2
 
 
 def test_example_a_stop_ends_a_wait_for_room():
@@ -274,7 +274,7 @@ def test_example_a_stop_ends_a_wait_for_room():
     instances = Instances([[(1, list(range(100)), [])]])
     writer = instances.threads[1]
     writer.start()
-    eventually(lambda: instances.out.list_head[0] == PAYLOAD)
+    eventually(lambda: instances.out.list_head[0] == WORDS)
     rings.stop_output(instances.out)
     writer.join(180)
     assert not writer.is_alive()
@@ -283,17 +283,17 @@ def test_example_a_stop_ends_a_wait_for_room():
 # -- what is kept between them, step by step
 
 
-def check_steps(payload_class, seed):
+def check_steps(kept_by, seed):
     """Three instances write when their ring has room, and show records later; some are released, and read back."""
     draw = random.Random(seed)
     meter = aligned(3 * METER_WORDS, np.int64).reshape(3, METER_WORDS)
-    out = rings.allocate(3, CAPACITY, meter, payload=PAYLOAD)
-    kept = payload_class(out, [(0, 1)])
+    out = rings.allocate(3, CAPACITY, meter, list_words=WORDS)
+    kept = kept_by(out, [(0, 1)])
     written = [[], [], []]  # records that are not shown yet: (position, words)
     held = []
     for step in range(300):
         r = draw.randrange(3)
-        room = PAYLOAD - int(out.list_head[r * CELL] - out.list_tail[r * CELL])
+        room = WORDS - int(out.list_head[r * CELL] - out.list_tail[r * CELL])
         words = np.array([1_000 * step + i for i in range(draw.randint(0, room))], np.int64)
         written[r].append((words_ring.write_words(out, r, words, 0, len(words), 1), words.tolist()))
         kept.drain(r)
@@ -313,15 +313,15 @@ def check_steps(payload_class, seed):
         kept.forget([np.array([position for position, _ in held], np.int64), np.array([len(words) for _, words in held])])
     # Nothing is kept that no record needs, beside what waits in front of one that does.
     live = sum(len(words) for _, words in held) + sum(len(words) for records in written for _, words in records)
-    assert live <= sum(one.words.size for one in kept._taken) <= 300 * PAYLOAD // 2, "words that no record needs"
+    assert live <= sum(one.words.size for one in kept._taken) <= 300 * WORDS // 2, "words that no record needs"
 
 
 @pytest.mark.parametrize("seed", range(10))
 def test_oracle_words_are_kept_until_their_record_is_released(seed):
-    check_steps(payload.Payload, seed)
+    check_steps(list_words.ListWords, seed)
 
 
-PAYLOAD_BUGS = {
+LIST_BUGS = {
     "words of held records are forgotten": ("range(len(needed)) if len(numbers) else ()", "()", "IndexError: "),
     "positions do not say whose they are": ("whose == r", "whose == 0", "IndexError: "),
     "words of a record that is still to come are forgotten": (
@@ -334,13 +334,13 @@ PAYLOAD_BUGS = {
 
 @pytest.mark.slow
 @pytest.mark.interpreted
-@pytest.mark.parametrize("bug", PAYLOAD_BUGS)
+@pytest.mark.parametrize("bug", LIST_BUGS)
 def test_planted_bug_is_found(bug):
-    old, new, expected = PAYLOAD_BUGS[bug]
-    text = Path(payload.__file__).read_text()
+    old, new, expected = LIST_BUGS[bug]
+    text = Path(list_words.__file__).read_text()
     assert text.count(old) == 1, "the bug is out of date"
     space = {"__name__": "planted"}
     exec(compile(text.replace(old, new), "planted", "exec"), space)  # our own file, in a test
     with fails(expected):
         for seed in range(10):
-            check_steps(space["Payload"], seed)
+            check_steps(space["ListWords"], seed)

@@ -2,8 +2,8 @@
 
 ==================  ====================================================================
 ``rings``           a ring of result records for each worker, and what it promises
-``words_ring``      such a ring for the variable-length parts of records
-``payload``         these parts, taken and kept until their records are released
+``words_ring``      such a ring for the lists that records refer to
+``list_words``      these lists, taken and kept until their records are released
 ``records``         records as columns, drained or in order
 ``held_records``    records that wait for their release
 ``collector``       the output gate: drains the rings, orders by content, passes on

@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from headrace.egress import rings
 from headrace.egress.held_records import FEW_ROWS, Held
-from headrace.egress.payload import Payload
+from headrace.egress.list_words import ListWords
 from headrace.egress.records import HEAD_COLUMNS, Records
 from headrace.egress.rings import OutArrays
 from headrace.memory.atomics import CELL
@@ -123,7 +123,7 @@ class Collector:
         self.last_emission_ns = 0
         self.finished = threading.Event()
         self._held: Held | None = None
-        self._payload = Payload(out, lists) if lists else None
+        self._list_words = ListWords(out, lists) if lists else None
         self._turn = threading.Lock()
         self._is_whole = True
         """No turn has failed in the middle: what was taken out of the rings is held back, or was passed on."""
@@ -162,8 +162,8 @@ class Collector:
         if held.is_due(bound, place):
             with held.release(bound, place) as records:
                 self._release(records)
-            if self._payload is not None:
-                self._payload.forget(held.values)
+            if self._list_words is not None:
+                self._list_words.forget(held.values)
         if watermark > self.watermark:
             self.watermark = watermark
             if watermark < END_OF_TIME:
@@ -208,20 +208,20 @@ class Collector:
         out = self._out
         for r in range(self._instances):
             tail, head = read_cell(out.tail, r * CELL), read_cell(out.head, r * CELL)  # C2
-            if self._payload is not None:
-                self._payload.drain(r)
+            if self._list_words is not None:
+                self._list_words.drain(r)
             while tail < head:
                 at = tail & (self._capacity - 1)
                 stop = at + min(head - tail, self._capacity - at)
                 parts = [None if column is None else column[r, at:stop] for column in self._columns]
                 held.add(parts)
-                if self._payload is not None:
-                    self._payload.note(r, [part for part in parts[HEAD_COLUMNS:] if part is not None])
+                if self._list_words is not None:
+                    self._list_words.note(r, [part for part in parts[HEAD_COLUMNS:] if part is not None])
                 tail += stop - at
                 rings.drained(out, r, tail)
 
     def _release(self, records: Records) -> None:
-        records.words = self._payload
+        records.words = self._list_words
         begin = time.monotonic_ns()
         batch = self._finisher.finish(records)
         now = time.monotonic_ns()

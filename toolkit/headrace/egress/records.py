@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from headrace.egress.payload import Payload
+from headrace.egress.list_words import ListWords
 
 HEAD_COLUMNS = 5
 """`primary`, `a`, `b`, `c`, `at`."""
@@ -20,7 +20,7 @@ class Records:
     these positions of the columns `given`: each column is gathered when it is first read, as most uses need only some.
     """
 
-    def __init__(self, primary, a, b, c, at, values, words: Payload | None = None, index: np.ndarray | None = None):
+    def __init__(self, primary, a, b, c, at, values, words: ListWords | None = None, index: np.ndarray | None = None):
         self.given, self._values = (primary, a, b, c, at), values
         self.index, self.words = index, words
 
@@ -85,7 +85,7 @@ class Ordered:
         return [column.take(self._order) for column in self._records.values]
 
     @property
-    def words(self) -> Payload:
+    def words(self) -> ListWords:
         """The lists that columns of positions refer to."""
         assert self._records.words is not None
         return self._records.words

@@ -16,14 +16,14 @@ An engine whose workers join and leave changes the membership under its own seql
 (`membership`), together with whatever else changes then. An engine without event time
 leaves the watermark at `progress.MIN_TIME`: promises of positions alone are enough.
 
-State       OUT_HEAD[r] records written, OUT_TAIL[r] records collected,
+State       HEAD[r] records written, TAIL[r] records collected,
             MARK[r] the promise; END_OF_TIME for a worker that is not active
-Invariants  I1  0 <= OUT_HEAD[r] - OUT_TAIL[r] <= capacity
-            I2  only instance r stores OUT_HEAD[r] and, while active, MARK[r];
-                only the collector stores OUT_TAIL[r]
-Ordering    W1 write record, W2 store_release OUT_HEAD, W3 store_release MARK
+Invariants  I1  0 <= HEAD[r] - TAIL[r] <= capacity
+            I2  only instance r stores HEAD[r] and, while active, MARK[r];
+                only the collector stores TAIL[r]
+Ordering    W1 write record, W2 store_release HEAD, W3 store_release MARK
             C1 load_acquire all MARKs, under the seqlock of `membership`,
-            C2 load_acquire OUT_HEAD, C3 read records
+            C2 load_acquire HEAD, C3 read records
                     W2 is before W3 and C1 before C2: a collector that sees a promise
                     sees the records it covers
             W4 store_release MARK_TS; C0 load_acquire all MARK_TS before the MARKs
@@ -115,7 +115,7 @@ class OutArrays(NamedTuple):
 
 
 def allocate(
-    instances: int, capacity: int, meter: np.ndarray, membership: np.ndarray | None = None, payload: int = 0
+    instances: int, capacity: int, meter: np.ndarray, membership: np.ndarray | None = None, list_words: int = 0
 ) -> OutArrays:
     """Allocate rings of `capacity` records, all instances inactive.
 
@@ -128,8 +128,8 @@ def allocate(
         Where time spent waiting for room is booked.
     membership : int64[], optional
         Its first cell is the seqlock under which workers join and leave; one of its own by default.
-    payload : int
-        Words of the ring for what the records hold of no fixed length, a power of two; 0: they hold none.
+    list_words : int
+        Words of each ring of `words_ring`, a power of two; 0: results have no lists.
     """
     words = padded_cells(WORD_COUNT)
     words[WANTED] = END_OF_TIME
@@ -155,9 +155,9 @@ def allocate(
         at=column(),
         meter=meter,
         membership=padded_cells(1) if membership is None else membership,
-        list_words=(reserved(instances * payload, np.int64) if payload else np.zeros(0, np.int64)).reshape(instances, payload),
-        list_head=padded_cells(instances if payload else 0),
-        list_tail=padded_cells(instances if payload else 0),
+        list_words=reserved(instances * list_words, np.int64).reshape(instances, list_words),
+        list_head=padded_cells(instances if list_words else 0),
+        list_tail=padded_cells(instances if list_words else 0),
     )
 
 

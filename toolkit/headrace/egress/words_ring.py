@@ -8,20 +8,20 @@ stays valid after the words have left the ring.
 The collector takes words as they come, whether or not their record is
 published, so a writer that waits for room waits only for the collector's next
 turn, and a list may be longer than the ring. The words it has taken wait with the
-records for their release (`payload`).
+records for their release (`list_words`).
 
-State       PAYLOAD_HEAD[r] words written, PAYLOAD_TAIL[r] words taken
-Invariants  I1  0 <= PAYLOAD_HEAD[r] - PAYLOAD_TAIL[r] <= words of the ring
-            I2  only instance r stores PAYLOAD_HEAD[r]; only the collector stores
-                PAYLOAD_TAIL[r]
-            I3  word n of r is at n % size while PAYLOAD_TAIL[r] <= n < PAYLOAD_HEAD[r]
-Ordering    P1 write words, P2 store_release PAYLOAD_HEAD, then W2 of `rings`
-            C2 of `rings`, P3 load_acquire PAYLOAD_HEAD, P4 read words
+State       LIST_HEAD[r] words written, LIST_TAIL[r] words taken
+Invariants  I1  0 <= LIST_HEAD[r] - LIST_TAIL[r] <= words of the ring
+            I2  only instance r stores LIST_HEAD[r]; only the collector stores
+                LIST_TAIL[r]
+            I3  word n of r is at n % size while LIST_TAIL[r] <= n < LIST_HEAD[r]
+Ordering    P1 write words, P2 store_release LIST_HEAD, then W2 of `rings`
+            C2 of `rings`, P3 load_acquire LIST_HEAD, P4 read words
                     P2 is before W2 and C2 before P3: a record comes with its words
-            P5 store_release PAYLOAD_TAIL, P0 load_acquire PAYLOAD_TAIL
+            P5 store_release LIST_TAIL, P0 load_acquire LIST_TAIL
                     a place is written again only once it is read
             P2, `signal` (a fence); C4 of `rings` (a fence), then it loads
-            PAYLOAD_HEAD: a collector that goes to sleep has seen the words, or is
+            LIST_HEAD: a collector that goes to sleep has seen the words, or is
             woken. The same holds for P5 and a writer that waits for room
 Progress    A full ring waits for the collector (back-pressure), polling STOP.
 Checked     tests/headrace/egress/test_words_ring.py
@@ -50,7 +50,7 @@ def write_words(o, me, source, first, count, step):
     Parameters
     ----------
     o : OutArrays
-        With a payload.
+        With rings for lists.
     me : int
         The instance.
     source : int64[]

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from headrace.egress import rings, words_ring
-from headrace.egress.payload import Payload
+from headrace.egress.list_words import ListWords
 from headrace.elastic import arrays, build, epochs, loads, words
 from headrace.elastic.configuration import Configuration, plan_configuration, write_configuration
 from headrace.elastic.hot_keys import hottest
@@ -89,7 +89,7 @@ class ElasticSection(GatedSection):
             OUTPUT_CAPACITY,
             self.arrays.meter,
             membership=self.gate.words[VERSION:],
-            payload=words_ring.CAPACITY if self.program.list_fields else 0,
+            list_words=words_ring.CAPACITY if self.program.list_fields else 0,
         )
         self.directories = allocate_directories(sources, self.program.value_columns)
         self.state = self.program.allocate(self.max_threads, OUTPUT_CAPACITY)
@@ -360,7 +360,7 @@ class ElasticSection(GatedSection):
             return
         compile_now(words_ring.words_taken, (out, zero, zero))
         if self.program.list_fields:
-            Payload.compile()
+            ListWords.compile()
 
     def _progress(self) -> object:
         """A value that changes while the operator makes progress with its input."""

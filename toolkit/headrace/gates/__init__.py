@@ -21,7 +21,7 @@ kernels beside them on their `arrays`.
 ``arrival_kernel``      puts records into the log as they arrive, if no reader needs the order
 ``scalegate``           the ScaleGate, and ``scalegate_kernel``
 ``skip_list_kernel``    its skip list: nodes, and when one may be reused
-``membership_kernel``   cells that both gates have, and which threads read, while that changes
+``membership_kernel``   cells that both gates have, and scans of the readers while these may change
 ``source_kernel``       what sources do on either gate, and how they wait
 ``reader_kernel``       how readers wait on either gate
 ``variants``            these two, and other such files, by the name of the gate

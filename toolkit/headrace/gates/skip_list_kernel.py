@@ -6,8 +6,8 @@ State       node        TS, REF, AT (arrival), STAMP, NEXT[0..3], one cache line
                         yet, 0 not reached by any reader, k the k-th of the list
                         (the head is the first). A source's nodes come from its
                         own pool, in turn; a slot always has the same height.
-            per source  private: LAST node, NEXT and OLDEST sequence number in
-                        the pool, FULL_AT where it must look for room again, a
+            per source  private: LAST node; NEXT_SEQ and OLDEST, sequence numbers
+                        in the pool; FULL_AT where it must look for room again, a
                         FINGER per level above 0
 Invariants  I1  every node linked by source s is at or before LAST[s], and no
                 reader passes LAST[s] while s feeds: a record after it in the

@@ -2,7 +2,7 @@
 
 All gates share this text, and the engine, the benchmarks and the tests share
 this wait. A gate's own `add_records` says how it takes records. Written for the
-merged log; `headrace.gates.variants` puts it on the other gate.
+merged log; `headrace.gates.variants` puts it on other gates.
 
 Ordering    W1 try; W2 SOURCES_WAITING += 1, draw the ticket, fence
             (`event_count.prepare`); W3 try again; W4 sleep until SPACE_EVENT changes
@@ -88,7 +88,7 @@ def add_or_wait(g, source, ts, start, count, first_row, stop):
 
     Parameters
     ----------
-    g : LogArrays or ScaleGateArrays
+    g : LogArrays, or those of another gate
     source, ts, start, count, first_row
         As for `add`.
     stop : int64[]

@@ -189,7 +189,6 @@ class Encoder:
         self.is_single = (self.nulls == "error" or bool(self.equal_columns)) and all(
             key.is_single for key in self.keys
         )
-        self._carry_indices = [self.schema.get_field_index(name) for name in self.carry]
         self._last_ts = MIN_TIME
 
     def _check_lists(self) -> None:

@@ -30,7 +30,7 @@ class KeySource:
     how : str
         "value": the column's value; "each": every element of a list column;
         "any": the value of each of the columns; "words", "hashtags": of a text,
-        see `words.py`; "pairs": ordered pairs of words, two key columns.
+        see `tokeniser`; "pairs": ordered pairs of words, two key columns.
     distance : int or None
         For "pairs": the largest distance between the words; None for any distance.
     """

@@ -53,6 +53,8 @@ class IntTable(KeyTable):
 
 
 class FloatTable(KeyTable):
+    """Floats, by their bits; all NaNs are one key, and -0.0 is 0.0."""
+
     def encode(self, array: pa.Array) -> np.ndarray:
         values = columns.floats(array).astype(np.float64) + 0.0  # -0.0 + 0.0 is 0.0
         bits = values.view(np.int64)

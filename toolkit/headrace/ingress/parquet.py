@@ -102,9 +102,7 @@ def _opened(source: Any, file: pq.ParquetFile, coded: Sequence[str]) -> pq.Parqu
     )
 
 
-def dataset_batches(
-    dataset: Any, schema: pa.Schema, batch_rows: int, most_bytes: int = BATCH_BYTES
-) -> Iterator[pa.RecordBatch]:
+def dataset_batches(dataset: Any, schema: pa.Schema, batch_rows: int) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a dataset, some columns of them, as `batches` does if its files are Parquet."""
     import pyarrow.dataset as ds  # imports pandas as well: not at import time
 
@@ -116,10 +114,10 @@ def dataset_batches(
             continue
         with fragment.filesystem.open_input_file(fragment.path) as source, pq.ParquetFile(source) as file:
             for group in range(file.metadata.num_row_groups):
-                coded.update(_leaves_to_code(source, file, schema, group, batch_rows, most_bytes))
+                coded.update(_leaves_to_code(source, file, schema, group, batch_rows, BATCH_BYTES))
                 rows += file.metadata.row_group(group).num_rows
                 size += sum(chunk.total_uncompressed_size for chunk in _chunks(file, schema, group))
-    batch_rows = max(1, min(batch_rows, most_bytes // max(1, size // max(1, rows))))
+    batch_rows = max(1, min(batch_rows, BATCH_BYTES // max(1, size // max(1, rows))))
     if not coded:
         yield from dataset.to_batches(columns=schema.names, batch_size=batch_rows)
         return
@@ -135,7 +133,7 @@ def dataset_batches(
     for batch in dataset.to_batches(
         columns=schema.names, batch_size=batch_rows, batch_readahead=1, fragment_readahead=1
     ):
-        for piece in pieces(batch, batch_rows, most_bytes):
+        for piece in pieces(batch, batch_rows):
             decoded = [_decoded(piece.column(field.name), field.type) for field in schema]
             yield pa.RecordBatch.from_arrays(decoded, schema=schema)
 

@@ -119,7 +119,7 @@ class Reorder:
     def watermark(self) -> int:
         """Event time below which no row will be released any more; `MIN_TIME` before the first row."""
         implied = MIN_TIME if self.lateness is None else self._highest - self.lateness
-        return max(implied, self._promised)  # `MIN_TIME` before the first row
+        return max(implied, self._promised)
 
     @property
     def waiting(self) -> int:

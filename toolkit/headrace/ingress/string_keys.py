@@ -12,6 +12,8 @@ from headrace.ingress.sorting import argsort, group_starts
 
 
 class StringTable(KeyTable):
+    """Strings and bytes; those of at most eight bytes are one word."""
+
     is_string = True
 
     def encode(self, array: pa.Array) -> np.ndarray:

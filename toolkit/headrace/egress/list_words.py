@@ -54,7 +54,7 @@ class _Taken:
             self._memory, self._start, self._end = memory, 0, kept
 
 
-class Payload:
+class ListWords:
     """Words of lists that records refer to, by instance.
 
     Parameters
@@ -71,7 +71,7 @@ class Payload:
         """By instance: the number of the first word after those of the records that came."""
 
     def drain(self, r: int) -> None:
-        """Drain the words that an instance has written. Called after OUT_HEAD is read, so records come with their words."""
+        """Drain the words that an instance has written. Called after HEAD of the records is read, so records come with their words."""
         out, ring = self._out, self._out.list_words[r]
         tail, head = read_cell(out.list_tail, r * CELL), read_cell(out.list_head, r * CELL)  # P3
         while tail < head:
