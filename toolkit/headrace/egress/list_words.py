@@ -71,7 +71,7 @@ class ListWords:
         """By instance: the number of the first word after those of the records that came."""
 
     def drain(self, r: int) -> None:
-        """Drain the words that an instance has written. Called after HEAD of the records is read, so records come with their words."""
+        """Drain the words that an instance has written. Called after the records' HEAD is read, so they come with their words."""
         out, ring = self._out, self._out.list_words[r]
         tail, head = read_cell(out.list_tail, r * CELL), read_cell(out.list_head, r * CELL)  # P3
         while tail < head:
