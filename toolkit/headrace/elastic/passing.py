@@ -16,13 +16,13 @@ from headrace.codegen.called import Bound
 from headrace.egress.rings import ELSEWHERE
 from headrace.elastic.kept_rows_kernel import CONSTANT, HOLDS, IS_FLOAT, VALID, VALUES, WORDS
 from headrace.elastic.passed_steps import Between
-from headrace.elastic.passing_kernel import LATENCY_PARTS, PassingArrays
+from headrace.elastic.passing_kernel import PassingArrays
 from headrace.elastic.program import Exact
 from headrace.gates.membership_kernel import NOTHING
 from headrace.ingress.store import CHUNK, FIRST_VALUE, KEYS, OFFSETS, TS, directory_width
 from headrace.memory.atomics import CELL
 from headrace.memory.cells import padded_cells, publish_cell, read_cells, reserved
-from headrace.metrics.latency import LatencyHistogram
+from headrace.metrics.latency import BINS, LatencyHistogram
 from headrace.plan.nodes import Branch
 from headrace.progress import END_OF_TIME, MIN_TIME
 from headrace.runtime.inlets import Books
@@ -201,7 +201,7 @@ class Passed:
             known=np.array([getattr(state, known).ctypes.data for known, _ in nulls], np.int64),
             numbers=np.array([getattr(state, value).ctypes.data if value else 0 for _, value in nulls], np.int64),
             valid=np.zeros((len(nulls), instances * capacity), np.uint8),
-            latency=np.zeros((instances, 64 * LATENCY_PARTS), np.int64),
+            latency=np.zeros((instances, BINS), np.int64),
             longest=padded_cells(instances),
             stop=section.arrays.words[worker_kernel.STOP :],
         )

@@ -78,15 +78,13 @@ from headrace.memory.atomics import (
 )
 from headrace.memory.bundle import by_reference
 from headrace.memory.event_count import cancel, doze
+from headrace.metrics.latency import PARTS
 from headrace.progress import END_OF_TIME, MIN_TIME
 from headrace.references import HEARTBEAT
 from headrace.workers.worker_kernel import BUSY_NS, ROOM_NS, turn
 
 NAP_NS = 20_000
 """Time between two polls for rare events that are not signalled: that rows of a full ring are read, that a ring is merged."""
-
-LATENCY_PARTS = 16
-"""Bins per power of two, as in `metrics.latency`."""
 
 
 @by_reference
@@ -140,7 +138,7 @@ def ready_rows(p, me, slot, count):
         while until < end and p.rings.at[me, until] == at:
             until += 1
         took = max(np.int64(1), now - at)
-        p.latency[me, np.int64(math.log2(took) * LATENCY_PARTS)] += until - start
+        p.latency[me, np.int64(math.log2(took) * PARTS)] += until - start
         if took > load_relaxed(p.longest, me * CELL):
             store_relaxed(p.longest, me * CELL, took)
         start = until

@@ -8,8 +8,9 @@ import numpy as np
 
 from headrace.kernel import kernel
 
-_PARTS = 16
-BINS = 64 * _PARTS
+PARTS = 16
+"""Bins per power of two."""
+BINS = 64 * PARTS
 """Number of bins of a histogram: the length of `LatencyHistogram.counts`."""
 
 
@@ -22,7 +23,7 @@ def _count(durations, counts):
         duration, end = durations[start], start + 1
         while end < durations.size and durations[end] == duration:
             end += 1
-        counts[int(math.log2(max(duration, 1)) * _PARTS)] += end - start
+        counts[int(math.log2(max(duration, 1)) * PARTS)] += end - start
         largest = max(largest, duration, 1)
         start = end
     return largest
@@ -50,7 +51,7 @@ class LatencyHistogram:
         self._counts = np.zeros(BINS, np.int64) if counts is None else np.array(counts, np.int64)
         self._max = largest_ns
         if not largest_ns and counts is not None and self._counts.any():
-            self._max = int(2 ** ((np.flatnonzero(self._counts)[-1] + 1) / _PARTS))
+            self._max = int(2 ** ((np.flatnonzero(self._counts)[-1] + 1) / PARTS))
 
     def add(self, nanoseconds: np.ndarray) -> None:
         """Count an array of durations."""
@@ -73,12 +74,12 @@ class LatencyHistogram:
         if sums[-1] <= 0:
             return [float("nan")] * len(quantiles)
         places = np.searchsorted(sums, np.array(quantiles) * sums[-1])
-        return [min(2 ** ((int(place) + 0.5) / _PARTS), self._max) / 1e6 for place in places]
+        return [min(2 ** ((int(place) + 0.5) / PARTS), self._max) / 1e6 for place in places]
 
     @property
     def mean_ms(self) -> float:
         """Mean in milliseconds, each duration taken as the middle of its bin; NaN without observations."""
-        middles = 2 ** ((np.arange(BINS) + 0.5) / _PARTS) / 1e6
+        middles = 2 ** ((np.arange(BINS) + 0.5) / PARTS) / 1e6
         return float(self._counts @ middles / self.count) if self.count else float("nan")
 
     @property
