@@ -1,8 +1,11 @@
-"""Runs the workers of one operator without a run around it: provides what the operator's section expects of a run."""
+"""Runs the workers of one operator without a run: provides what the operator's section expects of a run, and its input."""
 
 from __future__ import annotations
 
 from typing import Any
+
+import numpy as np
+import pyarrow as pa
 
 from headrace.memory.cells import padded_cells, publish_cell
 from headrace.workers.pool import WorkerPool
@@ -41,4 +44,26 @@ class Alone:
         """Nothing to do: the thread that waits for the workers finds out by itself."""
 
 
-__all__ = ["Alone"]
+def store_rows(inlet: Any, table: pa.Table) -> np.ndarray:
+    """Encode all rows of a table into an inlet's store. Returns their event times."""
+    times = [np.zeros(0, np.int64)]
+    for batch in table.to_batches():
+        for step in inlet.branch.steps:
+            batch = step.apply(batch)
+        for piece in inlet.encode(batch):
+            inlet.hold(piece)
+            times.append(piece.ts)
+    return np.concatenate(times)
+
+
+def fill_gate(section: Any, ts: np.ndarray) -> None:
+    """Add all tuples of the operator's only source to its gate, and the end of the input."""
+    done = 0
+    while done < len(ts):
+        taken = section.sources.add(section.gate, 0, ts, done, len(ts) - done, done)
+        assert taken > 0, "the gate does not take all tuples"
+        done += taken
+    assert section.sources.close_source(section.gate, 0), "the gate does not take the end of the input"
+
+
+__all__ = ["Alone", "fill_gate", "store_rows"]

@@ -27,7 +27,7 @@ from headrace.transactions.phases_kernel import ask_pause, end_pause, watch_paus
 from headrace.transactions.results import RING_MASK
 from headrace.transactions.skip_chains_kernel import LEVELS
 from headrace.workers import worker_kernel
-from headrace_bench.alone import Alone
+from headrace_bench.alone import Alone, fill_gate, store_rows
 
 MOST_EVENTS = 240_000
 """Number of events that the gate and the rings hold without being emptied."""
@@ -82,24 +82,15 @@ class Executed(Alone):
         operator.state = operator.program.allocate(capacity, operator.arrays.sets.size)
         arrays.activate(operator.arrays, operator.out)
         if like is None:
-            self.ts = self._encode(table)
+            (inlet,) = operator.inlets
+            self.ts, self._store = store_rows(inlet, table), inlet.store
         else:
             self.ts = like.ts
             operator.directories = like.operator.directories
             self._store = like._store  # keeps alive what the directories point into
         self._touch()
         operator.prepare((), self, is_last=True)
-        self._fill_gate()
-
-    def _encode(self, table: pa.Table) -> np.ndarray:
-        (inlet,) = self.operator.inlets
-        parts = [np.zeros(0, np.int64)]
-        for batch in table.to_batches():
-            for piece in inlet.encode(batch):
-                inlet.hold(piece)
-                parts.append(piece.ts)
-        self._store = inlet.store
-        return np.concatenate(parts)
+        fill_gate(operator, self.ts)
 
     def _touch(self) -> None:
         """Touch the pages that the executors write, so that no run, some milliseconds long, has to fault them in."""
@@ -120,14 +111,6 @@ class Executed(Alone):
         for array, count in parts:
             for me in range(threads):  # each thread has its own part
                 touch(array[array.size * me // threads :][: count * batch])
-
-    def _fill_gate(self) -> None:
-        gate, sources, done = self.operator.gate, self.operator.sources, 0
-        while done < self.rows:
-            taken = sources.add(gate, 0, self.ts, done, self.rows - done, done)
-            assert taken > 0, "the gate does not take all events"
-            done += taken
-        assert sources.close_source(gate, 0), "the gate does not take the end of the input"
 
     # -- a run
 

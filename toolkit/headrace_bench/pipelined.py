@@ -24,7 +24,7 @@ from headrace.ordering.options import OrderedOptions
 from headrace.ordering.pool_kernel import HANDED_OUT
 from headrace.ordering.section import OUTPUT_CAPACITY, OrderedSection
 from headrace.workers import worker_kernel
-from headrace_bench.alone import Alone
+from headrace_bench.alone import Alone, fill_gate, store_rows
 from headrace_bench.executed import hash_of
 
 GATE_RESERVE = 1 << 14
@@ -80,41 +80,22 @@ class Pipelined(Alone):
     def __init__(self, stream: Any, table: pa.Table, results: int = OUTPUT_CAPACITY, **options: Any):
         query = stream.plan()
         node = query.output
-        self.rows = table.num_rows
         self.samples: list[tuple[int, int]] = []
         super().__init__()
         settings = OrderedOptions(None, **{"max_threads": options.get("threads", 1), **options})
         self.room = power_of_two_at_least(results)
         branches = query.branches[node.name]
         self.section = section = OrderedSection(node, branches, settings, table.num_rows + GATE_RESERVE, self.room)
-        ts = self._encode(table)
+        (inlet,) = section.inlets
+        ts = store_rows(inlet, table)
+        self.rows = len(ts)
         for worker in range(section.max_threads):
             publish_cell(section.arrays.reading, worker * CELL, 0)  # parked until `run`
         section.prepare((), self, is_last=True)
         c = section.arrays
         for array in (c.arena[: c.arena[HANDED_OUT]], c.slots, c.tickets, c.queue):
             touch(array)
-        self._fill_gate(ts)
-
-    def _encode(self, table: pa.Table) -> np.ndarray:
-        (inlet,) = self.section.inlets
-        parts = [np.zeros(0, np.int64)]
-        for batch in table.to_batches():
-            for step in inlet.branch.steps:
-                batch = step.apply(batch)
-            for piece in inlet.encode(batch):
-                inlet.hold(piece)
-                parts.append(piece.ts)
-        return np.concatenate(parts)
-
-    def _fill_gate(self, ts: np.ndarray) -> None:
-        gate, sources, done = self.section.gate, self.section.sources, 0
-        self.rows = len(ts)
-        while done < self.rows:
-            taken = sources.add(gate, 0, ts, done, self.rows - done, done)
-            assert taken > 0, "the gate does not take all rows"
-            done += taken
-        assert sources.close_source(gate, 0), "the gate does not take the end of the input"
+        fill_gate(section, ts)
 
     # -- a run
 

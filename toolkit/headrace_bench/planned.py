@@ -19,7 +19,7 @@ from headrace.progress import END_OF_TIME
 from headrace.synchronization import mailbox_kernel, words
 from headrace.synchronization.options import ProgramOptions
 from headrace.workers import worker_kernel
-from headrace_bench.alone import Alone
+from headrace_bench.alone import Alone, store_rows
 
 TIMEOUT_S = 300.0
 _LOOK_S = 0.1
@@ -70,7 +70,7 @@ class Planned(Alone):
         branches = query.branches[node.name]
         self.operator = operator = node.spec.section(node, branches, settings)
         tables = [one for given in inputs.values() for one in (given if isinstance(given, list) else [given])]
-        self._given = [self._store(inlet, table) for inlet, table in zip(operator.inlets, tables, strict=True)]
+        self._given = [self._stored(inlet, table) for inlet, table in zip(operator.inlets, tables, strict=True)]
         self.events = sum(len(ts) for ts, _ in self._given)
         self._results, self._heartbeat = Results(), settings.heartbeat
         operator.prepare([self._results], self, is_last=True)
@@ -82,14 +82,9 @@ class Planned(Alone):
         """Note that the collector has finished."""
         self._finished.set()
 
-    def _store(self, inlet: Any, table: pa.Table) -> tuple[np.ndarray, np.ndarray]:
+    def _stored(self, inlet: Any, table: pa.Table) -> tuple[np.ndarray, np.ndarray]:
         """Times of the events, and the queue of each."""
-        times = [np.zeros(0, np.int64)]
-        for batch in table.to_batches():
-            for piece in inlet.encode(batch):
-                inlet.hold(piece)
-                times.append(piece.ts)
-        ts = np.concatenate(times)
+        ts = store_rows(inlet, table)
         return ts, inlet.queues[inlet.tags_of(np.arange(len(ts)))].astype(np.int32)
 
     # -- a run

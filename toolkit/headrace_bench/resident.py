@@ -27,7 +27,7 @@ from headrace.progress import END_OF_TIME
 from headrace.runtime.changes import Changes
 from headrace.workers import worker_kernel
 from headrace_bench import feeding_kernel
-from headrace_bench.alone import Alone
+from headrace_bench.alone import Alone, store_rows
 
 TIMEOUT_S = 300.0
 _TOGETHER_NS = 10_000_000
@@ -109,13 +109,13 @@ class Resident(Alone):
         node = query.output
         self.options = ElasticOptions(None, threads=threads, max_threads=max_threads or threads, **options)
         self.operator = operator = node.spec.section(node, query.branches[node.name], self.options)
-        self._encoded = like
+        self._like = like  # keeps alive what the directories point into
         self.stored = stored
         self.warm = warm
-        self.ts: list[np.ndarray] = like.ts if like is not None else []
         if like is None:
-            self._encode(tables)
+            self.ts = [store_rows(inlet, table) for inlet, table in zip(operator.inlets, tables, strict=True)]
         else:
+            self.ts = like.ts
             operator.share_input(like.operator)
         operator.keep_input()
         if stored:
@@ -151,16 +151,7 @@ class Resident(Alone):
         """Let workers spin only if there are cores for all of them."""
         self.operator.set_spins(worker_kernel.spins_for(self.operator.active))
 
-    # -- what it is fed
-
-    def _encode(self, tables: list[pa.Table]) -> None:
-        for inlet, table in zip(self.operator.inlets, tables, strict=True):
-            parts = []
-            for batch in table.to_batches():
-                for piece in inlet.encode(batch):
-                    inlet.hold(piece)
-                    parts.append(piece.ts)
-            self.ts.append(np.concatenate(parts) if parts else np.zeros(0, np.int64))
+    # -- its results
 
     def _collect(self) -> None:
         collector = self.operator.collector
@@ -202,6 +193,8 @@ class Resident(Alone):
     def _over(self) -> None:
         self._end = time.perf_counter()
         self.drained.set()
+
+    # -- what it is fed
 
     def start(self, batch: int = 4096, per_second: int = 0, period: int = 0, cycles: int = 0) -> None:
         """Begin to feed the rows.
