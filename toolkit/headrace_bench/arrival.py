@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 import headrace as hr
+from headrace.summary import counted
 from headrace_bench.resident import Resident
 from headrace_bench.rows import Row, median
 
@@ -89,7 +90,7 @@ def measure(full: bool, tiny: bool = False) -> list[Row]:
         tables = make_sources(count, rows)
         for name, aggregates in QUERIES.items():
             for threads in (1, 2):
-                case = f"{name}, {count} sources, {threads} thread{'s' if threads > 1 else ''}"
+                case = f"{name}, {count} sources, {counted(threads, 'thread')}"
                 found.append(_resident(case, tables, aggregates, SPAN // 10, threads, repetitions))
     tables = make_sources(4, rows)
     short = max(1, SPAN * 40 // (rows // 4))

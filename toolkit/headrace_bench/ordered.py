@@ -20,8 +20,8 @@ from headrace.ordering import words
 from headrace.ordering.arrays import QUEUE_KINDS, REORDERS
 from headrace.ordering.configuration import SCHEDULES
 from headrace.ordering.options import DEFAULT_SCHEDULE
+from headrace.summary import counted
 from headrace_bench import ordered_kernel
-from headrace_bench.ordered_apps import threads_name
 from headrace_bench.pipelined import Pipelined
 from headrace_bench.rows import Row, median
 from headrace_bench.staged import Case, pipeline_of
@@ -180,7 +180,7 @@ def _decisions(sizes: Sizes) -> list[Row]:
         runs = [case.run(threads=threads, batch=BATCH) for _ in range(sizes.repetitions)]
         beside = median([(run.busy_ns - sum(run.stage_ns.values())) / run.decisions for run in runs])
         each = median([run.rows / run.decisions for run in runs])
-        name = f"workers' time beside the stages, a decision, {DEFAULT_SCHEDULE}, {threads_name(threads)}"
+        name = f"workers' time beside the stages, a decision, {DEFAULT_SCHEDULE}, {counted(threads, 'thread')}"
         note = f"taking rows in and looking for work included; {each:.3g} tuples a decision"
         rows.append(Row("ordered", name, max(0.0, beside), "ns", "lower", note=note))
     return rows

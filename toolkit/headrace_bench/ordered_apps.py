@@ -232,7 +232,7 @@ def _throughput(case: Case, sizes: Sizes) -> tuple[float, dict[tuple[str, int], 
     note = f"{serial}: Amdahl allows {allowed(share):.3g}x"
     rows = []
     for (schedule, threads), rate in rates.items():
-        row = Row("ordered", f"{case.name}, {schedule}, {threads_name(threads)}", rate / 1e6, "M rows/s")
+        row = Row("ordered", f"{case.name}, {schedule}, {counted(threads, 'thread')}", rate / 1e6, "M rows/s")
         if threads > 1:
             row.baseline, row.baseline_name = rates[schedule, 1] / 1e6, "1 thread"
             row.goal, row.goal_is_ratio, row.note = goal_of(share), True, note
@@ -265,16 +265,11 @@ def _latency(case: Case, sizes: Sizes, rows: list[Row]) -> dict[tuple[str, int],
     assert len(results) == len({rows for rows, _ in results}), f"{case.name}, whole runs, rows and results: {sorted(results)}"
     waits = {variant: middle(found) for variant, found in runs.items()}
     for (schedule, threads), wait in waits.items():
-        where = f"{case.name}, {schedule}, {threads_name(threads)}, half load"
+        where = f"{case.name}, {schedule}, {counted(threads, 'thread')}, half load"
         note = f"{half[threads] / 1e6:.3g} M rows/s"
         for name, value, goal in (("mean", wait.mean_ms, None), ("p50", wait.p50_ms, None), ("p99", wait.p99_ms, P99_MS)):
             rows.append(Row("ordered", f"{where}, {name}", value, "ms", "lower", goal, note=note))
     return waits
 
 
-def threads_name(threads: int) -> str:
-    """The name of a number of threads in the names of cases."""
-    return counted(threads, "thread")
-
-
-__all__ = ["INPUTS", "Case", "Measured", "allowed", "goal_of", "measure_apps", "threads_name"]
+__all__ = ["INPUTS", "Case", "Measured", "allowed", "goal_of", "measure_apps"]

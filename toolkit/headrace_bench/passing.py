@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 import headrace as hr
+from headrace.summary import counted
 from headrace_bench.rows import Row, median
 
 WAYS = {"gate": {"passing": "gate", "channel": "shared"}, "collector": {"passing": "collector"}}
@@ -141,7 +142,7 @@ def _row(name: str, query: Any, threads: int, repetitions: int, ways: dict[str, 
             query.to_arrow(threads=threads, **options)
             seconds[way].append(time.perf_counter() - begin)
     (_, taken), (other, baseline) = ((way, median(times)) for way, times in seconds.items())
-    case = f"{name}, {threads} thread{'s' if threads > 1 else ''}"
+    case = f"{name}, {counted(threads, 'thread')}"
     return Row("passing", case, taken, "s", "lower", baseline=baseline, baseline_name=other)
 
 

@@ -23,12 +23,13 @@ import numpy as np
 from headrace.ordering.arrays import REORDERS
 from headrace.ordering.configuration import SCHEDULES
 from headrace.ordering.options import DEFAULT_SCHEDULE
+from headrace.summary import counted
 from headrace_bench import ordered
 from headrace_bench.experiments.experiment import Experiment, Paper
 from headrace_bench.experiments.figure import Figure, Line
 from headrace_bench.experiments.scaling import predict
 from headrace_bench.marked import marked, middle
-from headrace_bench.ordered_apps import THREADS, Measured, measure_apps, threads_name
+from headrace_bench.ordered_apps import THREADS, Measured, measure_apps
 from headrace_bench.parametric import KEYS, Case, Shape, make_rows, rounds_of
 from headrace_bench.pipelined import Pipelined
 from headrace_bench.rows import Row, median
@@ -211,7 +212,7 @@ def _schedules(of: _Experiment, one: Measured) -> None:
         rates = {t: one.rates[schedule, t] for t in THREADS} | (climbed if schedule == DEFAULT_SCHEDULE else {})
         lines.append(Line(schedule, list(rates), [rate / 1e6 for rate in rates.values()]))
     for threads in list(climbed)[len(THREADS) :]:
-        of.row(f"Fig. 8a, {name}, {DEFAULT_SCHEDULE}, {threads_name(threads)}", climbed[threads] / 1e6, "M rows/s")
+        of.row(f"Fig. 8a, {name}, {DEFAULT_SCHEDULE}, {counted(threads, 'thread')}", climbed[threads] / 1e6, "M rows/s")
     of.row(f"Fig. 8a, {name}, {DEFAULT_SCHEDULE}, break-even number of workers", best, "workers",
            note=f"one more brings less than {GAIN - 1:.0%}" if best < of.most_threads else "no more were tried")  # fmt: skip
     for schedule in SCHEDULES:
@@ -344,7 +345,7 @@ def _over_threads(of: _Experiment, figure: str, what: str, case: Case) -> None:
         speedups.append(Line(reorder, counts, [rate / alone for rate in rates]))
         costs.append(Line(reorder, counts, spent))
         for n, rate, cost in zip(counts, rates, spent, strict=True):
-            of.row(f"{figure}, {what}, {reorder}, {threads_name(n)}", rate / 1e3, "K tuples/s", baseline=alone / 1e3,
+            of.row(f"{figure}, {what}, {reorder}, {counted(n, 'thread')}", rate / 1e3, "K tuples/s", baseline=alone / 1e3,
                    baseline_name="1 thread", note=f"{cost:.4g} us a tuple at the first stage")  # fmt: skip
         capacity = model_of(rates[0], rates[1])
         speedups.append(Line(reorder, FAR, [capacity(n) / alone for n in FAR], predicted=True))
@@ -398,7 +399,7 @@ def sizes(of: _Experiment) -> None:
         lines: dict[str, list[float]] = {}
         for value, shape in shapes.items():
             case = of.case(shape, COST_NS)
-            found = of.medians({threads_name(n): partial(case.run, threads=n) for n in THREADS})
+            found = of.medians({counted(n, "thread"): partial(case.run, threads=n) for n in THREADS})
             for name, (rate, _) in found.items():
                 lines.setdefault(name, []).append(rate / 1e6)
                 of.row(f"parametric, {x_label} {value}, {name}", rate / 1e6, "M tuples/s")

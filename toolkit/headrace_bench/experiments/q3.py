@@ -268,7 +268,7 @@ def _experiment(windows, middle, threads, plain, rates, made, delays, batched, s
         for n in threads:
             if (ADHOC, n, window) in rates:
                 ratio = rates[WAYS[0], n, window] / rates[ADHOC, n, window]
-                case = f"window of {window:,}, {n} thread{'s' if n > 1 else ''}: {WAYS[0]} over {ADHOC}"
+                case = f"window of {window:,}, {counted(n, 'thread')}: {WAYS[0]} over {ADHOC}"
                 finished.rows.append(Row("q3", case, ratio, "x", "higher"))
         finished.rows.append(
             Row("q3", f"window of {window:,}, index, comparisons made for each tuple", made[window, 1], "comparisons", "lower",
