@@ -61,7 +61,18 @@ def plain_pairs(columns: Sequence[np.ndarray], size: int, first: int) -> tuple[i
     """Number and digest of the plain loop's pairs, from tuple `first` of each side on."""
     found = np.zeros(3, np.int64)
     join_loop(*columns, size, first, found)
+    return pairs_in(found)
+
+
+def pairs_in(found: np.ndarray) -> tuple[int, int]:
+    """Number and digest of the pairs that a loop has added to `found`."""
     return int(found[COUNT]), int(found[REFERENCES]) & (2**64 - 1)
+
+
+def late_waits(noted: np.ndarray) -> np.ndarray:
+    """What `scalejoin_kernel.note` recorded, in nanoseconds, for the later half of the pairs: without the sources' start."""
+    late = noted[noted[:, 0] >= np.median(noted[:, 0])] if len(noted) else noted
+    return late[:, 2] - late[:, 1]
 
 
 def plain_rate(columns: Sequence[np.ndarray], size: int, window: int, repetitions: int) -> float:
@@ -93,9 +104,7 @@ def plain_waits(
     join_paced(*(column[: first + 1] for column in columns), size, first, per_second, found, waits)  # compiles
     found[:] = 0
     join_paced(*columns, size, first, per_second, found, waits)
-    noted = waits[: int(found[NOTED])]
-    noted = noted[noted[:, 0] >= np.median(noted[:, 0])] if len(noted) else noted
-    return noted[:, 2] - noted[:, 1], (int(found[COUNT]), int(found[REFERENCES]) & (2**64 - 1))
+    return late_waits(waits[: int(found[NOTED])]), pairs_in(found)
 
 
 def band_join(left: pa.Table, right: pa.Table, size: int, index: bool = False) -> Any:

@@ -17,7 +17,7 @@ from headrace.gates import gate_modules
 from headrace.kernel import compile_now
 from headrace.memory.cells import aligned, publish_cell
 from headrace_bench.feeding_kernel import feed, feed_paced, feed_when_due
-from headrace_bench.join_kernel import COUNT, REFERENCES
+from headrace_bench.join import MOST_WAITS, late_waits, pairs_in
 from headrace_bench.scalejoin_kernel import NOTED, join_share
 
 CAPACITY = 1 << 14
@@ -25,7 +25,6 @@ BATCH = 128
 TIMEOUT_S = 120.0
 START_NS = 50_000_000
 """Time until sources with a given pace begin: by then all threads have started."""
-MOST_WAITS = 1 << 20
 
 
 def run(columns: Sequence[np.ndarray], size: int, first: int, threads: int) -> tuple[float, int, int]:
@@ -46,7 +45,7 @@ def run(columns: Sequence[np.ndarray], size: int, first: int, threads: int) -> t
     """
     spins = 200 if threads + 2 <= (os.cpu_count() or 1) else 0
     seconds, out, _ = _run(columns, size, first, threads, spins, (feed, (first, BATCH, spins)))
-    return seconds, int(out[COUNT]), int(out[REFERENCES]) & (2**64 - 1)
+    return seconds, *pairs_in(out)
 
 
 def waits(
@@ -64,8 +63,7 @@ def waits(
     begin = np.zeros(1, np.int64)
     lasts_s = (len(columns[0]) - first) / per_second
     _, out, noted = _run(columns, size, first, threads, 0, (feed_paced, (first, per_second, begin)), begin, lasts_s)
-    noted = noted[noted[:, 0] >= np.median(noted[:, 0])] if len(noted) else noted  # without the start of the sources
-    return noted[:, 2] - noted[:, 1], (int(out[COUNT]), int(out[REFERENCES]) & (2**64 - 1))
+    return late_waits(noted), pairs_in(out)
 
 
 def played(columns: Sequence[np.ndarray], size: int, threads: int) -> tuple[np.ndarray, np.ndarray, tuple[int, int]]:
@@ -83,7 +81,7 @@ def played(columns: Sequence[np.ndarray], size: int, threads: int) -> tuple[np.n
     _, out, noted = _run(columns, size, 0, threads, 0, (feed_when_due, (0, begin)), begin, lasts_s)
     noted = noted[np.argsort(noted[:, 0], kind="stable")]
     due_ns = noted[:, 0] * 1_000
-    return due_ns / 1e9, (noted[:, 2] - begin[0] - due_ns) / 1e6, (int(out[COUNT]), int(out[REFERENCES]) & (2**64 - 1))
+    return due_ns / 1e9, (noted[:, 2] - begin[0] - due_ns) / 1e6, pairs_in(out)
 
 
 def _run(
