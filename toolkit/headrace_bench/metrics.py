@@ -30,12 +30,10 @@ from headrace_bench.resident import Resident
 from headrace_bench.rows import Row, median
 from headrace_bench.transacting import Case
 from headrace_bench.unmetered import Unmetered
-from headrace_bench.wordcount import ADVANCE, SIZE, make_tweets
+from headrace_bench.wordcount import ADVANCE, PERIOD, SIZE, make_tweets
 
 EVERY_S = 0.1
 BATCH = 1 << 16
-PERIOD = 600_000
-"""Span of event time of `make_tweets`."""
 
 
 @contextlib.contextmanager

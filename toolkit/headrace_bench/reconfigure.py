@@ -20,9 +20,7 @@ from headrace_bench import join, reconfigure_engines
 from headrace_bench.reconfigure_engines import GAP_S, MAX_RUNS
 from headrace_bench.resident import Resident
 from headrace_bench.rows import Row
-from headrace_bench.wordcount import make_tweets
-
-PERIOD = 600_000
+from headrace_bench.wordcount import PERIOD, make_tweets
 
 
 @dataclass

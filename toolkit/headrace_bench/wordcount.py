@@ -24,6 +24,8 @@ from headrace_bench.rows import Row, median
 WORDS = 100_000
 PER_TUPLE = 12
 ADVANCE, SIZE = 60_000, 120_000
+PERIOD = 600_000
+"""Span of the tweets' event times, in ms."""
 
 
 def make_tweets(n: int) -> pa.Table:
@@ -37,7 +39,7 @@ def make_tweets(n: int) -> pa.Table:
     order[:, 1:][order[:, 1:] == order[:, :-1]] = -1
     keep = order >= 0
     offsets = np.concatenate(([0], np.cumsum(keep.sum(axis=1)))).astype(np.int32)
-    ts = np.sort(rng.integers(0, 600_000, n))
+    ts = np.sort(rng.integers(0, PERIOD, n))
     return pa.table({"ts": ts, "words": pa.ListArray.from_arrays(offsets, order[keep])})
 
 
