@@ -95,9 +95,7 @@ def alternate(case: Case, low: int, high: int, count: int, per_second: int) -> t
         time.sleep(GAP_S)
         up = True
         while not run.drained.is_set() and min(map(len, times)) < count:
-            change = run.changes.request(threads=high if up else low)
-            while not change.is_settled and not run.drained.is_set() and not run.has_failed:
-                change.wait(0.05)
+            change = run.reconfigure(high if up else low)
             if change.outcome != "done":
                 break
             times[0 if up else 1].append(change.ms)

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from headrace.changes import Change
 from headrace.egress import rings
 from headrace.elastic.options import ElasticOptions
 from headrace.gates.variants import put_on
@@ -254,6 +255,13 @@ class Resident(Alone):
 
     def _feed(self, function, arguments: tuple) -> None:
         self.cycles = int(function(*arguments))
+
+    def reconfigure(self, threads: int) -> Change:
+        """Ask for another number of threads. Returns when that is settled, or the run is over."""
+        change = self.changes.request(threads=threads)
+        while not change.is_settled and not self.drained.is_set() and not self.has_failed:
+            change.wait(0.05)
+        return change
 
     def wait(self) -> float:
         """Wait for the last result. Returns the seconds since the start, and ends all threads."""

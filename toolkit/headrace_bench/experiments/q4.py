@@ -30,7 +30,6 @@ import numpy as np
 import pyarrow as pa
 
 import headrace as hr
-from headrace.changes import Change
 from headrace.controllers import Threshold
 from headrace.elastic import words
 from headrace.memory.cells import read_cells
@@ -51,7 +50,6 @@ from headrace_bench.experiments.live_stream import (
     rate_for,
 )
 from headrace_bench.join import columns_of
-from headrace_bench.resident import Resident
 from headrace_bench.rows import Row, median
 
 STARTS = (1, 2, 4, 8, 16, 32)
@@ -126,24 +124,17 @@ def back_and_forth(case, moves: Moves, count: int, per_second: int, gap_s: float
             since = read_cells(meter, 1)[: moves.before, words.COMPARISONS]
             time.sleep(gap_s)
             imbalance = coefficient_of_variation(read_cells(meter, 1)[: moves.before, words.COMPARISONS] - since)
-            change = _change(run, moves.after)
+            change = run.reconfigure(moves.after)
             if change.outcome != "done":
                 break
             moves.ms.append(change.ms)
             moves.imbalance.append(imbalance)
-            if _change(run, moves.before).outcome != "done":
+            if run.reconfigure(moves.before).outcome != "done":
                 break
         run.wait()
         case.check(run)
         if len(moves.ms) >= count:
             return
-
-
-def _change(run: Resident, threads: int) -> Change:
-    change = run.changes.request(threads=threads)
-    while not change.is_settled and not run.drained.is_set() and not run.has_failed:
-        change.wait(0.05)
-    return change
 
 
 def sustained(case, threads: int) -> float:
