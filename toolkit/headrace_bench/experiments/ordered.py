@@ -143,7 +143,7 @@ def measure(full: bool, tiny: bool = False) -> Experiment:
     )  # fmt: skip
 
 
-def climb(rate_of: Callable[[int], float], most: int, gain: float = GAIN) -> tuple[int, dict[int, float]]:
+def climb(rate_of: Callable[[int], float], most: int) -> tuple[int, dict[int, float]]:
     """Add workers until one more gains too little. Returns the break-even number of workers, and the rates measured.
 
     Examples
@@ -154,7 +154,7 @@ def climb(rate_of: Callable[[int], float], most: int, gain: float = GAIN) -> tup
     rates = {1: rate_of(1)}
     for workers in range(2, most + 1):
         rates[workers] = rate_of(workers)
-        if rates[workers] < gain * rates[workers - 1]:
+        if rates[workers] < GAIN * rates[workers - 1]:
             return workers - 1, rates
     return most, rates
 

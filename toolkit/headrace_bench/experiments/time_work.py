@@ -158,7 +158,7 @@ def measure_scaling(counts: tuple[int, ...], each_s: float, window: int, ns: int
     return scaled
 
 
-def rows_and_figure(name: str, scaled: list[Scaled], window: int, ns: int) -> tuple[list[Row], Figure]:
+def rows_and_figure(scaled: list[Scaled], window: int, ns: int) -> tuple[list[Row], Figure]:
     """Rows and a figure for the report, compared with the threads' throughput without any loss."""
     rows = []
     wanted = [2e-3 * window * each.per_second * 1e-3 for each in scaled]
@@ -166,9 +166,9 @@ def rows_and_figure(name: str, scaled: list[Scaled], window: int, ns: int) -> tu
     for each, rate, best in zip(scaled, wanted, ideal, strict=True):
         case = f"{MARK}, {counted(each.threads, 'thread')}"
         rows.append(
-            Row(name, case, rate, "M comparisons/s", baseline=best, baseline_name="threads without any loss", note=NOTE)
+            Row("q4", case, rate, "M comparisons/s", baseline=best, baseline_name="threads without any loss", note=NOTE)
         )
-        rows.append(Row(name, f"{case}, imbalance", 100 * each.imbalance, "%", "lower", 2.0, note=NOTE))
+        rows.append(Row("q4", f"{case}, imbalance", 100 * each.imbalance, "%", "lower", 2.0, note=NOTE))
     counts = [each.threads for each in scaled]
     figure = Figure(
         f"{MARK}: throughput over threads", "threads", "M comparisons/s",

@@ -29,9 +29,9 @@ PER_MS = 10
 PAGES, HOT, HOT_SHARE = 100, 2, 0.9
 
 
-def value_rows(n: int, seed: int = 7) -> pa.Table:
+def value_rows(n: int) -> pa.Table:
     """Make the values of the event window."""
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(7)
     return _rows(np.arange(n) // PER_MS, np.zeros(n, np.int64), rng.integers(0, 1_000, n))
 
 
@@ -41,15 +41,15 @@ def barrier_rows(n: int, between: int = BETWEEN) -> pa.Table:
     return _rows(ends, np.ones(ends.size, np.int64), np.zeros(ends.size, np.int64))
 
 
-def view_rows(n: int, seed: int = 7) -> pa.Table:
+def view_rows(n: int) -> pa.Table:
     """Make views of pages, most of them of two hot pages."""
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(7)
     return _rows(np.arange(n) // PER_MS, _pages(rng, n), rng.integers(0, 10_000, n))
 
 
-def update_rows(n: int, between: int = BETWEEN, seed: int = 8) -> pa.Table:
+def update_rows(n: int, between: int = BETWEEN) -> pa.Table:
     """Make an update after every `between` of `n` views."""
-    rng, ends = np.random.default_rng(seed), _ends(n, between)
+    rng, ends = np.random.default_rng(8), _ends(n, between)
     return _rows(ends, _pages(rng, ends.size), -rng.integers(1, 100_000, ends.size))
 
 
