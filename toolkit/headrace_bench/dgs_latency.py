@@ -38,7 +38,7 @@ FEWEST = 10
 """Least number of barriers in a run."""
 SHAPES = ("appendix", "chain", "flat", "rates", "latency")
 CHANGE_MS = 1.0
-ROUND_TRIP = {"update": 30.0, "fork": 100.0, "join": 100.0}
+ROUGH_COSTS = {"update": 30.0, "fork": 100.0, "join": 100.0}
 """Costs in nanoseconds, for plans of a requested shape, which does not depend on costs."""
 
 
@@ -68,7 +68,7 @@ class Events:
     def plan(self, leaves: int, by: str, threads: int, costs: dict[str, float] | None = None) -> Any:
         """A plan by `Program.plan`, with `costs` for an optimizer that weighs them."""
         streams = {"value": self.streams, "barrier": 1}
-        return WINDOW.plan(streams, leaves=leaves, by=by, rates=self.rates, costs=costs or ROUND_TRIP, threads=threads)
+        return WINDOW.plan(streams, leaves=leaves, by=by, rates=self.rates, costs=costs or ROUGH_COSTS, threads=threads)
 
     def check(self, run: Planned, what: str) -> None:
         """Compare a run's results with the plain sums."""
@@ -141,14 +141,18 @@ def _over_depth(repetitions: int, seconds: float, leaves: tuple[int, ...], ratio
     return rows
 
 
+def _leaves(plan: Any) -> str:
+    """How many leaves a plan has, in the names of cases."""
+    return "1 leaf" if len(plan.leaves) == 1 else f"{len(plan.leaves)} leaves"
+
+
 def _optimizers(repetitions: int, seconds: float, tiny: bool, costs: dict[str, float]) -> list[Row]:
     rows: list[Row] = []
     for per_second, word in ((20_000, "20 k"), *(() if tiny else ((500_000, "500 k"),))):
         events = Events(4, per_second, 1_000, seconds)
         for by in ("rates", "latency"):
             plan = events.plan(4, by, 2, costs)
-            leaves = f"{len(plan.leaves)} {'leaf' if len(plan.leaves) == 1 else 'leaves'}"
-            found = _latency(events, plan, 10, repetitions, f"latency, {word} values/s, optimizer for {by}: {leaves}")
+            found = _latency(events, plan, 10, repetitions, f"latency, {word} values/s, optimizer for {by}: {_leaves(plan)}")
             delay = Model(plan.rates, Costs(**costs), 2).delay_ns(plan.roots)
             found[0].note = f"predicted {delay:,.0f} ns, without waiting for other inputs, and for feeders to look"
             rows += found
@@ -166,8 +170,8 @@ def _shapes(repetitions: int, tiny: bool, costs: dict[str, float]) -> list[Row]:
                 run = Planned(WINDOW, events.inputs, plan=plan, threads=2, max_threads=2).run()
                 events.check(run, by)
                 rates.append(run.per_second / 1e6)
-            word = f"{len(plan.leaves)} {'leaf' if len(plan.leaves) == 1 else 'leaves'}"
-            row = Row("dgs", f"8 streams, {between:,} values a barrier: plan by {by}, {word}", median(rates), "M events/s")
+            name = f"8 streams, {between:,} values a barrier: plan by {by}, {_leaves(plan)}"
+            row = Row("dgs", name, median(rates), "M events/s")
             row.baseline, row.baseline_name = (plan.predicted or float("nan")) / 1e6, "predicted"
             rows.append(row)
     return rows

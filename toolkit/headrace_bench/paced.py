@@ -30,7 +30,7 @@ class Paced(Planned):
 
     def __init__(self, program: Any, inputs: Any, per_second: float, beats: int, **options: Any):
         super().__init__(program, inputs, **options)
-        self._scale, self._beats = per_second, beats
+        self._per_second, self._beats = per_second, beats
         self._begin = 0
 
     def run(self) -> Paced:
@@ -49,7 +49,7 @@ class Paced(Planned):
         c, (ts, queues) = self.operator.arrays, self._given[number]
         is_last = number == len(self._given) - 1
         gap = (ts[-1] - ts[0]) / max(1, len(ts) - 1) / self._beats if is_last and self._beats and len(ts) > 1 else 0.0
-        return c, number, ts, queues, self._begin, float(self._scale), float(gap), self._heartbeat, c.words
+        return c, number, ts, queues, self._begin, float(self._per_second), float(gap), self._heartbeat, c.words
 
     def _feed(self, number: int) -> None:
         feed_due(*self._arguments(number))

@@ -276,15 +276,15 @@ def _latency_rows(work: Work, results: Sequence[Result]) -> list[Row]:
     """Ours against the streaming peer with the lowest latency, each at half of its own rate."""
     rows = []
     best = {
-        share: min(
+        quantile: min(
             (
-                (median([getattr(each, share) for each in result.latencies]), result.contestant.label)
+                (median([getattr(each, quantile) for each in result.latencies]), result.contestant.label)
                 for result in results
                 if result.contestant.kind == "streaming" and result.latencies and not result.failure
             ),
             default=None,
         )
-        for share in ("p50", "p99")
+        for quantile in ("p50", "p99")
     }
     for result in results:
         contestant = result.contestant
@@ -292,9 +292,9 @@ def _latency_rows(work: Work, results: Sequence[Result]) -> list[Row]:
             continue
         failure = result.failure or result.no_latency
         note = failure or f"at {result.half_rate:,} {work.unit}/s"
-        for share, fastest in best.items():
-            value = math.nan if failure else median([getattr(each, share) for each in result.latencies])
-            case = f"{work.title}, latency at half of its rate: {contestant.label}, {share}"
+        for quantile, fastest in best.items():
+            value = math.nan if failure else median([getattr(each, quantile) for each in result.latencies])
+            case = f"{work.title}, latency at half of its rate: {contestant.label}, {quantile}"
             row = Row("peers", case, value, "ms", "lower", note=note)
             if contestant.kind == "ours" and fastest is not None:
                 row.baseline, row.baseline_name = fastest

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 from headrace_bench.peers.contest import Answer, Contestant, NotRun
@@ -43,6 +44,9 @@ QUERIES = {
 class DuckDB(Contestant):
     """DuckDB as a batch system: the whole input is present before it begins."""
 
+    workloads: Collection[str] = QUERIES
+    """Names of those that a query is written for."""
+
     def __init__(self, threads: int):
         self._connection: Any = None
         try:
@@ -57,7 +61,7 @@ class DuckDB(Contestant):
     def install(self, work: Work) -> None:
         if self._duckdb is None:
             raise NotRun("needs DuckDB: pip install duckdb")
-        if work.name not in QUERIES and not isinstance(self, Batches):
+        if work.name not in self.workloads:
             raise NotRun("no query is written for it")
 
     def load(self, work: Work) -> None:
@@ -86,15 +90,11 @@ class Batches(DuckDB):
     """Transactions in SQL, `BATCH` events at a time; see `headrace_bench.peers.ledger.in_batches`."""
 
     is_slow = True
+    workloads = NAMES
 
     def __init__(self, threads: int):
         super().__init__(threads)
         self.name = self.name.replace("(batch)", f"(batches of {BATCH:,})")
-
-    def install(self, work: Work) -> None:
-        if work.name not in NAMES:
-            raise NotRun("it is written for transactions only")
-        super().install(work)
 
     def run(self) -> Answer:
         watch = Watch()

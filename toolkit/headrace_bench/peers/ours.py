@@ -44,7 +44,7 @@ class Ours(Contestant):
     def __init__(self, threads: int, mode: str = "vsn", index: bool = True):
         super().__init__(_name(mode, index), threads, "ours", "the Arrow table")
         self.mode, self._options = mode, {"mode": mode}
-        self._how = {} if index else {"index": False}
+        self._of_query = {} if index else {"index": False}
 
     def load(self, work: Work) -> None:
         self._work = work
@@ -60,7 +60,7 @@ class Ours(Contestant):
         work = self._work
         folded = Folded(work.columns, work.is_ordered)
         watch = Watch()
-        stream = work.query(*(hr.stream(table, event_time="ts") for table in work.tables), **self._how)
+        stream = work.query(*(hr.stream(table, event_time="ts") for table in work.tables), **self._of_query)
         with stream.start(threads=self.threads, **self._options, sink=folded.write, **options) as run:
             run.wait()
         taken = watch.taken()

@@ -150,7 +150,7 @@ def measure(repetitions: int, tiny: bool, may_install: bool = True) -> list[Row]
             ),
             ("Spark, restart", "from a checkpoint: it cannot be rescaled while it runs", lambda: spark(1)),
         ]
-    rows = [_row(f"{CASE}: {name}, command to first result", how, note) for name, note, how in peers]
+    rows = [_row(f"{CASE}: {name}, command to first result", times_of, note) for name, note, times_of in peers]
     values = [row for row in rows if not math.isnan(row.value)]
     best = min(values, key=lambda row: row.value) if values else None
     for mode in ("vsn", "sn"):
@@ -165,10 +165,10 @@ def measure(repetitions: int, tiny: bool, may_install: bool = True) -> list[Row]
     return rows
 
 
-def _row(case: str, how: Callable[[], list[float]], note: str, failure: str = "") -> Row:
+def _row(case: str, times_of: Callable[[], list[float]], note: str, failure: str = "") -> Row:
     times: list[float] = []
     say(case)
-    failure = failure or failure_of(lambda: times.extend(how()))
+    failure = failure or failure_of(lambda: times.extend(times_of()))
     value = math.nan if failure else median(times)
     note = failure or f"{counted(len(times), 'change')}; {note}"
     return Row("peers", case, value, "ms", "lower", note=note)
