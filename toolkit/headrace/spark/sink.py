@@ -168,7 +168,7 @@ def _for_inner(name: str, field: pa.Field) -> pa.Field:
 
 
 def _has_time_of_day(kind: pa.DataType) -> bool:
-    """Whether there is such a value in it, which Spark takes from memory only: it reads none from Parquet."""
+    """Whether a type is, or contains, a time of day, which Spark takes from memory only: it reads none from Parquet."""
     return pa.types.is_time(kind) or any(_has_time_of_day(kind.field(i).type) for i in range(kind.num_fields))
 
 
