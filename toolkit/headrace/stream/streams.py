@@ -308,6 +308,8 @@ class Stream(Runnable):
             Put before the names of the left and right columns in the result. They are needed
             where names that are not in `on` collide (unless `select` renames one);
             ``("l_", "r_")`` by default for a self-join.
+        name : str
+            Name of the operator in the query.
 
         Returns
         -------
