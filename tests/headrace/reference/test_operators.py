@@ -268,10 +268,12 @@ def test_example_slide():
 
 
 def test_example_longest_tweet_per_hashtag():
-    # Appendix E, in minutes since 09:00: windows of 60 that advance by 30.
-    def update(state, t, emit):
-        if t.chars > state.chars:
-            state.chars = t.chars
+    # Appendix E and Execution Trace 16, in minutes since 09:00: windows of 60 that advance by 30.
+    calls = []
+
+    def update(key, state, t, emit):
+        before, state.chars = state.chars, max(state.chars, t.chars)
+        calls.append((t.ts, key, before, state.chars))
 
     def output(key, state, emit):
         emit(chars=state.chars)
@@ -289,6 +291,8 @@ def test_example_longest_tweet_per_hashtag():
         (90, "pink", {"chars": 13}),
         (90, "red", {"chars": 13}),
     ]
+    # Once for the window from 09:00 and once for that from 09:30, which have the same states here.
+    assert sorted(calls) == 2 * [(50, "pink", 0, 11)] + 2 * [(58, "pink", 11, 13)] + 2 * [(58, "red", 0, 13)]
 
 
 def test_example_tuples_say_which_input_they_came_from():
