@@ -7,6 +7,7 @@ Planted     Figure 8 without the paper's mix, Figure 11 without its half
 Cannot see  what is measured: no benchmark is run here
 """
 
+import re
 from types import SimpleNamespace
 
 import numpy as np
@@ -187,3 +188,15 @@ def test_oracle_reads_and_skew_in_figure_11():
     check_reads_and_skew()
     with planted(tstream, "reads=share, skew=0.0, **HALF", "reads=share, skew=0.0"), fails("AssertionError: half reach both"):
         check_reads_and_skew()
+
+
+def test_example_each_figure_of_the_measurements_is_drawn():
+    """Figures 8 to 14 and 1, as plots; Figure 13 has the values of its rows."""
+    found = kept("tstream").experiment
+    assert {f"Fig. {number}" for number in (1, *range(8, 15))} <= {re.match(r"[^:ab]*", f.title).group() for f in found.figures}
+    (drawn,) = (figure for figure in found.figures if figure.title.startswith("Fig. 13"))
+    waits = {row.case: row.value for row in found.rows}
+    assert [line.name for line in drawn.lines] == ["chains", "lock", "mvlk", "partition"] and drawn.x_names == list(WORKLOADS)
+    for line in drawn.lines:
+        assert line.y == [waits[f"Fig. 13, {name}, {line.name}, p99"] for name in drawn.x_names]
+    assert drawn.lines == tstream._schemes_compared(found.rows).lines

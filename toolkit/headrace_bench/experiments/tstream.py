@@ -370,6 +370,21 @@ def _latency(of: _Experiment, peaks: Mapping[str, Mapping[str, float]]) -> None:
                 of.rows.append(Row("tstream", f"Fig. 13, {name}, {scheme}, {quantile}", ms, "ms", "lower", note=note))
     note = LATENCY
     of.figures.append(Figure("Fig. 12b: chains, latency", "punctuation", "p99 (ms)", lines, log_x=True, log_y=True, note=note))
+    of.figures.append(_schemes_compared(of.rows))
+
+
+def _schemes_compared(rows: Iterable[Row]) -> Figure:
+    """Figure 13, from its rows: each scheme's 99th percentile for each application."""
+    names: list[str] = []
+    by_scheme: dict[str, list[float]] = {}
+    for row in rows:
+        if row.case.startswith("Fig. 13, ") and row.case.endswith(", p99"):
+            _, name, scheme, _ = row.case.split(", ")
+            if name not in names:
+                names.append(name)
+            by_scheme.setdefault(scheme, []).append(row.value)
+    lines = [Line(scheme, range(1, len(names) + 1), waits) for scheme, waits in by_scheme.items()]
+    return Figure("Fig. 13: latency by scheme", "application", "p99 (ms)", lines, note=LATENCY, x_names=names)
 
 
 def _events_of(of: _Experiment, k_events_per_s: float) -> int:
