@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from headrace.arguments import timeout_of
+from headrace.errors import NotSupportedError
 
 
 @dataclass(eq=False, repr=False)
@@ -34,6 +35,8 @@ class Change:
         Number of completed changes of this operator, this one included; 0 until it is done.
     planned_at : int or None
         Tuple count it was planned for; None for a request.
+    position : int or None
+        For transactions: the number of events before it came into force; None before that, and for other engines.
     reason : str
     effects : dict
         Its effects, in numbers. For the elastic engine: ``buckets_moved`` (key buckets whose owner changes),
@@ -57,6 +60,7 @@ class Change:
     completed_ns: int = 0
     epoch: int = 0
     planned_at: int | None = None
+    position: int | None = None
     reason: str = ""
     effects: dict[str, int] = field(default_factory=dict)
     _settled: threading.Event = field(default_factory=threading.Event)
@@ -78,6 +82,23 @@ class Change:
         if self.buckets_moved and not parts:
             parts = ["1 key bucket moves" if self.buckets_moved == 1 else f"{self.buckets_moved:,} key buckets move"]
         return ", ".join(parts) or "no change"
+
+    @property
+    def as_planned(self) -> tuple[int, dict[str, Any]]:
+        """What ``start(reconfigure=[...])`` takes to have this change again, at the same position of the same input.
+
+        Examples
+        --------
+        >>> Change("pay", {"threads": 1, "scheme": "lock"}, {"threads": 1, "scheme": "mvlk"}, position=500).as_planned
+        (500, {'scheme': 'mvlk'})
+        """
+        if self.position is None:
+            raise NotSupportedError(
+                f"as_planned: no position is known of the {self!r}: only those of transactions that are done have one; leave it"
+                " out, as in [c.as_planned for c in run.changes if c.position is not None]"
+            )
+        differ = {name: value for name, value in self.after.items() if self.before.get(name) != value}
+        return self.position, {name: value for name, value in differ.items() if name != "members"}
 
     @property
     def from_threads(self) -> int:

@@ -1,7 +1,7 @@
 """The scheme chosen by trying.
 
 Property    what is fastest is found, kept, and left when it is no longer; a trial that cannot be had ends; one thread
-            has nothing to choose; the rows are those of any scheme
+            has nothing to choose; the rows are those of any scheme; changes can be repeated where they were made
 Oracle      speeds that a simulated operator has by construction; the serial loop's rows, for a real run
 Cannot see  whether the speeds of a real machine are told apart well: `headrace bench` does
 """
@@ -17,9 +17,11 @@ import pytest
 import headrace as hr
 from headrace.control.control_loop import ControlLoop
 from headrace.control.decisions import DecisionLog
+from headrace.control.mapping import Mapping
 from headrace.control.observation import Observation
 from headrace.controllers import AdaptiveScheme, Request
 from headrace.errors import NotSupportedError, ParameterError
+from headrace.references import BUCKETS
 from headrace.transactions import adaptive
 from planted_mistakes import planted
 from support import nasty_shapes
@@ -361,6 +363,36 @@ def test_agree_a_run_that_tries_schemes():
         assert run.wait(300)
         got = run.to_arrow()
     assert got.equals(query.to_arrow(threads=1, scheme="serial"))
+    check_repeated(query, run, got)
+
+
+def check_repeated(query, run, got):
+    """Another run has the changes of a run that is over before the same events, and its rows."""
+    done = [change for change in run.changes if change.position is not None]
+    assert done and all(change.outcome == "done" for change in done)
+    planned = [change.as_planned for change in done]
+    with query.start(threads=done[0].from_threads, max_threads=3, scheme=done[0].before["scheme"], reconfigure=planned) as again:
+        assert again.wait(HANG_S)
+    assert [(c.position, c.planned_at) for c in again.changes] == [(c.position, c.position) for c in done]
+    assert [dict(c.after) for c in again.changes] == [dict(c.after) for c in done]
+    assert again.to_arrow().equals(got)
+
+
+def test_example_changes_are_repeated_where_they_were():
+    n = np.arange(6_000)
+    query = ledger(nasty_shapes.move, n * 7 % 100, n * 13 % 100, n % 300)
+    with query.start(threads=1, max_threads=3, rate=20_000, reconfigure=[(900, {"punctuation": 70})]) as run:
+        for wish in ({"threads": 3}, {"mapping": Mapping([2] * BUCKETS)}, {"scheme": "lock", "sharing": "everything"}):
+            assert run.reconfigure(**wish).wait(HANG_S).outcome == "done"
+        unchanged = run.reconfigure(scheme="lock")
+        run.rate = None
+        assert run.wait(HANG_S)
+        got = run.to_arrow()
+    positions = [change.position for change in run.changes if change.outcome == "done"]
+    assert len(positions) == 4 and positions == sorted(positions) and 900 in positions
+    with pytest.raises(NotSupportedError, match=r"no position is known of the <Change of move: no change; no change>"):
+        assert unchanged.as_planned
+    check_repeated(query, run, got)
 
 
 @pytest.mark.slow

@@ -116,6 +116,8 @@ class Completion(NamedTuple):
     epoch: int
     planned_at: int | None = None
     effects: Mapping[str, int] = {}
+    position: int | None = None
+    """Rows of the input before the boundary, if the engine counts them."""
 
 
 class Steerable(Protocol[C]):

@@ -147,7 +147,7 @@ class Changes:
                 found.before, found.after, requested_ns=found.begun_ns, started_ns=found.begun_ns,
                 planned_at=found.planned_at, reason="planned",
             )  # fmt: skip
-        change.epoch = found.epoch
+        change.epoch, change.position = found.epoch, found.position
         change.effects |= found.effects
         change.settle("done", found.done_ns)
         if self._on_done is not None:

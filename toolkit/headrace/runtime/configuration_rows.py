@@ -125,11 +125,16 @@ class ConfigurationRows(ABC):
             change,
             self._planned[after - 1][0] if is_planned else None,
             self._moved_at(change),
+            self._position_of(at),
         )
 
     def _moved_at(self, change: int) -> dict[str, int]:
         """How much state was moved at a change: none where workers share it."""
         return {"transferred_bytes": 0, "transferred_ns": 0}
+
+    def _position_of(self, at: int) -> int | None:
+        """Rows of the input before the change in place `at` of the log; None if the engine does not count them."""
+        return None
 
     @property
     def is_completing(self) -> bool:

@@ -31,7 +31,7 @@ from headrace.transactions import words
 from headrace.transactions.arrays import ExecutorArrays
 from headrace.transactions.configuration import SCHEMES, SHARINGS, Configuration, write_configuration
 from headrace.transactions.phases_kernel import ask_for, ask_pause, end_pause, watch, watch_pause
-from headrace.workers.worker_kernel import STOP
+from headrace.workers.worker_kernel import SEEN_AT, STOP
 
 _RETRY_S = 100e-6
 _WATCH_NS = 50_000_000
@@ -141,6 +141,9 @@ class Reconfiguration(ConfigurationRows):
 
     def _write(self, row: int, configuration: Configuration) -> None:
         write_configuration(self._arrays, row, configuration, self._can_split)
+
+    def _position_of(self, at: int) -> int:
+        return int(self._arrays.installed[at, SEEN_AT])
 
     def await_completion(self, timeout_ns: int) -> None:
         """Sleep until the next change is complete, or the run stops."""
