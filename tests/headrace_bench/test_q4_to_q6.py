@@ -14,6 +14,7 @@ import pytest
 from headrace.control.quality import quality
 from headrace.controllers import DecisionLog
 from headrace.reference import apps as reference
+from headrace_bench import kept
 from headrace_bench.experiments import live_stream, q4, q5, q6
 
 
@@ -88,6 +89,15 @@ def test_example_worst_stretch():
     due_s, latency_ms = np.array([0.0, 1.0, 2.0, 3.0]), np.array([1.0, 5.0, 3.0, 1.0])
     assert q6.worst_stretch(due_s, latency_ms, 2.0) == (1.0, 4.0)
     assert q6.worst_stretch(due_s, latency_ms, 10.0) == (0.0, 2.5)  # the run is shorter
+
+
+def test_example_q6_shows_the_spread_of_its_latency():
+    """Figure 13d's box plot: from each second's mean, in the whole run and in its worst stretch; in the kept figures, too."""
+    run = played([0.2, 0.7, 1.5, 2.5, 3.5], [1.0, 3.0, 9.0, 4.0, 1.0], [0.0], [1], 4.0)
+    run.history["comparisons_per_s"] = 0.0
+    *_, spread = q6._figures(run, np.array([2, 1, 1, 1]), np.array([2, 1, 1, 1]), 4.0)
+    assert [(box.name, box.mean) for box in spread.boxes] == [("whole run", 4.0), ("worst 2 s", 6.5)]
+    assert [f.title for f in kept("q6").experiment.figures if f.boxes] == ["Latency, spread", "time work: latency, spread"]
 
 
 def played(due_s, latency_ms, threads_s, threads, seconds):

@@ -23,7 +23,7 @@ from headrace.controllers import ProactiveJoin
 from headrace.reference import apps as reference
 from headrace_bench.experiments import time_work
 from headrace_bench.experiments.experiment import STRETCH_MACHINE, Experiment, Paper
-from headrace_bench.experiments.figure import Figure
+from headrace_bench.experiments.figure import Figure, box_of
 from headrace_bench.experiments.live_stream import Played, Timekeeper, checksum, curve, play
 from headrace_bench.rows import Row
 
@@ -103,9 +103,9 @@ def measure(full: bool, tiny: bool = False) -> Experiment:
         f"{TIMED_LOAD:g} of them."
     )
     finished = Experiment("q6", "Trades that come in bursts", text, PAPER, _rows(played, seconds, cores))
-    finished.figures = _figures(played, rates, work)
+    finished.figures = _figures(played, rates, work, seconds)
     finished.rows += time_work.marked_rows(_rows(timed, seconds, TIMED_THREADS))
-    finished.figures += [time_work.marked(each) for each in _figures(timed, timed_rates, timed_work)]
+    finished.figures += [time_work.marked(each) for each in _figures(timed, timed_rates, timed_work, seconds)]
     return finished
 
 
@@ -161,7 +161,7 @@ def _times_us(table: pa.Table) -> np.ndarray:
 
 
 def _rows(played: Played, seconds: float, cores: int) -> list[Row]:
-    stretch_s = min(SIZE_S, seconds / 2)
+    stretch_s = stretch_of(seconds)
     worst_s, worst = worst_stretch(played.due_s, played.latency_ms, stretch_s)
     rows = [
         Row("q6", "latency, mean of the whole run", float(played.latency_ms.mean()), "ms", "lower"),
@@ -174,6 +174,11 @@ def _rows(played: Played, seconds: float, cores: int) -> list[Row]:
     if played.change_ms:
         rows.append(Row("q6", "slowest reconfiguration", max(played.change_ms), "ms", "lower", 40.0))
     return rows
+
+
+def stretch_of(seconds: float) -> float:
+    """Length of the worst stretch of a run of so many seconds."""
+    return min(SIZE_S, seconds / 2)
 
 
 def worst_stretch(due_s: np.ndarray, latency_ms: np.ndarray, length_s: float) -> tuple[float, float]:
@@ -189,9 +194,23 @@ def worst_stretch(due_s: np.ndarray, latency_ms: np.ndarray, length_s: float) ->
     return float(starts[np.argmax(means)]), float(means.max())
 
 
-def _figures(played: Played, rates: np.ndarray, work: np.ndarray) -> list[Figure]:
+def boxes(at_s: np.ndarray, means: np.ndarray, worst_s: float, stretch_s: float) -> Figure:
+    """The spread of each second's mean latency, in the whole run and in its worst stretch.
+
+    >>> [box.mean for box in boxes(np.array([0.5, 1.5, 2.5]), np.array([1.0, 5.0, 9.0]), 1.0, 2.0).boxes]
+    [5.0, 7.0]
+    """
+    is_worst = (at_s >= worst_s) & (at_s < worst_s + stretch_s)
+    found = [box_of("whole run", means), box_of(f"worst {stretch_s:g} s", means[is_worst])]
+    note = "Whiskers from the 1st to the 99th percentile, a diamond at the mean."
+    return Figure("Latency, spread", "part of the run", "means of 1 s (ms)", [], log_y=True, note=note, boxes=found)
+
+
+def _figures(played: Played, rates: np.ndarray, work: np.ndarray, seconds: float) -> list[Figure]:
     history = played.history
     x, means, slow = played.latencies(1.0)
+    stretch_s = stretch_of(seconds)
+    worst_s, _ = worst_stretch(played.due_s, played.latency_ms, stretch_s)
     return [
         Figure("Input rate", "seconds", "trades/s", [curve("trades", range(rates.size), rates, steps=True)]),
         Figure("Threads", "seconds", "threads", [played.threads_line("active")]),
@@ -205,4 +224,5 @@ def _figures(played: Played, rates: np.ndarray, work: np.ndarray) -> list[Figure
             ],
         ),
         Figure("Latency", "seconds", "ms", [curve("mean", x, means), curve("p99", x, slow)], log_y=True),
+        boxes(x, means, worst_s, stretch_s),
     ]
