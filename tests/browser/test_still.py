@@ -1,4 +1,5 @@
-"""Method: a notebook of plots in a real JupyterLab, its outputs saved, and opened again by a page without any of it.
+"""Method: a notebook of plots in a real JupyterLab, its theme changed, its outputs saved, and opened again by a page without any
+of it.
 
 Most cells are out of sight. What is drawn is asked of the page's own elements. The last cell shows its plot as Bokeh does: its
 script finds no place when the page is opened again, which is what this is about. Should that be mended elsewhere one day,
@@ -27,7 +28,7 @@ bokeh.io.output_notebook(INLINE, hide_banner=True)
 
 def plot(title):
     made = figure(width=400, height=200, title=title)
-    made.line([1, 2, 3], [1, float("nan"), 2])
+    made.line([1, 2, 3], [1, float("nan"), 2], color="black")
     print("line\\n" * 40)
     return made
 """
@@ -35,9 +36,14 @@ DRAWN = """() => {
     for (const cell of document.querySelectorAll(".jp-CodeCell")) cell.scrollIntoView();
     return [...document.querySelectorAll(".bk-Figure")].filter((one) => one.clientWidth === 400).length;
 }"""
+COLOURS = """() => [...window.Bokeh.index.roots].map((view) => view.model).filter((model) => model.type === "Figure")
+    .map((model) => `${model.border_fill_color} ${model.renderers[0].glyph.line_color.value}`)
+    .filter((colours) => colours.startsWith("rgb"))"""
+"""Of the paper and the line of our plots."""
+LIGHT, DARK = "rgb(255, 255, 255) rgb(0, 0, 0)", "rgb(17, 17, 17) rgb(255, 255, 255)"
 
 
-def test_example_plots_are_there_when_the_page_is_loaded_again(tmp_path):
+def test_example_plots_follow_the_theme_and_are_there_when_the_page_is_loaded_again(tmp_path):
     from playwright.sync_api import sync_playwright
 
     cells = [FIRST, *[f"show(plot('<b></script>{i}'))" for i in range(OURS)], "bokeh.io.show(plot('as Bokeh does'))"]
@@ -49,11 +55,17 @@ def test_example_plots_are_there_when_the_page_is_loaded_again(tmp_path):
             visit.open(NOTEBOOK)
             visit.run_all()
             until(lambda: visit.page.evaluate(DRAWN) == OURS + 1, SLOW, "all are drawn")
+            assert visit.page.evaluate(COLOURS) == [LIGHT] * OURS
+            visit.menu("Settings", "Theme", "JupyterLab Dark")
+            until(lambda: visit.page.evaluate(COLOURS) == [DARK] * OURS, SLOW, "they follow the theme")
             assert visit.problems == []
             visit.leave(NOTEBOOK)
             visit.open(NOTEBOOK)
             until(lambda: len(visit.problems) == 1, SLOW, "Bokeh's own finds no place")
             until(lambda: visit.page.evaluate(DRAWN) == OURS, SLOW, "ours are drawn again")
+            until(lambda: visit.page.evaluate(COLOURS) == [DARK] * OURS, SLOW, "in the theme of the page")
+            visit.menu("Settings", "Theme", "JupyterLab Light")
+            until(lambda: visit.page.evaluate(COLOURS) == [LIGHT] * OURS, SLOW, "and follow it back")
         except BaseException:
             visit.keep_failure()
             raise

@@ -1,4 +1,4 @@
-"""Showing Bokeh figures in a notebook so that they are drawn again when the page is reloaded.
+"""Showing Bokeh figures in a notebook so that they are drawn again when the page is reloaded, in the colours of its theme.
 
 `bokeh.io.show` makes two outputs, an element and a script that looks for the element once, when it runs. JupyterLab runs the
 scripts of a notebook that it opens before it puts the cells on the page, whatever its windowing mode, so the elements are
@@ -9,26 +9,13 @@ from __future__ import annotations
 
 import json
 import uuid
+from pathlib import Path
 from typing import Any
 
 from bokeh.embed import json_item
 from bokeh.models import Legend, UIElement
 
-_OUTPUT = """\
-<div id="{place}"></div>
-<script>
-(() => {{
-  const item = {item};
-  let turns = 3000;
-  const draw = () => {{
-    const place = document.getElementById(item.target_id);
-    if (place && window.Bokeh?.embed) window.Bokeh.embed.embed_item(item, place);
-    else if (turns--) setTimeout(draw, 100);
-  }};
-  draw();
-}})();
-</script>
-"""
+_SCRIPT = Path(__file__).with_suffix(".js").read_text(encoding="utf-8")
 
 
 def show(figure: UIElement) -> None:
@@ -58,6 +45,6 @@ def output_of(figure: UIElement) -> dict[str, Any]:
             if legend.ncols == "auto":  # one row: with several, the spacing would apply between rows, too
                 legend.spacing = 12
     place = f"headrace-{uuid.uuid4().hex}"
-    item = json.dumps(json_item(figure, place))
-    html = _OUTPUT.format(place=place, item=item.replace("<", "\\u003c"))  # no text of the figure can end the script
+    item = json.dumps(json_item(figure, place)).replace("<", "\\u003c")  # no text of the figure can end the script
+    html = f'<div id="{place}"></div>\n<script>\n{_SCRIPT.replace("ITEM", item)}</script>\n'
     return {"text/html": html, "text/plain": repr(figure)}
