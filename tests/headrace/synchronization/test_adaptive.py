@@ -140,6 +140,17 @@ def test_example_it_measures_what_functions_take():
     assert weighing.seconds == pytest.approx(1.0)
 
 
+def test_example_it_measures_also_where_few_events_come():
+    """400 values a second, and 10 barriers: no interval between two looks has enough of either to take a cost from."""
+    operator = Simulated(plan_of(2), update_ns=250, join_ns=900)
+    weighing = Weighing(operator.tags, span_s=1.0)
+    for _ in range(12):
+        observation = operator.observe(400, 10)
+        weighing.add(observation.at_s, operator.plan, observation.counted)
+    assert weighing.costs.update == {"value": pytest.approx(250), "barrier": pytest.approx(250)}
+    assert weighing.costs.join == pytest.approx(900)
+
+
 @pytest.mark.parametrize(
     ("options", "wrong"),
     [({"by": "speed"}, "by='speed'"), ({"leaves": 0}, "leaves=0"), ({"gain": 0}, "gain=0"), ({"span_s": 0}, "span_s=0")],

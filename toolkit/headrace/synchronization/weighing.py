@@ -2,6 +2,7 @@
 
 Rates are those of the last seconds. The cost of an event is the worker time of the leaves that own its tag, divided by the
 events they processed; of several intervals the least is taken, since a worker that looks for events in vain is counted too.
+An interval lasts until there were enough events to take a cost from, however slowly they come.
 An inner node's time is that of its joins, of its own events, and of those that it processes while its state stays joined.
 The latter are taken to cost what those of leaves do, but no more than half of that time. A fork is taken to cost what a join
 does, and a turn in which the state stayed joined counts as one of each.
@@ -37,7 +38,8 @@ class Weighing:
     def __init__(self, tags: Sequence[ImplementationTag], span_s: float):
         self.tags, self.span_s = list(tags), span_s
         self._looks: deque[tuple[float, np.ndarray]] = deque()
-        self._last: tuple[Plan, Mapping[str, Any]] | None = None
+        self._since: dict[str | None, tuple[Plan, Mapping[str, Any]]] = {}
+        """The snapshot with which an interval began, by the tag whose cost is taken from it; None: that of a join."""
         self._update: dict[str, float] = {}
         self._above: dict[str, float] = {}
         self._join: float | None = None
@@ -57,35 +59,49 @@ class Weighing:
         while len(self._looks) > 1 and at_s - self._looks[1][0] >= self.span_s:
             self._looks.popleft()
         self._looks.append((at_s, counts))
-        before, self._last = self._last, (plan, values)
-        if before is not None and before[0] == plan:
-            self._learn(plan, values, before[1])
+        self._learn_updates(plan, values)
+        self._learn_joins(plan, values)
 
-    def _learn(self, plan: Plan, now: Mapping[str, Any], then: Mapping[str, Any]) -> None:
+    def _grown(self, of: str | None, plan: Plan, now: Mapping[str, Any]) -> dict[str, dict[str, float]] | None:
+        """What nodes did in the interval so far; None where it begins with this snapshot."""
         names = [one.name for one in plan.nodes]
-        if any(name not in now["events"] or name not in then["events"] for name in names):
-            return  # the plan changed between the two readings
-        grown = {
-            what: {name: now[what][name] - then[what][name] for name in names}
-            for what in ("events", "node_time", "node_joins", "node_stays")
-        }
-        if min(min(each.values()) for each in grown.values()) < 0:
-            return
-        spent_ns = {name: 1e3 * micros for name, micros in grown["node_time"].items()}
+        planned, then = self._since.get(of, (None, now))
+        # The plan may have changed between the two readings.
+        if planned == plan and all(name in counts["events"] for name in names for counts in (now, then)):
+            grown = {
+                what: {name: now[what][name] - then[what][name] for name in names}
+                for what in ("events", "node_time", "node_joins", "node_stays")
+            }
+            if min(min(each.values()) for each in grown.values()) >= 0:
+                return grown
+        self._since[of] = plan, now
+        return None
+
+    def _learn_updates(self, plan: Plan, now: Mapping[str, Any]) -> None:
         owners: dict[str, list[str]] = {}
         for one in plan.leaves:
             for tag in {tag.tag for tag in one.node.tags}:
                 owners.setdefault(tag, []).append(one.name)
         for tag, leaves in owners.items():
+            grown = self._grown(tag, plan, now)
+            if grown is None:
+                continue
             events = sum(grown["events"][name] for name in leaves)
             if events >= LEAST_EVENTS:
-                cost = sum(spent_ns[name] for name in leaves) / events
+                cost = 1e3 * sum(grown["node_time"][name] for name in leaves) / events
                 self._update[tag] = min(cost, self._update.get(tag, cost))
+                self._since[tag] = plan, now
+
+    def _learn_joins(self, plan: Plan, now: Mapping[str, Any]) -> None:
         inner = [one for one in plan.nodes if one.leaf < 0]
+        grown = self._grown(None, plan, now)
+        if grown is None:
+            return
         events = sum(grown["events"][one.name] for one in inner)
         joins = sum(grown[what][one.name] for one in inner for what in ("node_joins", "node_stays"))
         if joins >= LEAST_JOINS:
-            spent = sum(spent_ns[one.name] for one in inner)
+            self._since[None] = plan, now
+            spent = 1e3 * sum(grown["node_time"][one.name] for one in inner)
             update = min(self._mean(), spent / events / 2) if events else 0.0
             for one in inner:
                 self._above |= {tag.tag: min(update, self._above.get(tag.tag, update)) for tag in one.node.tags}
