@@ -12,13 +12,13 @@
     return [...pen.getImageData(0, 0, 1, 1).data];
   };
 
-  // [model, property, shade from 0 (black) to 1 (white)] of all that is drawn in a shade of grey.
-  const greysOf = (models) => models.flatMap((model) => Object.keys(model.properties).flatMap((name) => {
+  // What is drawn in a shade of grey: [model, [[property, shade from 0 (black) to 1 (white)], ...]].
+  const greysOf = (models) => models.map((model) => [model, Object.keys(model.properties).flatMap((name) => {
     const colour = name.endsWith("color") ? model[name]?.value ?? model[name] : null;
     if (typeof colour !== "string") return [];
     const [red, green, blue, alpha] = rgba(colour);
-    return red === green && green === blue && alpha === 255 ? [[model, name, red / 255]] : [];
-  }));
+    return red === green && green === blue && alpha === 255 ? [[name, red / 255]] : [];
+  })]);
 
   // Bokeh fills its canvas from half a pixel on: the first row and column would keep a trace of the former paper.
   const clear = (views) => {
@@ -27,24 +27,34 @@
     }
   };
 
-  const paint = (views, greys) => {
+  // Ink and paper of the page, each as [red, green, blue].
+  const themeOfPage = () => {
     const style = getComputedStyle(document.body);
-    const ink = rgba(style.getPropertyValue("--jp-ui-font-color1") || "black");
-    const paper = rgba(style.getPropertyValue("--jp-layout-color0") || "white");
+    const names = [["--jp-ui-font-color1", "black"], ["--jp-layout-color0", "white"]];
+    return names.map(([name, otherwise]) => rgba(style.getPropertyValue(name) || otherwise).slice(0, 3));
+  };
+
+  const paint = (views, greys, ink, paper) => {
+    const mixed = (shade) => `rgb(${ink.map((dark, i) => Math.round(dark + shade * (paper[i] - dark)))})`;
     clear(views);
-    for (const [model, name, shade] of greys) {
-      const [red, green, blue] = ink.map((dark, i) => Math.round(dark + shade * (paper[i] - dark)));
-      const colour = `rgb(${red}, ${green}, ${blue})`;
-      model[name] = model[name].value === undefined ? colour : { value: colour };
+    for (const [model, shades] of greys) {
+      const colours = shades.map(([name, shade]) => [name, model[name]?.value ? { value: mixed(shade) } : mixed(shade)]);
+      model.setv(Object.fromEntries(colours));
     }
   };
 
   const draw = async (place) => {
     const views = await Bokeh.embed.embed_item(item, place);
     const greys = greysOf([...views.roots[0].model.document._all_models.values()]);
-    const themed = () => paint(views, greys);
-    themed();
-    new MutationObserver(themed).observe(document.body, { attributes: true, attributeFilter: ["data-jp-theme-name"] });
+    let drawn = [[0, 0, 0], [255, 255, 255]].join();  // as figures are made
+    const follow = () => {
+      const theme = themeOfPage();
+      if (theme.join() === drawn) return;
+      drawn = theme.join();
+      paint(views, greys, ...theme);
+    };
+    follow();
+    new MutationObserver(follow).observe(document.body, { attributes: true, attributeFilter: ["data-jp-theme-name"] });
   };
 
   let turns = 3000;
