@@ -2,6 +2,7 @@
 What this cannot see: anything in the browser; tests/browser drives a real one.
 """
 
+import csv
 import json
 import re
 from types import SimpleNamespace
@@ -89,7 +90,7 @@ def test_example_the_table_says_what_a_change_did_to_the_imbalance():
             assert last["p99_before_ms"] > 0
             assert last["p99_after_ms"] > 0
             eventually(
-                lambda: f"<td>{last['imbalance_before']:.1%}</td>" in dashboard.changes.widget.value, 180
+                lambda: f"<td>{last['imbalance_before']:.1%} →" in dashboard.changes.widget.value, 180
             )
         finally:
             dashboard.close()
@@ -119,15 +120,18 @@ def test_example_before_and_after_in_the_table():
     run = SimpleNamespace(changes=[change], capabilities={"threads", "mapping"})
     changes = ChangesTable(run, feed)
     (record,) = changes.records()
-    measured = [record[name] for name in COLUMNS if name.startswith(("imbalance", "p99"))]
+    measured = [record[field] for title in ("imbalance", "p99 latency") for field in COLUMNS[title]]
     assert measured == pytest.approx([0.5, 0.1, 8.0, 2.0])
     changes.show([change])
     heads = re.findall("<th scope[^>]*>(.*?)</th>", changes.widget.value)
     given = dict(zip(COLUMNS, re.findall("<td>(.*?)</td>", changes.widget.value), strict=True))
-    assert heads == list(COLUMNS.values())
-    assert given["what"] == "512 key buckets move"
-    assert (given["imbalance_before"], given["imbalance_after"]) == ("50.0%", "10.0%")
-    assert [re.sub(r"\.0+", "", given[f"p99_{when}_ms"]) for when in ("before", "after")] == ["8 ms", "2 ms"]
+    assert heads == list(COLUMNS)
+    assert (given["change"], given["threads"]) == ("512 key buckets move", "2")
+    assert given["imbalance"].split() == ["50.0%", "→", "10.0%"]
+    assert re.sub(r"\.0+", "", given["p99 latency"]).split() == ["8", "ms", "→", "2", "ms"]
+    written = dict(zip(*csv.reader(changes.to_csv().splitlines()), strict=True))
+    assert (written["from_threads"], written["to_threads"]) == ("2", "2")
+    assert float(written["imbalance_after"]) == pytest.approx(0.1)
     assert label_of(change) == "512 buckets"
     change.effects["buckets_moved"] = 1
     assert (label_of(change), change.describe()) == ("1 bucket", "1 key bucket moves")

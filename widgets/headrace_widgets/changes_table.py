@@ -20,25 +20,23 @@ AROUND_S = 2.0
 """Imbalance and latency before and after are means over this long."""
 MOST_ROWS = 20
 COLUMNS = {
-    "at_s": "at second",
-    "operator": "operator",
-    "by": "asked by",
-    "reason": "why",
-    "what": "change",
-    "from_threads": "threads from",
-    "to_threads": "to",
-    "ms": "took",
-    "buckets_moved": "buckets moved",
-    "imbalance_before": "imbalance before",
-    "imbalance_after": "after",
-    "p99_before_ms": "p99 before",
-    "p99_after_ms": "after",
-    "outcome": "outcome",
+    "at second": ("at_s",),
+    "operator": ("operator",),
+    "asked by": ("by",),
+    "why": ("reason",),
+    "change": ("what",),
+    "threads": ("from_threads", "to_threads"),
+    "took": ("ms",),
+    "buckets moved": ("buckets_moved",),
+    "imbalance": ("imbalance_before", "imbalance_after"),
+    "p99 latency": ("p99_before_ms", "p99_after_ms"),
+    "outcome": ("outcome",),
 }
+"""Title -> the fields of a record in that column; of two, the first is from before the change and the second from after it."""
 _OF_CONTROL = {"from_threads": "threads", "to_threads": "threads", "buckets_moved": "mapping"}
-"""Columns that exist only for runs with this control."""
+"""Fields that exist only for runs with this control."""
 _OF_MEASURE = {"imbalance": "imbalance_cv", "p99": "latency_p99_ms"}
-"""Prefix of the columns before and after a change -> the column of the feed whose means they are."""
+"""Prefix of the fields before and after a change -> the column of the feed whose means they are."""
 
 
 class ChangesTable:
@@ -46,15 +44,15 @@ class ChangesTable:
 
     def __init__(self, run: Any, feed: Feed):
         self._run, self._feed = run, feed
-        self.columns = {name: title for name, title in COLUMNS.items() if self._applies(name)}
+        self.columns = {title: fields for title, fields in COLUMNS.items() if all(map(self._applies, fields))}
         self._places: dict[int, int] = {}
         self.widget = w.HTML().add_class("headrace-changes")
         self._drawn: tuple | None = None
 
-    def _applies(self, column: str) -> bool:
-        if column in _OF_CONTROL:
-            return _OF_CONTROL[column] in self._run.capabilities
-        measured = _OF_MEASURE.get(column.partition("_")[0])
+    def _applies(self, field: str) -> bool:
+        if field in _OF_CONTROL:
+            return _OF_CONTROL[field] in self._run.capabilities
+        measured = _OF_MEASURE.get(field.partition("_")[0])
         return measured is None or any(measured in table.columns for table in self._feed.tables.values())
 
     def note(self, changes: list[Any]) -> None:
@@ -126,10 +124,10 @@ class ChangesTable:
 
     def html(self, records: list[dict[str, Any]]) -> str:
         """Return the table, newest change first."""
-        head = "".join(f'<th scope="col">{title}</th>' for title in self.columns.values())
+        head = "".join(f'<th scope="col">{title}</th>' for title in self.columns)
         rows = "".join(
             "<tr>"
-            + "".join(f"<td>{html.escape(_cell(name, record[name]))}</td>" for name in self.columns)
+            + "".join(f"<td>{html.escape(_cell(record, fields))}</td>" for fields in self.columns.values())
             + "</tr>"
             for record in reversed(records)
         )
@@ -143,9 +141,10 @@ class ChangesTable:
         """Return all changes as CSV; a text that a spreadsheet would take for a formula is quoted."""
         text = io.StringIO()
         writer = csv.writer(text)
-        writer.writerow(self.columns)
+        fields = [field for of_column in self.columns.values() for field in of_column]
+        writer.writerow(fields)
         for record in self.records() if records is None else records:
-            writer.writerow([_safe(record[name]) for name in self.columns])
+            writer.writerow([_safe(record[field]) for field in fields])
         return text.getvalue()
 
     def to_json(self, records: list[dict[str, Any]] | None = None) -> str:
@@ -171,15 +170,21 @@ class ChangesTable:
         )
 
 
-def _cell(name: str, value: Any) -> str:
+def _cell(record: dict[str, Any], fields: tuple[str, ...]) -> str:
+    """Say what a change was, or what was before it and after it; once where both are the same."""
+    # Lines may end before an arrow, but not between a number and its unit, nor behind the arrow.
+    return " →\u00a0".join(dict.fromkeys(_text(field, record[field]) for field in fields))
+
+
+def _text(field: str, value: Any) -> str:
     if value is None:
         return "–"
-    if name == "at_s":
+    if field == "at_s":
         return f"{value:,.1f}"
-    if name.startswith("imbalance"):
+    if field.startswith("imbalance"):
         return f"{value:.1%}"
-    if name == "ms" or name.startswith("p99"):
-        return milliseconds(value)
+    if field == "ms" or field.startswith("p99"):
+        return milliseconds(value).replace(" ", "\u00a0")
     return f"{value:,}" if isinstance(value, int) else str(value)
 
 
