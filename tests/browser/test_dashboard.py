@@ -270,6 +270,9 @@ def test_example_dark_theme(visit):
     light = visit.bokeh(colour)
     visit.menu("Settings", "Theme", "JupyterLab Dark")
     until(lambda: visit.bokeh(colour) != light, SLOW, "the axes follow the theme")
+    grids = """(models) => [...models.x.document._all_models.values()]
+        .filter((model) => model.type === "Grid").map((model) => model.grid_line_color)"""
+    assert None in visit.bokeh(grids), "a figure without a grid, such as the key mapping, gets none"
     visit.shot("dark-1600")
     visit.menu("Settings", "Theme", "JupyterLab Light")
     until(lambda: visit.bokeh(colour) == light, SLOW, "and follow it back")

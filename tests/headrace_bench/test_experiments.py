@@ -74,6 +74,13 @@ def test_example_boxes_are_drawn_and_named():
         box_of("none", [math.nan])
 
 
+def test_example_a_long_title_has_two_lines():
+    title = "new_seg, in a channel for each reader: CPU time per tuple"
+    first, second = plot_of(Figure(title, "instances", "ns", [Line("a", [1, 2], [3, 4])])).title.text.split("\n")
+    assert f"{first} {second}" == title and len(first) <= 50
+    assert "\n" not in plot_of(Figure("new_seg: CPU time", "instances", "ns", [Line("a", [1], [3])])).title.text
+
+
 def test_example_categories_are_not_connected():
     lines = [Line("ours", [1, 2], [3.0, 4.0], deviation=[0.5, 0.0]), Line("theirs", [1, 2], [5.0, math.nan])]
     kinds = lambda plot: [type(one.glyph).__name__ for one in plot.renderers]  # noqa: E731

@@ -74,7 +74,7 @@ function paint(document_, element) {
       });
     } else if (has("bar_line_color")) {
       model.setv({ major_label_text_color: ink, title_text_color: ink });
-    } else if (has("grid_line_color")) {
+    } else if (model.grid_line_color) {  // a figure may have none
       model.grid_line_color = grid;
     }
     if (model.tags?.includes("ink-line")) model.line_color = ink;

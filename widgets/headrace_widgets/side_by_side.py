@@ -32,7 +32,7 @@ from headrace_widgets.plots import MOST_MARKERS, MOST_POINTS
 from headrace_widgets.pressure import Pressure
 from headrace_widgets.status import over
 from headrace_widgets.turns import SELDOM_S
-from headrace_widgets.units import AXIS_FORMAT, amount, axis_format, milliseconds
+from headrace_widgets.units import AXIS_FORMATS, amount, axis_formatter, milliseconds
 from headrace_widgets.watchdog import Watchdog
 
 SPAN_S = 60.0
@@ -103,24 +103,24 @@ class SideBySide(LiveView):
         self._changes = [ColumnDataSource({name: [math.nan] for name in CHANGES}, name=f"changes{i}") for i in range(2)]
         scene = Scene(self.feeds[0].columns[self.operator], 1)
         return [
-            LiveFigure("throughput", "Throughput", self._lines("throughput", "tuples/s", "tuples_per_s", AXIS_FORMAT, scene)),
-            LiveFigure("lag", "Lag behind the rate", self._lines("lag", "s", "lag_s", "0,0.[00]", scene)),
+            LiveFigure("throughput", "Throughput", self._lines("throughput", "tuples/s", "tuples_per_s", scene)),
+            LiveFigure("lag", "Lag behind the rate", self._lines("lag", "s", "lag_s", scene)),
             LiveFigure(
                 "pause", "How long each change took", self._bars("pause", "ms", "ms", "0,0.[0]"),
                 "From the moment all threads are told until the last has taken it up",
             ),
-            LiveFigure("moved", "State that each change moved", self._bars("moved", "bytes", "moved", axis_format("bytes"))),
+            LiveFigure("moved", "State that each change moved", self._bars("moved", "bytes", "moved", AXIS_FORMATS["bytes"])),
         ]  # fmt: skip
 
-    def _lines(self, key: str, unit: str, column: str, form: str, scene: Scene) -> figure:
+    def _lines(self, key: str, unit: str, column: str, scene: Scene) -> figure:
         made = time_figure(scene, key, unit)
-        made.yaxis.formatter = NumeralTickFormatter(format=form)
+        made.yaxis.formatter = axis_formatter(unit)
         for i, name in enumerate(self._names):
             line = made.line("t", column, source=self._series[i], color=RUNS[i], width=2, legend_label=name)
             # Each run is sampled at its own times, so each has its own box, on opposite sides: neither hides the other.
             made.add_tools(HoverTool(
                 renderers=[line], mode="vline", line_policy="nearest", attachment=("left", "right")[i],
-                tooltips=[("second", "@t{0,0.0}"), (name, f"@{column}{{{form}}}")],
+                tooltips=[("second", "@t{0,0.0}"), (name, f"@{column}{{0,0.[00]}}")],
             ))  # fmt: skip
         compact_legend(made)
         return made
@@ -128,7 +128,7 @@ class SideBySide(LiveView):
     def _bars(self, key: str, unit: str, column: str, form: str) -> figure:
         made = plain(key, unit, x_range=Range1d(0.4, MOST_CHANGES + 0.6), x_axis_label="change, the newest on the right")
         made.yaxis.formatter = NumeralTickFormatter(format=form)
-        more = [("moved", f"@moved{{{axis_format('bytes')}}}"), ("second", "@t{0,0.0}")]
+        more = [("moved", f"@moved{{{AXIS_FORMATS['bytes']}}}"), ("second", "@t{0,0.0}")]
         for i, name in enumerate(self._names):
             bars = made.vbar("place", 0.36, column, source=self._changes[i], color=RUNS[i], legend_label=name)
             made.add_tools(HoverTool(renderers=[bars], tooltips=[(name, "@ms{0,0.00} ms"), *more]))

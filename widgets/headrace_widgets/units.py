@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import math
 
+from bokeh.models import CustomJSTickFormatter, NumeralTickFormatter, TickFormatter
+
 OF_A_CORE = "fraction of a core"
 AXIS_FORMATS = {"fraction": "0.[0]%", OF_A_CORE: "0.[0]%", "bytes": "0.[0]d"}
-"""Unit -> Bokeh's format of the labels of an axis; `AXIS_FORMAT` for the others."""
-AXIS_FORMAT = "0.[0]a"
+"""Unit -> Bokeh's format of the labels of an axis; `_SHORT` for the others."""
+# As in texts: Bokeh's own format has "1m" for a million.
+_SHORT = """
+const [by, letter] = [[1e9, "G"], [1e6, "M"], [1e3, "k"]].find(([by]) => Math.abs(tick) >= by) ?? [1, ""];
+return `${Math.round((100 * tick) / by) / 100}${letter}`;
+"""
 
 
 def amount(value: float, unit: str = "") -> str:
@@ -53,6 +59,8 @@ def axis_label(unit: str) -> str:
     return {"fraction": "%", OF_A_CORE: "% of a core"}.get(unit, unit)
 
 
-def axis_format(unit: str) -> str:
-    """Return Bokeh's format of the tick labels of an axis."""
-    return AXIS_FORMATS.get(unit, AXIS_FORMAT)
+def axis_formatter(unit: str = "") -> TickFormatter:
+    """Return what formats the tick labels of an axis."""
+    if unit in AXIS_FORMATS:
+        return NumeralTickFormatter(format=AXIS_FORMATS[unit])
+    return CustomJSTickFormatter(code=_SHORT)

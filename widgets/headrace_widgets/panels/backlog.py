@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from bokeh.models import NumeralTickFormatter
-
 from headrace_widgets import palette
 from headrace_widgets.panels.panel import KnownPanel, Scene, largest, time_figure
-from headrace_widgets.units import AXIS_FORMAT, amount
+from headrace_widgets.units import amount, axis_formatter
 
 BEHIND = "behind"
 
@@ -29,7 +27,7 @@ class Backlog(KnownPanel):
     def figure(self, scene: Scene):
         scene.draws(BEHIND)
         made = time_figure(scene, self.key, "tuples")
-        made.yaxis.formatter = NumeralTickFormatter(format=AXIS_FORMAT)
+        made.yaxis.formatter = axis_formatter()
         made.varea("t", 0, BEHIND, source=scene.series, color=palette.LIMIT, alpha=0.3)
         made.line("t", BEHIND, source=scene.series, color=palette.LIMIT, width=2)
         return made

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from bokeh.models import NumeralTickFormatter
-
 from headrace_widgets import palette
 from headrace_widgets.panels.panel import KnownPanel, Scene, largest, time_figure
-from headrace_widgets.units import AXIS_FORMAT, amount, milliseconds
+from headrace_widgets.units import amount, axis_formatter, milliseconds
 
 
 class Depth(KnownPanel):
@@ -30,7 +28,7 @@ class Depth(KnownPanel):
     def figure(self, scene: Scene):
         scene.draws("depth_tuples")
         made = time_figure(scene, self.key, "tuples")
-        made.yaxis.formatter = NumeralTickFormatter(format=AXIS_FORMAT)
+        made.yaxis.formatter = axis_formatter()
         made.varea("t", 0, "depth_tuples", source=scene.series, color=palette.OUT, alpha=0.3)
         made.line("t", "depth_tuples", source=scene.series, color=palette.OUT, width=2)
         return made

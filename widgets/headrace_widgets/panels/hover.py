@@ -18,7 +18,7 @@ def add_values_on_hover(made: figure, scene: Scene, title: str) -> None:
     if not lines:
         return
     formatter = made.yaxis[0].formatter
-    how = formatter.format if isinstance(formatter, NumeralTickFormatter) else "0,0.[00]"
+    how = formatter.format if isinstance(formatter, NumeralTickFormatter) else "0,0.[0]"
     values = [(labels.get(one, title), f"@{{{one.glyph.y}}}{{{how}}}") for one in lines]
     # The tool is bound to one line and shows all: they share their times.
     made.add_tools(HoverTool(

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from bokeh.models import NumeralTickFormatter
-
 from headrace.metrics.measures import Measure
 from headrace_widgets import palette
 from headrace_widgets.columns import element_word, heading_of, key_of, unit_of
 from headrace_widgets.panels.panel import Scene, compact_legend, largest, time_figure
-from headrace_widgets.units import OF_A_CORE, axis_format, axis_label, in_words
+from headrace_widgets.units import OF_A_CORE, axis_formatter, axis_label, in_words
 
 _COUNTED = ("events", "keys", "rows", "tuples", "versions", "workers")
 _LEAST = {"fraction": 0.01, "ms": 0.1, "bytes": 1_024.0, OF_A_CORE: 0.1}
@@ -38,7 +36,7 @@ class Lines:
     def figure(self, scene: Scene):
         scene.draws(*self._columns)
         made = time_figure(scene, self.key, axis_label(self._unit))
-        made.yaxis.formatter = NumeralTickFormatter(format=axis_format(self._unit))
+        made.yaxis.formatter = axis_formatter(self._unit)
         if self._is_count:
             made.yaxis.ticker.min_interval = 1  # there is no half a thread
         if not self._elements:

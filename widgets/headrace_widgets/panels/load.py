@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from bokeh.models import NumeralTickFormatter
-
 from headrace_widgets.columns import unit_of
 from headrace_widgets.palette import element_colour, element_dash
 from headrace_widgets.panels.panel import KnownPanel, Scene, compact_legend, largest, time_figure
-from headrace_widgets.units import OF_A_CORE, axis_format, axis_label, in_words
+from headrace_widgets.units import OF_A_CORE, axis_formatter, axis_label, in_words
 
 
 class Load(KnownPanel):
@@ -34,7 +32,7 @@ class Load(KnownPanel):
     def figure(self, scene: Scene):
         scene.draws(*self._columns)
         made = time_figure(scene, self.key, axis_label(self._unit))
-        made.yaxis.formatter = NumeralTickFormatter(format=axis_format(self._unit))
+        made.yaxis.formatter = axis_formatter(self._unit)
         for i, column in enumerate(self._columns):
             made.line(
                 "t", column, source=scene.series, color=element_colour(i), line_dash=element_dash(i), width=2,

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from bokeh.models import NumeralTickFormatter
-
 from headrace_widgets import palette
 from headrace_widgets.live_plot import IF_DRAWN
 from headrace_widgets.panels.panel import (
@@ -16,7 +14,7 @@ from headrace_widgets.panels.panel import (
     plays_events,
     time_figure,
 )
-from headrace_widgets.units import AXIS_FORMAT, amount
+from headrace_widgets.units import amount, axis_formatter
 
 
 class Throughput(KnownPanel):
@@ -40,7 +38,7 @@ class Throughput(KnownPanel):
     def figure(self, scene: Scene):
         scene.draws(self._added, self._processed, "rate")
         made = time_figure(scene, self.key, "tuples/s")
-        made.yaxis.formatter = NumeralTickFormatter(format=AXIS_FORMAT)
+        made.yaxis.formatter = axis_formatter()
         for column, label, look in (
             (self._added, "input", {"color": palette.IN, "width": 4}),
             (self._processed, "processed", {"color": palette.OUT, "width": 1.5}),

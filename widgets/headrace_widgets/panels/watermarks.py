@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from bokeh.models import NumeralTickFormatter
-
 from headrace_widgets.palette import element_dash, source_colour
 from headrace_widgets.panels.panel import KnownPanel, Scene, compact_legend, largest, time_figure
-from headrace_widgets.units import AXIS_FORMAT, amount
+from headrace_widgets.units import amount, axis_formatter
 
 
 class Watermarks(KnownPanel):
@@ -33,7 +31,7 @@ class Watermarks(KnownPanel):
     def figure(self, scene: Scene):
         scene.draws(*self._columns.values())
         made = time_figure(scene, self.key, f"behind the furthest ({self._unit})")
-        made.yaxis.formatter = NumeralTickFormatter(format=AXIS_FORMAT)
+        made.yaxis.formatter = axis_formatter()
         for i, (source, column) in enumerate(self._columns.items()):
             made.line(
                 "t", column, source=scene.series, color=source_colour(i), line_dash=element_dash(i), width=2,
