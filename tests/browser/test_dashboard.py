@@ -262,6 +262,12 @@ def test_example_axes_that_are_fitted(visit):
     assert "dashboard.fit()" in visit.dashboard.inner_text()
 
 
+def test_example_axes_say_amounts_as_texts_do(visit):
+    said = """(models) => [...models.x.document._all_models.values()]
+        .find((model) => model.type === "CustomJSTickFormatter").doFormat([0, 0.25, 999, 1_250, 1_500_000], {loc: 0})"""
+    assert visit.bokeh(said) == ["0", "0.25", "999", "1.25k", "1.5M"]
+
+
 def test_example_dark_theme(visit):
     colour = """(models) => {
         const all = [...models.x.document._all_models.values()];

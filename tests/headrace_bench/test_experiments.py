@@ -77,7 +77,7 @@ def test_example_boxes_are_drawn_and_named():
 def test_example_a_long_title_has_two_lines():
     title = "new_seg, in a channel for each reader: CPU time per tuple"
     first, second = plot_of(Figure(title, "instances", "ns", [Line("a", [1, 2], [3, 4])])).title.text.split("\n")
-    assert f"{first} {second}" == title and len(first) <= 50
+    assert f"{first} {second}" == title and len(first) <= 42
     assert "\n" not in plot_of(Figure("new_seg: CPU time", "instances", "ns", [Line("a", [1], [3])])).title.text
 
 

@@ -14,8 +14,10 @@ import numpy as np
 WIDTH, HEIGHT = 560, 320
 FEW = 8
 """Up to this many different x are labelled one by one."""
-LETTERS = 50
-"""Number of letters that fit in a line above or below a plot, on a page of 1,150 pixels with two plots in a row."""
+LEGEND_LETTERS = 50
+"""Number of letters that fit in a line below a plot, on a page of 1,150 pixels with two plots in a row."""
+TITLE_LETTERS = 42
+"""Number of letters that fit in a line above a plot of 380 pixels, as in a narrow notebook."""
 LEGEND_COLUMNS = ((3, 16), (2, 28))
 """(columns, letters): number of legend entries in a row if none has more letters than this."""
 LEGEND_ROW, ROOM = 20, 2
@@ -181,7 +183,7 @@ def plot_of(figure: Figure, name: str = "plot", places: Mapping[str, int] | None
     from bokeh.plotting import figure as new_figure
 
     plot = new_figure(
-        title=textwrap.fill(figure.title, LETTERS),
+        title=textwrap.fill(figure.title, TITLE_LETTERS),
         width=WIDTH,
         height=HEIGHT,
         x_axis_label=figure.x_label,
@@ -275,7 +277,7 @@ def _set_ticks(plot: Any, figure: Figure) -> None:
         plot.xaxis.ticker = FixedTicker(ticks=list(range(1, len(names) + 1)))
         plot.xaxis.major_label_overrides = dict(enumerate(names, 1))
         plot.x_range.start, plot.x_range.end = 0.5, len(names) + 0.5
-        if max(map(len, names)) * len(names) > LETTERS:
+        if max(map(len, names)) * len(names) > LEGEND_LETTERS:
             plot.xaxis.major_label_orientation = 0.5
     if 0 < len(x) <= FEW and (figure.log_x or figure.x_label.startswith(COUNTED)):
         plot.xaxis.ticker = FixedTicker(ticks=x)
