@@ -4,6 +4,7 @@ import gc
 import itertools
 import os
 import re
+import signal
 from typing import Any
 
 import pytest
@@ -79,6 +80,8 @@ _interpreter = Interpreter()
 
 
 def pytest_configure(config):
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell's background job; processes of tests would inherit it
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     config.addinivalue_line("markers", "interpreted: runs with the compiler switched off, see support/interpreter.py")
     config.addinivalue_line("markers", "logic: the same, unless HEADRACE_COMPILED is set: right in plain Python and compiled")
 

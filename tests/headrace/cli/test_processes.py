@@ -83,7 +83,11 @@ def test_example_progress_on_a_terminal():
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_example_interrupted_while_running(folder, number):
-    process = start("run", "forward", "--in", "words.parquet", "--out", "o.parquet", "--report", "r.json", "--rate", 5)
+    before = signal.signal(number, signal.SIG_DFL)  # what started the tests may ignore it, as nohup does: that is inherited
+    try:
+        process = start("run", "forward", "--in", "words.parquet", "--out", "o.parquet", "--report", "r.json", "--rate", 5)
+    finally:
+        signal.signal(number, before)
     end = time.monotonic() + 180
     while not any(name.startswith(".o.parquet") for name in os.listdir(folder)):
         assert time.monotonic() < end and process.poll() is None
