@@ -7,14 +7,13 @@ Oracle      threads that the arithmetic needs
 Cannot see  how fast a real machine answers
 """
 
-import os
-
 import pytest
 
 import headrace as hr
 from headrace.control import observation
 from headrace.control.observation import Observation
 from headrace.controllers import Damping, ProactiveOperations, Threshold
+from headrace.cores import usable_cores
 from headrace.errors import ParameterError
 from support.heavy import EVENTS, heavy
 from support.workloads import eventually
@@ -177,7 +176,7 @@ def asked_for(run, threads):
 
 
 @pytest.mark.slow
-@pytest.mark.skipif((os.cpu_count() or 1) < 2, reason="a second thread needs a second core")
+@pytest.mark.skipif(usable_cores() < 2, reason="a second thread needs a second core")
 def test_on_a_run_of_transactions_whose_rate_changes():
     """At more than it can do one thread is taken all the time: another one; at a trickle it goes again."""
     quick = Damping(up_after_s=0.1, down_after_s=0.2, cooldown_s=0.2)

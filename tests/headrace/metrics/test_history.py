@@ -58,6 +58,7 @@ def finished():
         try:
             source.let()
             eventually(lambda: run.metrics().operators["counts"].processed == ROWS // 2, 180)
+            eventually(lambda: len(run.history) > 0, 180)  # a sample with one thread
             assert run.reconfigure(threads=3).wait(180).outcome == "done"
             sampled = len(run.history)
             eventually(lambda: len(run.history) > sampled + 3, 180)
