@@ -371,11 +371,16 @@ def check_that_waiting_for_input_is_no_synchronization():
             time.sleep(0.002)
             yield ts, ts % 8
 
-    with counted(slowly()).start(scheme="lock", threads=2, punctuation=20, max_delay="10min") as run:
-        run.wait()
-    seen = run["count"].metrics()
-    waited, idle = sum(seen.synchronization_ns), sum(seen.idle_ns)
-    assert waited < idle / 4, f"{waited / 1e6:.0f} ms of synchronization, {idle / 1e6:.0f} ms without input"
+    said = []
+    while len(said) < 5:  # an executor that is kept from its core while the other waits for it makes a run say too much
+        with counted(slowly()).start(scheme="lock", threads=2, punctuation=20, max_delay="10min") as run:
+            run.wait()
+        seen = run["count"].metrics()
+        waited, idle = sum(seen.synchronization_ns), sum(seen.idle_ns)
+        if waited < idle / 4:
+            return
+        said.append(f"{waited / 1e6:.0f} ms of synchronization, {idle / 1e6:.0f} ms without input")
+    raise AssertionError(said)
 
 
 @pytest.mark.interpreted
