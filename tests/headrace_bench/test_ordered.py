@@ -183,7 +183,7 @@ def test_oracle_parametric_operators():
     with pytest.raises(AssertionError, match="not what came of the first run"):
         case.run(threads=1)
     found = marked(shape.over(table), table.num_rows, threads=2)
-    assert found.results == len(rows) and found.per_second > 0 and found.p99_ms >= found.mean_ms > 0
+    assert found.results == len(rows) and min(found.per_second, found.mean_ms) > 0 and found.p99_ms >= found.p50_ms > 0
     rows[5]["x1"] += 1
     with pytest.raises(AssertionError, match="x1 is not what the reference has"):
         check_against(rows, shape.over(table).schema, run.columns, "a run")
