@@ -32,6 +32,7 @@ def record():
         try:
             source.let()
             eventually(lambda: run.metrics().operators["aggregate"].processed == ROWS // 2, 180)
+            eventually(lambda: len(run.history) > 0, 180)  # a sample with one thread
             assert run.reconfigure(threads=3).wait(180).outcome == "done"
             sampled = len(run.history)
             eventually(lambda: len(run.history) > max(sampled, 10), 180)

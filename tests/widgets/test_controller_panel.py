@@ -67,7 +67,8 @@ def test_example_the_largest_step_of_a_controller(run, dashboard):
         "damping=hr.controllers.Damping(up_after_s=0.5, down_after_s=0.2, cooldown_s=0.2, max_step=1)" in line
     )
     eventually(lambda: run.threads == 1, 180)
-    assert [(c.from_threads, c.to_threads) for c in run.changes[1:]] == [(4, 3), (3, 2), (2, 1)]
+    steps = [(c.from_threads, c.to_threads) for c in run.changes[1:]]
+    assert steps[0] == (4, 3) and {abs(before - after) for before, after in steps} == {1}  # it may go up once in between
     panel.stop.click()
     eval(line, {"run": run, "hr": hr})
     panel.parameters["max_step"].value = 0  # back to any number

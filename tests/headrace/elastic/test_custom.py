@@ -30,7 +30,7 @@ import headrace as hr
 from headrace import reference
 from headrace.windows import Window
 from support.drawn import schedules, sources, stream, table, windows
-from support.workloads import HANG_S, examples
+from support.workloads import HANG_S, eventually, examples
 
 QUICK = settings(deadline=None, max_examples=examples(25), suppress_health_check=list(HealthCheck))
 QUICKER = settings(QUICK, max_examples=examples(15))
@@ -460,7 +460,7 @@ def test_example_a_function_that_never_returns_can_be_stopped():
     with failing(["a"], x=[99]).start(threads=1) as run:
         assert not run.wait(0.3)
         run.stop()
-    assert not run._execution.pool.alive
+    eventually(lambda: not run._execution.pool.alive)
 
 
 def mixes_types(state, t, emit):
