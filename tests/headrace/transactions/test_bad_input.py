@@ -37,7 +37,7 @@ from headrace.errors import (
 from headrace.transactions import phases_kernel
 from headrace.transactions.options import TransactionOptions
 from headrace.transactions.reconfiguration import in_turn
-from support.workloads import eventually
+from support.workloads import Steered, eventually
 
 accounts = hr.table("accounts", columns={"balance": "int64"}, rows=10)
 owners = hr.table("owners", key="name", data=pa.table({"name": ["a", "b"], "age": [30, 40]}))
@@ -422,8 +422,11 @@ def _unknown_key():
 def _the_millionth_event():
     by = np.ones(1_000_000, np.int64)
     by[-1] = 0
-    run = visits(events(by.size, by=by, key=np.arange(by.size) % 100)).start(threads=2, punctuation=5_000, rate=None)
+    source = Steered(events(by.size, by=by, key=np.arange(by.size) % 100), [by.size - 1])
+    run = visits(source).start(threads=2, punctuation=5_000, rate=None)
+    source.let()
     held = run.snapshot()
+    source.let_all()
     words = ["ZeroDivisionError", "visit", "test_bad_input.py", f"line {_line(2)}", "'key': 99", "'by': 0"]
     with fails(FunctionError, *words) as caught:
         run.wait()
