@@ -8,17 +8,22 @@ Cannot see  slow leaks: `headrace bench memory` runs for longer
 """
 
 import gc
+import itertools
 import random
+import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
 import headrace as hr
+from headrace.elastic.section import ElasticSection
 from headrace.errors import OverflowInputError
 from headrace.ingress.store import CHUNK
-from support.workloads import Steered, steer
+from headrace.runtime import gate_inlet
+from support.workloads import Steered, eventually, steer
 
 
 def resident_bytes() -> int:
@@ -145,3 +150,36 @@ def test_example_max_keys_counts_the_live_ones(keys):
 def test_example_a_window_with_too_many_keys_is_refused():
     with pytest.raises(OverflowInputError, match=r"more than max_keys = 50 .*raise max_keys"):
         few_at_a_time(5, 51).to_arrow(max_keys=50, threads=2)
+
+
+def test_agree_keys_are_waited_for_however_long_the_process_stands_still(monkeypatch):
+    """Whenever the clock is looked at, an hour is over; keys expire some looks later than they could."""
+    hours, release = itertools.count(0, 3_600), ElasticSection.release
+
+    def late(section, watermark):
+        time.sleep(0.005)
+        release(section, watermark)
+
+    monkeypatch.setattr(gate_inlet, "time", SimpleNamespace(**{**vars(time), "monotonic": lambda: next(hours)}))
+    monkeypatch.setattr(ElasticSection, "release", late)
+    result = few_at_a_time(40, 49).to_arrow(max_keys=50, threads=2)
+    assert result["k"].to_pylist() == list(range(40 * 49))
+
+
+def test_agree_keys_are_waited_for_while_the_sink_takes_results(monkeypatch):
+    """Keys of the first window expire when its results are out; until then they are looked for in vain."""
+    looks, found = [], []
+
+    def sleep(seconds):
+        looks.append(seconds)
+        time.sleep(seconds)
+
+    def sink(batch):
+        if not found:
+            eventually(lambda: len(looks) > 2 * gate_inlet._KEYS_LOOKS)
+        found.append(batch)
+
+    monkeypatch.setattr(gate_inlet, "time", SimpleNamespace(**{**vars(time), "sleep": sleep}))
+    with few_at_a_time(40, 49).start(max_keys=50, threads=2, sink=sink) as run:
+        assert run.wait(180)
+    assert pa.Table.from_batches(found)["k"].to_pylist() == list(range(40 * 49))

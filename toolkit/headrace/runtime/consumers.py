@@ -90,6 +90,11 @@ class SinkConsumer:
         self.rows = 0
 
     @property
+    def is_in_use(self) -> bool:
+        """Whether a thread is inside the sink."""
+        return self._in_use.locked()
+
+    @property
     def _sink_name(self) -> str:
         function = getattr(self._sink, "function", None)
         return type(self._sink).__name__ if function is None else getattr(function, "__qualname__", repr(function))

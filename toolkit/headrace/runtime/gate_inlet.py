@@ -24,9 +24,10 @@ from headrace.plan.nodes import Branch
 from headrace.runtime.feeding import Stopped
 from headrace.runtime.inlets import Books
 
-_KEYS_WAIT_S = 1.0
-"""Keys that can expire do so within this time after the last tuple is processed: results are collected every few milliseconds."""
 _RETRY_S = 500e-6
+_KEYS_LOOKS = 2_000
+"""Keys that can expire do so within so many looks, a second, after the last tuple is processed: results are collected every few
+milliseconds. Looks count, not the clock: while the whole process is suspended, no key expires."""
 
 
 @dataclass(frozen=True)
@@ -64,6 +65,8 @@ class GateInlet:
         Returns a value that changes as long as the engine makes progress with what it was given.
     note_keys : callable
         Called with encoded keys, int32[n], before rows with them are published.
+    is_giving : callable
+        Returns whether a sink is taking results at present; keys may expire once it has taken them.
     """
 
     def __init__(
@@ -74,10 +77,11 @@ class GateInlet:
         make_encoder: Callable[[Callable[[list[int]], bool]], Encoder],
         progress: Callable[[], object],
         note_keys: Callable[[np.ndarray], None],
+        is_giving: Callable[[], bool] = lambda: False,
     ):
         self.branch, self.number, self.store = branch, source.number, store
         self.books = Books()
-        self._source, self._progress, self._note_keys = source, progress, note_keys
+        self._source, self._progress, self._note_keys, self._is_giving = source, progress, note_keys, is_giving
         self.encoder = make_encoder(self._await_keys)
         self.columns_used: Sequence[str] = self.encoder.columns_used
         self.codable: Sequence[str] = self.encoder.codable
@@ -101,7 +105,7 @@ class GateInlet:
     def let_go(self) -> None:
         """Cut the references back to it and to its section, once nothing comes in and nothing is measured any more."""
         vars(self.books).clear()
-        for name in ("encoder", "_progress", "_note_keys"):
+        for name in ("encoder", "_progress", "_note_keys", "_is_giving"):
             vars(self).pop(name, None)
 
     def encode(self, batch: pa.RecordBatch, ts: np.ndarray | None = None) -> Iterable[EncodedBatch]:
@@ -160,14 +164,15 @@ class GateInlet:
 
     def _await_horizon(self, horizons: list[int], will_follow: Callable[[], bool]) -> bool:
         """Wait until a horizon moves; False if the engine makes no more progress and no rows will follow by themselves."""
-        progress, since = None, time.monotonic()
+        progress, looks = None, 0
         while not read_cell(self._source.stop_word, 0):
             if [dictionary.horizon for dictionary in self.encoder.dictionaries] != horizons:
                 return True
             now = self._progress()
-            if now != progress or will_follow():
-                progress, since = now, time.monotonic()
-            elif time.monotonic() - since > _KEYS_WAIT_S:
+            if now != progress or will_follow() or self._is_giving():
+                progress, looks = now, 0
+            elif looks == _KEYS_LOOKS:
                 return False
+            looks += 1
             time.sleep(_RETRY_S)
         raise Stopped

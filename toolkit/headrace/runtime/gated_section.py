@@ -69,7 +69,7 @@ class GatedSection(CollectedSection, Protocol):
             )  # fmt: skip
 
         source = GateSource(self.gate, self.sources, number, self.arrays.words[worker_kernel.STOP :])
-        return GateInlet(branch, source, store, make_encoder, self._progress, note_keys)
+        return GateInlet(branch, source, store, make_encoder, self._progress, note_keys, lambda: self._run.is_giving())
 
     @property
     def stores(self) -> list[Store]:

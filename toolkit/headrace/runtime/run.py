@@ -185,6 +185,10 @@ class Execution:
             for section in self.sections.values():
                 section.set_spins(spins)
 
+    def is_giving(self) -> bool:
+        """Whether a sink is taking results at present."""
+        return any(consumer.is_in_use for consumer in self._consumers.values())
+
     def section_finished(self, section: Section) -> None:
         """The section has given its last result."""
         for name in section.operators:

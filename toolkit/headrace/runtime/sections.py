@@ -66,6 +66,10 @@ class RunContext(Protocol):
         """Report that the section has given its last result. Called by one of its own tasks."""
         ...
 
+    def is_giving(self) -> bool:
+        """Whether a sink is taking results at present."""
+        ...
+
     def start_thread(self, name: str, body: Callable[[], None]) -> None:
         """Start a thread that belongs to the run."""
         ...
