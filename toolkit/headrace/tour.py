@@ -143,7 +143,7 @@ def _overload(run: QueryRun, load: float, behind_s: float, is_asking: bool) -> N
 
 
 def _relief(run: QueryRun, low: float) -> None:
-    change = run.reconfigure(threads=2, reason="tour").wait(10)
+    change = run.reconfigure(threads=2, reason="tour").wait()
     _say(
         f"3. One thread more, while it runs\n\n"
         f"      run.reconfigure(threads=2)      # took {change.ms:.2f} ms\n\n"

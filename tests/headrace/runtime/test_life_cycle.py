@@ -8,6 +8,7 @@ Cannot see  leaks that need days; runs that nobody holds (test_abandoned.py), Ct
             (test_processes.py)
 """
 
+import itertools
 import os
 import pickle
 import random
@@ -22,9 +23,11 @@ import pytest
 
 import headrace as hr
 from headrace.errors import DisorderError, HeadraceError, NotSupportedError, RunFailedError, RunStoppedError
+from headrace.runtime import changes as changes_module
 from headrace.runtime import registry
 from headrace.runtime import run as run_module
 from headrace.runtime.changes import Changes
+from headrace.runtime.configuration_rows import ConfigurationRows
 from support.counting import TABLE, check_nothing_is_left, query
 from support.tidiness import threads_of_ours
 from support.workloads import HANG_S, Steered, eventually
@@ -189,6 +192,26 @@ def test_stop_of_a_run_whose_sink_cannot_be_aborted_ends_it():
     with pytest.raises(RunStoppedError, match="stop\\(\\) was called"):
         run.wait(HANG_S)
     source.let_all()
+
+
+def test_a_change_that_is_acknowledged_when_the_input_has_ended_is_done(monkeypatch):
+    """However long the process stands still: whenever the clock is looked at, an hour is over."""
+    hours, looks, has_ended = itertools.count(0, 3_600), itertools.count(), threading.Event()
+    completed, end = ConfigurationRows.completed, Changes.end
+
+    def late(rows):
+        return completed(rows) if has_ended.is_set() and next(looks) > 10 else None
+
+    def ends(changes, outcome):
+        has_ended.set()
+        end(changes, outcome)
+
+    monkeypatch.setattr(changes_module, "time", types.SimpleNamespace(**{**vars(time), "monotonic": lambda: next(hours)}))
+    monkeypatch.setattr(ConfigurationRows, "completed", late)
+    monkeypatch.setattr(Changes, "end", ends)
+    with query().start(threads=1, max_threads=2, reconfigure=[(500, 2)]) as run:
+        assert run.wait(HANG_S)
+        assert [change.outcome for change in run.changes] == ["done"]
 
 
 def test_start_without_a_thread_left_says_so(monkeypatch):

@@ -32,7 +32,8 @@ from headrace.runtime.sections import RunContext
 
 _RETRY_S = 20e-6
 _WATCH_NS = 50_000_000
-_LAST_ACKNOWLEDGEMENT_S = 1.0
+_LAST_LOOKS = 20_000
+"""For the last acknowledgement, a second and more. Looks count, not the clock: a suspended process acknowledges nothing."""
 
 
 class Changes:
@@ -163,8 +164,9 @@ class Changes:
     def end(self, outcome: str) -> None:
         """Settle the open changes because the input ended ("unneeded") or the run did ("failed")."""
         self.collect()
-        late = time.monotonic() + _LAST_ACKNOWLEDGEMENT_S
-        while outcome == "unneeded" and self.steerable.is_completing and time.monotonic() < late:
+        for _ in range(_LAST_LOOKS):
+            if outcome != "unneeded" or not self.steerable.is_completing:
+                break
             time.sleep(_RETRY_S)  # the boundary was passed, but a leaving worker has not acknowledged it yet
             self.collect()
         with self._lock:
