@@ -154,6 +154,7 @@ class Plan:
         text : str or mapping
             JSON, as text or parsed: an object with ``roots``. A node has ``tags`` and ``children`` (none or two);
             a tag has ``tag``, and ``parts`` and ``streams`` as a number or as ranges, ``"0-31, 40"``, by default 0.
+            ``state`` names the node's type of state, where the program has several.
 
         Raises
         ------
