@@ -13,7 +13,7 @@ import time
 import numpy as np
 import pytest
 
-from headrace.errors import DisorderError, ParameterError
+from headrace.errors import DisorderError, EventTimeError, ParameterError
 from headrace.gates import ReaderChannels
 from headrace.gates.channels_kernel import send
 from headrace.references import ROW_MASK, SOURCE_SHIFT
@@ -115,7 +115,14 @@ def test_what_is_wrong_is_refused():
         (lambda: channels.add([4], [0]), DisorderError, r"^ts = \[4\]: below 5, which source 0 has added or promised; sort"),
         (lambda: channels.add([6, 8, 7], [0, 0, 0]), DisorderError, r"^ts = \[6, 8, 7\]: 8 comes before 7 at source 0; sort"),
         (lambda: channels.add([5, 3], [0, 0], 1), DisorderError, r"^ts = \[5, 3\]: 5 comes before 3 at source 1; sort"),
-        (lambda: channels.add([6], [2]), ParameterError, "from 0 to 1"),
+        (lambda: channels.add([6], [2]), ParameterError, "owner = 2: out of range; give 0 to 1"),
+        (lambda: channels.add([6], [0.5]), ParameterError, "owner = 0.5: must be a whole number"),
+        (lambda: channels.add([6.5], [0]), ParameterError, r"^ts = \[6.5\]: event times are whole numbers"),
+        (lambda: channels.add([[6], [7, 8]], [0, 0]), ParameterError, r"^ts = \[\[6\], \[7, 8\]\]: event times are whole"),
+        (lambda: channels.add([2**70], [0]), ParameterError, "^ts = .*: event times are whole numbers"),
+        (lambda: channels.add([2**63 - 1], [0]), EventTimeError, "^ts = .*: out of range"),
+        (lambda: channels.heartbeat("soon"), ParameterError, "^ts = 'soon': must be a whole number"),
+        (lambda: channels.heartbeat(2**63 - 1), ParameterError, "^ts = .*: out of range"),
         (lambda: channels.add([6, 7], [0]), ParameterError, "1 for 2 tuples"),
         (lambda: channels.add([6], [0], 2), ParameterError, "source = 2"),
         (lambda: channels.get_ready(-1), ParameterError, "reader = -1"),
@@ -128,6 +135,10 @@ def test_what_is_wrong_is_refused():
     for tuples in ([7], []):
         with pytest.raises(ParameterError, match=r"^source = 1: this source is closed; add nothing after close$"):
             channels.add(tuples, [0] * len(tuples), 1)
+    with pytest.raises(ParameterError, match=r"^source = 1: this source is closed; add nothing after close$"):
+        channels.heartbeat(9, 1)
+    channels.close(1)  # as often as one likes
+    assert (channels.close(0), [record.ts for record in channels.get_ready(0)], channels.is_over(0)) == (None, [5], True)
 
 
 @pytest.mark.slow

@@ -13,10 +13,10 @@ from headrace.gates.channels_kernel import Merged, Queues
 from headrace.gates.membership_kernel import NOTHING
 from headrace.gates.merged_log import power_of_two_at_least
 from headrace.gates.merging_kernel import SCRATCH_ROWS
-from headrace.gates.tuple_buffer import Record, check_order, whole_number
+from headrace.gates.tuple_buffer import Record, check_order, event_times, whole_number
 from headrace.memory.atomics import CELL, EVENT_CELL
 from headrace.memory.cells import aligned, padded_cells, read_cell
-from headrace.progress import MIN_TIME
+from headrace.progress import END_OF_TIME, MIN_TIME
 from headrace.references import tuple_reference
 
 _CHUNK = 1024
@@ -104,17 +104,17 @@ class ReaderChannels:
         ------
         DisorderError
             A time is below its predecessor, or below a promise of the source.
+        EventTimeError
+            A time is beyond 2**62 in magnitude.
         ParameterError
-            An owner or source does not exist, the source is closed, or there are not as many owners as times.
+            An owner or source does not exist, the source is closed, there are not as many owners as times, or a time is not a
+            whole number.
         """
         source = self._check(source, "source", self.sources)
-        times, to = np.array(ts, np.int64), np.array(owners, np.int64)
-        if times.shape != to.shape or times.ndim != 1:
+        times, to = event_times("ts", ts), np.array([self._check(owner, "owner", self.readers) for owner in owners], np.int64)
+        if times.shape != to.shape:
             raise ParameterError(f"owners: {to.size} for {times.size} tuples; give one for each")
-        if to.size and not 0 <= to.min() <= to.max() < self.readers:
-            raise ParameterError(f"owners={to.tolist()!r:.60}: give numbers from 0 to {self.readers - 1}")
-        if self._last[source] == NOTHING:
-            raise ParameterError(f"source = {source}: this source is closed; add nothing after close")
+        self._check_open(source)
         if times.size:
             check_order(f"ts = {ts!r:.60}", times, self._last[source], source)
         refs = tuple_reference(source, 0) + np.arange(self._rows[source], self._rows[source] + times.size)
@@ -128,13 +128,17 @@ class ReaderChannels:
 
     def heartbeat(self, ts: int, source: int = 0) -> None:
         """Promise that no later tuple of the source is before `ts`."""
-        source = self._check(source, "source", self.sources)
-        self._last[source] = max(self._last[source], int(ts))
-        channels_kernel.publish(self.queues, source, self.sources, self._heads[source], self._last[source])
+        source, ts = self._check(source, "source", self.sources), whole_number("ts", ts, MIN_TIME, END_OF_TIME - 1)
+        self._check_open(source)
+        self._promise(ts, source)
 
     def close(self, source: int = 0) -> None:
         """End the input of a source."""
-        self.heartbeat(NOTHING, source)
+        self._promise(NOTHING, self._check(source, "source", self.sources))
+
+    def _promise(self, ts: int, source: int) -> None:
+        self._last[source] = max(self._last[source], ts)
+        channels_kernel.publish(self.queues, source, self.sources, self._heads[source], self._last[source])
 
     def get_ready(self, reader: int = 0, most: int = _CHUNK) -> list[Record]:
         """Take what is ready for a reader: at most so many tuples, which no earlier tuple can precede any more."""
@@ -158,6 +162,10 @@ class ReaderChannels:
     def _queue_of(self, reader: int) -> int:
         """The queue that a reader reads."""
         return reader if self.sources == 1 else self.sources * self.readers + reader
+
+    def _check_open(self, source: int) -> None:
+        if self._last[source] == NOTHING:
+            raise ParameterError(f"source = {source}: this source is closed; add nothing after close")
 
     @staticmethod
     def _check(number: int, name: str, count: int) -> int:

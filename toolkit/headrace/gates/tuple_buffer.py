@@ -73,6 +73,22 @@ def whole_number(name: str, value: Any, low: int, high: int) -> int:
     return number
 
 
+def event_times(name: str, given: Any) -> np.ndarray:
+    """Return one event time or many as int64[n], or raise an error naming `name`."""
+    try:
+        ts = np.atleast_1d(np.asarray(given))
+    except ValueError:  # lists of several lengths
+        ts = np.array([None])
+    if ts.size == 0:
+        return np.empty(0, np.int64)
+    if ts.dtype.kind not in "iu" or ts.ndim != 1:
+        raise ParameterError(f"{name} = {given!r}: event times are whole numbers; give an int or a list of them")
+    ts = np.ascontiguousarray(ts, np.int64)
+    if not (ts.min() > MIN_TIME and int(ts.max()) < END_OF_TIME):
+        raise EventTimeError(f"{name} = {given!r}: out of range; event times stay below 2**62 in magnitude")
+    return ts
+
+
 def check_order(given: str, ts: np.ndarray, mark: int, source: int) -> None:
     """Raise `DisorderError` if times (one or more) fall or the first is below `mark`; its text begins with what was given."""
     if ts[0] < mark:
@@ -182,14 +198,9 @@ class TupleBuffer:
             A time is below its predecessor or below a promise of `j`.
         """
         j = self._slot("j", j, self._source_locks)
-        ts = np.atleast_1d(np.asarray(t))
+        ts = event_times("t", t)
         if ts.size == 0:
             return 0
-        if ts.dtype.kind not in "iu" or ts.ndim != 1:
-            raise ParameterError(f"t = {t!r}: event times are whole numbers; give an int or a list of them")
-        ts = np.ascontiguousarray(ts, np.int64)
-        if not (ts[0] > MIN_TIME and int(ts.max()) < END_OF_TIME):
-            raise EventTimeError(f"t = {t!r}: out of range; event times stay below 2**62 in magnitude")
         with self._source_locks[j]:
             self._check_feeding(j)
             check_order(f"t = {t!r}", ts, self._mark(j), j)
