@@ -55,6 +55,9 @@ NUMBERS: dict[str, Scalar] = {
 }
 STRING = Scalar("int64", pa.string(), "", "string")
 SCALAR_NAMES = (*NUMBERS, "string")
+_TIMES_TEXT = "timestamp[us] and duration[us], or in s, ms, ns"
+SCALARS_TEXT = f"{', '.join(SCALAR_NAMES)}, {_TIMES_TEXT}"
+"""All kinds without containers, for errors."""
 _TIME = re.compile(r"(timestamp|duration)\[(s|ms|us|ns)(?:, tz=([\w/+:-]+))?\]$")
 
 
@@ -345,7 +348,7 @@ def _scalar(maker: str, label: str, kind: Any) -> str:
             f": {kind!r} within another container would not have a fixed size; only the values of a map can be arrays"
             f" or records"
         )
-    raise ParameterError(f"{maker}: {label}={kind!r}{reason}; the kinds are {', '.join(SCALAR_NAMES)}")
+    raise ParameterError(f"{maker}: {label}={kind!r}{reason}; the kinds are {SCALARS_TEXT}")
 
 
 def read_kind(label: str, given: Any) -> Kind | None:
@@ -367,4 +370,4 @@ def read_kind(label: str, given: Any) -> Kind | None:
 
 def kinds_text(also: Mapping[str, object] | tuple[str, ...] = ()) -> str:
     """Return the kinds as a text for errors."""
-    return ", ".join([*SCALAR_NAMES, *also, "list_of(...), set_of(...), map_of(...), array(...)"])
+    return ", ".join([*SCALAR_NAMES, *also, "list_of(...), set_of(...), map_of(...), array(...)", _TIMES_TEXT])
