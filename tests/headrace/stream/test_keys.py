@@ -81,5 +81,5 @@ def test_what_is_no_function_or_has_no_name_is_refused():
         hr.keys("origin", "string")
     with pytest.raises(ParameterError, match="give the key a name"):
         stream.key_by(hr.keys(ends, "string"))
-    with pytest.raises(ParameterError, match=r"the kinds are int64, .*, string, timestamp\[us\] and duration\[us\], or in s, ms, ns$"):
+    with pytest.raises(ParameterError, match=r"the kinds are int64, .*, string, timestamp\[us\] and duration\[us\]"):
         stream.key_by(place=hr.keys(ends, "text"))
