@@ -163,7 +163,7 @@ def test_interleave_a_collector_that_does_not_look_for_words_sleeps_on():
 # -- the real collector
 
 CAPACITY = 8
-WORDS = 16
+LIST_WORDS = 16
 
 
 class Lists:
@@ -188,7 +188,7 @@ class Instances:
         self.rows, self.seen = rows, []
         most = len(rows)
         meter = aligned(most * METER_WORDS, np.int64).reshape(most, METER_WORDS)
-        self.out = rings.allocate(most, CAPACITY, meter, list_words=WORDS)
+        self.out = rings.allocate(most, CAPACITY, meter, list_words=LIST_WORDS)
         self.values = [reserved(most * CAPACITY, np.int64).reshape(most, CAPACITY) for _ in range(4)]
         self.collector = Collector(self.out, self.values, Lists(), [self], lists=[(0, 1), (2, 3)])
         for r in range(most):
@@ -238,7 +238,7 @@ def drawn_rows(seed, instances=3, rows=60):
     draw = random.Random(seed)
 
     def words():
-        longest = draw.choice([0, 1, 5, WORDS, 5 * WORDS])
+        longest = draw.choice([0, 1, 5, LIST_WORDS, 5 * LIST_WORDS])
         return [draw.randrange(-(2**63), 2**63) for _ in range(draw.randint(0, longest))]
 
     return [
@@ -274,7 +274,7 @@ def test_example_a_stop_ends_a_wait_for_room():
     instances = Instances([[(1, list(range(100)), [])]])
     writer = instances.threads[1]
     writer.start()
-    eventually(lambda: instances.out.list_head[0] == WORDS)
+    eventually(lambda: instances.out.list_head[0] == LIST_WORDS)
     rings.stop_output(instances.out)
     writer.join(180)
     assert not writer.is_alive()
@@ -287,13 +287,13 @@ def check_steps(kept_by, seed):
     """Three instances write when their ring has room, and show records later; some are released, and read back."""
     draw = random.Random(seed)
     meter = aligned(3 * METER_WORDS, np.int64).reshape(3, METER_WORDS)
-    out = rings.allocate(3, CAPACITY, meter, list_words=WORDS)
+    out = rings.allocate(3, CAPACITY, meter, list_words=LIST_WORDS)
     kept = kept_by(out, [(0, 1)])
     written = [[], [], []]  # records that are not shown yet: (position, words)
     held = []
     for step in range(300):
         r = draw.randrange(3)
-        room = WORDS - int(out.list_head[r * CELL] - out.list_tail[r * CELL])
+        room = LIST_WORDS - int(out.list_head[r * CELL] - out.list_tail[r * CELL])
         words = np.array([1_000 * step + i for i in range(draw.randint(0, room))], np.int64)
         written[r].append((words_ring.write_words(out, r, words, 0, len(words), 1), words.tolist()))
         kept.drain(r)
@@ -313,7 +313,7 @@ def check_steps(kept_by, seed):
         kept.forget([np.array([position for position, _ in held], np.int64), np.array([len(words) for _, words in held])])
     # Nothing is kept that no record needs, beside what waits in front of one that does.
     live = sum(len(words) for _, words in held) + sum(len(words) for records in written for _, words in records)
-    assert live <= sum(one.words.size for one in kept._taken) <= 300 * WORDS // 2, "words that no record needs"
+    assert live <= sum(one.words.size for one in kept._taken) <= 300 * LIST_WORDS // 2, "words that no record needs"
 
 
 @pytest.mark.parametrize("seed", range(10))
