@@ -21,6 +21,9 @@ _SCRIPT = Path(__file__).with_suffix(".js").read_text(encoding="utf-8")
 def show(figure: UIElement) -> None:
     """Show a Bokeh figure, or a layout of some, below the cell.
 
+    In a dark theme of JupyterLab, what the figure has in black to white is drawn in the theme's ink to its paper. Other
+    colours stay.
+
     Parameters
     ----------
     figure : UIElement
