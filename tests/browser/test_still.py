@@ -28,7 +28,9 @@ bokeh.io.output_notebook(INLINE, hide_banner=True)
 
 def plot(title):
     made = figure(width=400, height=200, title=title)
-    made.line([1, 2, 3], [1, float("nan"), 2], color="black")
+    made.line([1, 2, 3], [1, float("nan"), 2], color="black", legend_label="line")
+    made.add_layout(made.legend[0], "above")
+    made.legend.orientation = "horizontal"
     print("line\\n" * 40)
     return made
 """
@@ -43,6 +45,9 @@ COLOURS = """() => {
         .map((model) => `${plain(model.renderers[0].glyph.line_color.value)} on ${plain(model.border_fill_color)}`);
 }"""
 """Of the line and the paper of our plots."""
+TOPS = """() => [...window.Bokeh.index.roots].filter((view) => view.model.title?.text.startsWith("<b>"))
+    .map((view) => view.frame.bbox.top)"""
+"""Of the frames of our plots, which begin below their legends."""
 LIGHT, DARK = ["#000000 on #ffffff"] * OURS, ["#ffffff on #111111"] * OURS
 
 
@@ -59,14 +64,18 @@ def test_example_plots_follow_the_theme_and_are_there_when_the_page_is_loaded_ag
             visit.run_all()
             until(lambda: visit.page.evaluate(DRAWN) == OURS + 1, SLOW, "all are drawn")
             assert visit.page.evaluate(COLOURS) == LIGHT
+            tops = visit.page.evaluate(TOPS)
             visit.menu("Settings", "Theme", "JupyterLab Dark")
             until(lambda: visit.page.evaluate(COLOURS) == DARK, SLOW, "they follow the theme")
+            until(lambda: visit.page.evaluate(TOPS) == tops, SLOW, "with room for their legends")
+            assert visit.stable(lambda: visit.page.evaluate(TOPS)) == tops
             assert visit.problems == []
             visit.leave(NOTEBOOK)
             visit.open(NOTEBOOK)
             until(lambda: len(visit.problems) == 1, SLOW, "Bokeh's own finds no place")
             until(lambda: visit.page.evaluate(DRAWN) == OURS, SLOW, "ours are drawn again")
             until(lambda: visit.page.evaluate(COLOURS) == DARK, SLOW, "in the theme of the page")
+            until(lambda: visit.page.evaluate(TOPS) == tops, SLOW, "with room for their legends")
             visit.menu("Settings", "Theme", "JupyterLab Light")
             until(lambda: visit.page.evaluate(COLOURS) == LIGHT, SLOW, "and follow it back")
         except BaseException:
