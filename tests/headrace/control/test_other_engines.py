@@ -107,6 +107,26 @@ def test_example_a_load_balancer_says_that_there_are_no_buckets():
     assert "the run goes on" in error.reason and not steered.loop.is_attached and not steered.asked
 
 
+def test_example_what_comes_into_force_after_the_reading_is_not_asked_for_again():
+    """As in a thread that loses its core between the two; the next reading has it."""
+    pending = []
+
+    class Late(Steered):
+        def ask(self, threads, mapping, reason):
+            pending.append(Change("transact", {"threads": 2}, {"threads": threads}))
+            return pending[-1]
+
+    def more(seen):
+        for change in pending:
+            if not change.is_settled:
+                change.settle("done", 10**8 * steered.step + 1)
+        return Request(threads=3, reason="more")
+
+    steered = Late(more)
+    steered.steps(3)
+    assert [change.outcome for change in pending] == ["done"]
+
+
 def test_example_a_mapping_that_is_asked_for_cannot_be_had():
     steered = Steered(lambda seen: Request(mapping=Mapping.even(2), reason="why not"))
     (held,) = steered.steps(5).of_kind("held")  # once, however often it is asked for

@@ -186,6 +186,7 @@ class ControlLoop:
     def step(self) -> None:
         """Observe once, and act on it."""
         with self._lock:
+            was_pending = self._change is not None and not self._change.is_settled
             reading = self._read()
             before, self._last = self._last, reading
             if before is None:
@@ -203,7 +204,8 @@ class ControlLoop:
         if request is None:
             return
         with self._lock:
-            if not self._released.is_set() and reading.at_ns > self._held_until_ns:
+            # Where a change was pending at the reading, the request may be for what was before it.
+            if not self._released.is_set() and not was_pending and reading.at_ns > self._held_until_ns:
                 self._make(request, name, observation)
 
     # -- pieces
