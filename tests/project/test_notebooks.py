@@ -293,7 +293,7 @@ class Played:
         self.threads, self.mapping = threads or self.threads, mapping or self.mapping
         for why, how in (("by hand", "refused"), (reason, self.outcome), ("", "done")):
             self.changes.append(SimpleNamespace(reason=why, outcome=how, ms=0.2))
-        return SimpleNamespace(wait=lambda seconds: self.changes[-2])
+        return SimpleNamespace(wait=lambda: self.changes[-2])
 
     def __getitem__(self, operator):
         return self
