@@ -22,6 +22,7 @@ from headrace.ordering.configuration import SCHEDULES
 from headrace.ordering.options import DEFAULT_SCHEDULE
 from headrace.summary import counted
 from headrace_bench import ordered_kernel
+from headrace_bench.machine import patience_for
 from headrace_bench.pipelined import Pipelined
 from headrace_bench.rows import Row, median
 from headrace_bench.staged import Case, pipeline_of
@@ -92,13 +93,17 @@ def cost_name(cost_ns: int) -> str:
 
 
 def rates_of(case: Case, variants: Mapping[str, Mapping[str, Any]], repetitions: int) -> tuple[dict[str, float], float]:
-    """M tuples/s of each variant and of the hand-written loop, run in turns."""
+    """M tuples/s of each variant and of the hand-written loop, run in turns while cores are near."""
     measured: dict[str, list[float]] = {name: [] for name in variants}
-    by_hand = []
+    by_hand, patience = [], patience_for(repetitions)
     for repetition in range(repetitions + 1):
         seconds, content = case.by_hand()
         assert content == case.content, "the hand-written loop makes something else every time"
-        taken = {name: case.run(**options).per_second for name, options in variants.items()}
+        taken = {}
+        for name, options in variants.items():
+            if options.get("threads", 1) > 1:
+                patience.await_near()
+            taken[name] = case.run(**options).per_second
         if repetition or repetitions == 1:  # the first one warms up
             by_hand.append(case.table.num_rows / seconds / 1e6)
             for name, rate in taken.items():

@@ -23,6 +23,7 @@ from headrace.ordering.configuration import SCHEDULES
 from headrace.ordering.options import DEFAULT_SCHEDULE
 from headrace.ordering.section import OUTPUT_CAPACITY
 from headrace.summary import counted
+from headrace_bench.machine import patience_for
 from headrace_bench.marked import Markers, marked, middle
 from headrace_bench.pipelined import Pipelined, check_against
 from headrace_bench.rows import Row, median
@@ -217,10 +218,12 @@ def measure_apps(full: bool, tiny: bool = False) -> Iterator[Measured]:
 
 def _throughput(case: Case, sizes: Sizes) -> tuple[float, dict[tuple[str, int], float], list[Row]]:
     measured: dict[tuple[str, int], list[float]] = {}
-    shares = []
+    shares, lines, patience = [], [], patience_for(sizes.repetitions)
     for repetition in range(sizes.repetitions + 1):
         for schedule in (DEFAULT_SCHEDULE, *(s for s in SCHEDULES if s != DEFAULT_SCHEDULE)):
             for threads in THREADS:
+                if threads > 1:
+                    lines.append(patience.await_near())
                 run = case.run(threads, schedule)
                 if not repetition and sizes.repetitions > 1:  # the first one warms up
                     continue
@@ -229,7 +232,7 @@ def _throughput(case: Case, sizes: Sizes) -> tuple[float, dict[tuple[str, int], 
                     shares.append(run.serial_share)
     share, rates = median(shares), {variant: median(values) for variant, values in measured.items()}
     serial = f"serial stage {100 * share:.3g} % of one thread's work" if share else "no serial stage"
-    note = f"{serial}: Amdahl allows {allowed(share):.3g}x"
+    note = f"{serial}: Amdahl allows {allowed(share):.3g}x; a cache line took {median(lines):.3g} ns"
     rows = []
     for (schedule, threads), rate in rates.items():
         row = Row("ordered", f"{case.name}, {schedule}, {counted(threads, 'thread')}", rate / 1e6, "M rows/s")
