@@ -69,6 +69,20 @@ def test_example_a_line_goes_to_and_fro():
     assert machine_kernel.pass_word(words, 0, 5, 1, 0) == 1 and words[machine_kernel.WORD] == 2
 
 
+def test_measurements_wait_for_near_cores_but_not_for_ever(monkeypatch):
+    found = iter([185.0, 185.0, 25.0])
+    monkeypatch.setattr(machine, "usable_cores", lambda: 2)
+    monkeypatch.setattr(machine, "line_ns", lambda: next(found))
+    patience = machine.Patience(10.0)
+    assert patience.await_near() == 25.0 and 9.0 < patience.left_s < 10.0
+    monkeypatch.setattr(machine, "line_ns", lambda: 185.0)
+    patience = machine.Patience(0.3)
+    assert patience.await_near() == 185.0 and patience.left_s <= 0.0
+    assert patience.await_near() == 185.0, "the patience is that of all measurements"
+    monkeypatch.setattr(machine, "line_ns", lambda: float("nan"))
+    assert np.isnan(machine.Patience(10.0).await_near()), "another program has a core"
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", TINY)
 def test_example_each_benchmark_reports_rows(name):
