@@ -63,7 +63,7 @@ class Reconfiguration(AtOnce):
             {"mapping": "which keys belong to which leaf is said by the plan"},
         )
         self._max_threads, self._read_plan, self._replan = max_threads, read_plan, replan
-        self._plan, self._wishes = initial.plan, planned
+        self._plan, self._planned_changes = initial.plan, planned
         self._seen = initial
         self._is_replanning = False
         """Whether rest was requested for the planned change that is due."""
@@ -116,7 +116,7 @@ class Reconfiguration(AtOnce):
         after = found.after
         if found.planned_at is not None:
             index, self._taken = self._taken, self._taken + 1
-            if not self._wishes[index].replans:
+            if not self._planned_changes[index].replans:
                 after = replace(after, plan=self._shown.plan)
             elif index not in self._made:  # the input ended before it was made
                 self._plan = after.plan
@@ -133,12 +133,12 @@ class Reconfiguration(AtOnce):
         def is_wanted() -> bool:
             return read_cell(self._arrays.words, words.PLANNED) < due
 
-        plan = self._wishes[due - 1].configuration.plan
+        plan = self._planned_changes[due - 1].configuration.plan
         self._is_replanning = not self._replan(plan, is_wanted, lambda: self._make(due - 1))
 
     def _make(self, index: int) -> None:
         """Everything is at rest under another plan: count the planned change as in force."""
-        arrays, row, one = self._arrays, index + 1, self._wishes[index]
+        arrays, row, one = self._arrays, index + 1, self._planned_changes[index]
         if not one.says_threads:
             configuration = replace(one.configuration, threads=self.current.threads)
             self._write(row, configuration)
