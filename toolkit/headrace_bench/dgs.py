@@ -21,6 +21,7 @@ import pyarrow as pa
 
 from headrace_bench.dgs_kernel import merging, presorted
 from headrace_bench.event_window import STREAMS, TRIVIAL, WINDOW, rounds_for
+from headrace_bench.machine import patience_for
 from headrace_bench.planned import Planned
 from headrace_bench.rows import Row, median
 
@@ -130,7 +131,7 @@ def joins(runs: Mapping[int, Sequence[Runs]]) -> list[Row]:
 
 def _window(case: Case, name: str, repetitions: int, is_goal: bool) -> tuple[list[Row], list[Runs]]:
     rates: dict[str, list[float]] = {}
-    turns = []
+    turns, patience = [], patience_for(repetitions)
     for _ in range(repetitions + 1):
         seconds, expected = case.presorted()
         found = {"one loop, presorted": case.events / seconds}
@@ -139,6 +140,8 @@ def _window(case: Case, name: str, repetitions: int, is_goal: bool) -> tuple[lis
         found["one loop that merges"] = case.events / seconds
         runs = []
         for leaves, label in LEAVES.items():
+            if leaves > 1:
+                patience.await_near()
             run, sums = case.planned(leaves)
             assert sums.tolist() == expected.tolist(), f"{name}: {label} differ"
             found[label] = run.per_second

@@ -21,6 +21,7 @@ from headrace_bench import dgs_by_hand
 from headrace_bench.dgs import LEAVES, Model, predicted
 from headrace_bench.dgs_apps_kernel import frauds, joined
 from headrace_bench.event_window import rounds_for, worked
+from headrace_bench.machine import patience_for
 from headrace_bench.planned import Planned
 from headrace_bench.rows import Row, median
 
@@ -209,10 +210,13 @@ def measure(full: bool, tiny: bool = False) -> list[Row]:
 def _rows_of(case: Case, name: str, repetitions: int, cost: int) -> list[Row]:
     rates: dict[str, list[float]] = {"one loop, presorted": [], **{label: [] for label in (*LEAVES.values(), ANY_ORDER)}}
     by_hand: list[float] = []
+    patience = patience_for(repetitions)
     for _ in range(repetitions + 1):
         seconds, expected = case.serial()
         rates["one loop, presorted"].append(case.events / seconds / 1e6)
         for leaves, label, order in ((1, LEAVES[1], "events"), (2, LEAVES[2], "events"), (2, ANY_ORDER, "none")):
+            if leaves > 1:
+                patience.await_near()
             run = case.planned(leaves, order)
             assert same(run, expected, order == "events"), f"{name}: {label} differ"
             rates[label].append(run.per_second / 1e6)

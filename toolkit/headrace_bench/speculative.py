@@ -19,6 +19,7 @@ import pyarrow as pa
 import headrace as hr
 from headrace_bench.costly import RECORDS, worked
 from headrace_bench.executed import Executed
+from headrace_bench.machine import patience_for
 from headrace_bench.rows import Row, median
 from headrace_bench.transacting import PUNCTUATION, rounds_of
 
@@ -91,10 +92,13 @@ def measure(full: bool, tiny: bool = False) -> list[Row]:
         stream = case.build(hr.stream(table, event_time="ts"))
         first: Executed | None = None
         rates: dict[str, list[float]] = {"serial": [], "speculative": []}
+        patience = patience_for(repetitions)
         for repetition in range(repetitions + 1):
             for scheme, threads in (("serial", 1), ("speculative", 2)):
                 run = Executed(stream, table, like=first, scheme=scheme, threads=threads, punctuation=PUNCTUATION)
                 first = first or run
+                if threads > 1:
+                    patience.await_near()
                 run.run()
                 assert run.content == first.content, f"{name}, {scheme}: not what serial made"
                 if repetition or tiny:  # the first one warms up

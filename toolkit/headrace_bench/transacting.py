@@ -36,6 +36,7 @@ from headrace.transactions.fitting import fitting
 from headrace_bench import transactions_kernel as loops
 from headrace_bench.costly import RECORDS, WORKLOADS, Workload, with_rounds
 from headrace_bench.executed import MOST_EVENTS, Executed, hash_of
+from headrace_bench.machine import patience_for
 from headrace_bench.rows import Row, median
 from headrace_bench.taken import Watch
 
@@ -246,10 +247,12 @@ def _variants(cost_ns: int, schemes: Sequence[str]) -> list[tuple[str, int, int]
 def _measured(workload: Workload, cost_ns: int, goals: Sequence[Goal], sizes: Sizes) -> list[Row]:
     name, case, label = workload.name, Case(workload, cost_ns, sizes.run_ns), cost_name(cost_ns)
     rates: dict[tuple[str, int, int], list[float]] = {}
-    plain, by_hand = [], plain_loop(case)
+    plain, by_hand, patience = [], plain_loop(case), patience_for(sizes.repetitions)
     for repetition in range(sizes.repetitions + 1):
         for variant in _variants(cost_ns, case.schemes):
             scheme, threads, punctuation = variant
+            if threads > 1:
+                patience.await_near()
             run = case.run(scheme, threads, punctuation=punctuation)
             if repetition or sizes.repetitions == 1:  # the first one warms up
                 rates.setdefault(variant, []).append(run.per_second / 1e6)
@@ -304,9 +307,12 @@ def _by_partition(workload: Workload, sizes: Sizes) -> list[Row]:
         return []
     case = Case(workload, COSTS_NS[1], sizes.run_ns, multi_share=0.25, partitions=2, multi_length=2)
     rates: dict[str, list[float]] = {}
+    patience = patience_for(sizes.repetitions)
     for _ in range(sizes.repetitions):
         for scheme in case.schemes:
             threads = 1 if scheme == "serial" else 2
+            if threads > 1:
+                patience.await_near()
             run = case.run(scheme, threads, **({} if threads == 1 else {"mapping": split_evenly(2)}))
             rates.setdefault(scheme, []).append(run.per_second / 1e6)
     serial = median(rates.pop("serial"))

@@ -134,7 +134,7 @@ def assert_passing(mode="vsn", on=None, schedule=SCHEDULES[0]):
 def test_agree_ids_are_used_again_while_tuples_are_compared(mode, on, monkeypatch):
     """Far more strings pass than may be live, and all are compared as long as their tuples are."""
     made = []
-    monkeypatch.setattr(gate_inlet, "_KEYS_WAIT_S", HANG_S)  # a machine with other work stands still for longer than a second
+    monkeypatch.setattr(gate_inlet, "_KEYS_LOOKS", HANG_S * 2_000)  # a thread without a core is slower than a second of looks
     planted_init = OrderedTexts.__init__
     monkeypatch.setattr(OrderedTexts, "__init__", lambda self, limit: [made.append(self), planted_init(self, limit)][1])
     for schedule in SCHEDULES:
