@@ -127,12 +127,18 @@ def test_example_a_moment_is_not_enough_and_a_change_is_rested_after():
     assert looks(controller, operator, 2, 0, 0) == []
 
 
+def weighed(operator, times, values, barriers):
+    """What is known of an operator after so many looks, at these rates."""
+    weighing = Weighing(operator.tags, span_s=1.0)
+    for _ in range(times):
+        observation = operator.observe(values, barriers)
+        weighing.add(observation.at_s, operator.plan, observation.counted)
+    return weighing
+
+
 def test_example_it_measures_what_functions_take():
     operator = Simulated(plan_of(2), update_ns=250, join_ns=900)
-    weighing = Weighing(operator.tags, span_s=1.0)
-    for _ in range(8):
-        observation = operator.observe(1e6, 1_000)
-        weighing.add(observation.at_s, operator.plan, observation.counted)
+    weighing = weighed(operator, 8, 1e6, 1_000)
     costs = weighing.costs
     assert costs.update == {"value": pytest.approx(250), "barrier": pytest.approx(250)}
     assert costs.join == costs.fork == pytest.approx(900)
@@ -143,10 +149,7 @@ def test_example_it_measures_what_functions_take():
 def test_example_it_measures_also_where_few_events_come():
     """400 values a second, and 10 barriers: no interval between two looks has enough of either to take a cost from."""
     operator = Simulated(plan_of(2), update_ns=250, join_ns=900)
-    weighing = Weighing(operator.tags, span_s=1.0)
-    for _ in range(12):
-        observation = operator.observe(400, 10)
-        weighing.add(observation.at_s, operator.plan, observation.counted)
+    weighing = weighed(operator, 12, 400, 10)
     assert weighing.costs.update == {"value": pytest.approx(250), "barrier": pytest.approx(250)}
     assert weighing.costs.join == pytest.approx(900)
 
