@@ -3,8 +3,8 @@
 A kernel is compiled for its callers: for Python, with wrappers and machine code;
 for other kernels, to be linked into them (`headrace.linkable`); for both, twice.
 It releases the GIL (unless it says `keep_gil`), is kept on disk
-(`headrace.caches`), and divides as NumPy does (by zero gives inf, not an
-exception). It returns status codes and raises nothing, because an exception in
+(`headrace.caches`), divides as NumPy does (by zero gives inf, not an
+exception), and has no negative indices (`headrace.indexing`). It returns status codes and raises nothing, because an exception in
 compiled code leaks the references that the code holds.
 
 With ``NUMBA_DISABLE_JIT=1`` the decorators return the function unchanged, and
@@ -20,8 +20,8 @@ from typing import Any
 from numba import config, njit, typeof
 
 from headrace.caches.machine_code import KernelCache
+from headrace.indexing import DirectCompiler
 from headrace.linkable import UNWRAPPED, LinkableCompiler, OftenCompiler, SeldomCompiler
-from headrace.remembering import QuickCompiler
 
 JIT: bool = not config.DISABLE_JIT
 """False if kernels run as plain Python."""
@@ -82,7 +82,7 @@ def kernel(
     if borrows:
         policy["_nrt"] = False
     policy["inline"] = "always" if inline else "never"
-    compiled = njit(**policy, pipeline_class=pipeline or QuickCompiler)(function)
+    compiled = njit(**policy, pipeline_class=pipeline or DirectCompiler)(function)
     if JIT:
         compiled._cache = KernelCache(function)
         if pipeline is None:

@@ -19,6 +19,7 @@ from typing import Any, ClassVar
 from llvmlite import binding, ir
 from numba.core.codegen import JITCodeLibrary
 
+from headrace.indexing import DirectCompiler
 from headrace.remembering import QuickCompiler
 
 __all__ = [
@@ -120,7 +121,7 @@ class LibraryCompiler(QuickCompiler):
         return super().compile_extra(func)
 
 
-class LinkableCompiler(LibraryCompiler):
+class LinkableCompiler(LibraryCompiler, DirectCompiler):
     """Numba's own passes, which put their code into a `LinkableLibrary`."""
 
     library = LinkableLibrary

@@ -17,6 +17,7 @@ Cannot see  memory weaker than x86's; more executors; what waits for input (real
 
 # ruff: noqa: F821  (the names are the explored kernels')
 
+from textwrap import indent
 from types import SimpleNamespace
 
 import pytest
@@ -54,6 +55,11 @@ IN_TWO_STEPS = (
     "        read_event(me, c, s, l, i)\n        cut()\n" + WRITES,
 )
 """Another executor may run between what an event reads and what it writes."""
+ALL_IN_TWO_STEPS = (
+    WHOLE,
+    "        run_events(me, c, x, s, l, l[NEXT], l[LAST])\n",
+    "        for i in range(l[NEXT], l[LAST]):\n" + indent(IN_TWO_STEPS[2], "    "),
+)
 
 
 def take_snapshots(c, every, records, taken):
@@ -107,8 +113,8 @@ def waits_for_chain(s, i):
     return any(is_write and record in others for event in left for record, is_write in event)
 
 
-def give_event(me, c, o, x, s, l, i, slot):
-    s.given.append((i + s.seen(), s.read[i]))
+def give_events(me, c, o, x, s, l, i, slot, count):
+    s.given += [(k + s.seen(), s.read[k]) for k in range(i, i + count)]
 
 
 def serial(events, records, refused=()):
@@ -135,12 +141,12 @@ def kernels(*planted, **more):
         return last
 
     program = {
-        "prepare_events": prepare_events, "read_event": read_event, "writes_of": writes_of, "give_event": give_event,
+        "prepare_events": prepare_events, "read_event": read_event, "writes_of": writes_of, "give_events": give_events,
         "attempted": attempted, "rows_of": rows_of, "waits_for_chain": waits_for_chain,
         "executor_begins": lambda me, c, s, l: s.begun.append(me), "turn": lambda *_: 0, **more,
     }  # fmt: skip
     holder["k"] = Kernels(
-        WHOLE, LOOP, programs=[end_when_over, take_snapshots], planted=[IN_TWO_STEPS, *planted], given=program,
+        WHOLE, LOOP, programs=[end_when_over, take_snapshots], planted=[IN_TWO_STEPS, ALL_IN_TWO_STEPS, *planted], given=program,
         constants=CONSTANTS, shared=["table_rows"],
     )  # fmt: skip
     return holder["k"]

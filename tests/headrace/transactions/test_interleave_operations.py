@@ -94,7 +94,9 @@ def kernels(*planted):
 
     given = {
         "prepare_operations": prepare_operations, "written": written, "finish_events": lambda *_: None,
-        "give_event": lambda me, c, o, x, s, l, i, slot: s.given.append((i + s.seen(), [*s.ran])),
+        "give_events": lambda me, c, o, x, s, l, i, slot, count: s.given.extend(
+            (k + s.seen(), [*s.ran]) for k in range(i, i + count)
+        ),
         "executor_begins": lambda me, c, s, l: None, "turn": lambda *_: 0,
     }  # fmt: skip
     program = (OPERATIONS, "FAMILY_HERE = 1\n", "FAMILY_HERE = 1\n\n\n@kernel\n" + inspect.getsource(run_operations))

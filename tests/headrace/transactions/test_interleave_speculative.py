@@ -70,8 +70,8 @@ def write_versions(me, c, s, l, stop):
     write_back(me, c, s.rows, stop)
 
 
-def give_event(me, c, o, x, s, l, i, slot):
-    s.given.append((i + s.seen(), s.found[i + s.seen()]))
+def give_events(me, c, o, x, s, l, i, slot, count):
+    s.given += [(k, s.found[k]) for k in range(i + s.seen(), i + s.seen() + count)]
 
 
 def run_batch(me, c, l, s, executed):
@@ -99,7 +99,7 @@ def serial(events):
 
 def kernels(*planted, **constants):
     given = {
-        "give_event": give_event, "executor_begins": lambda me, c, s, l: None, "turn": lambda *_: 0,
+        "give_events": give_events, "executor_begins": lambda me, c, s, l: None, "turn": lambda *_: 0,
         "READ": READ, "WRITE": WRITE, "FOLLOW": FOLLOW, "SURE": SURE,
     }  # fmt: skip
     constants = {"PHASE_YIELDS": 1, "LEAST_SPINS": 1, "LONG": 3, "EVENTS_TAKEN": 1, "FAR": 1} | constants

@@ -13,6 +13,7 @@ from typing import Any
 from llvmlite import binding, ir
 from numba.core.codegen import JITCodeLibrary
 
+from headrace.indexing import DirectCompiler
 from headrace.linkable import REFUSE, UNWRAPPED, LibraryCompiler, LinkableLibrary, let_wrap, mark
 
 # LLVM limits vectors to 256 bits on Intel's processors with AVX-512, the first of which slowed down for wider
@@ -37,7 +38,7 @@ class PartLibrary(LinkableLibrary):
         return
 
 
-class EntryCompiler(LibraryCompiler):
+class EntryCompiler(LibraryCompiler, DirectCompiler):
     """Numba's own passes, into an `OperatorLibrary`."""
 
     library = OperatorLibrary
@@ -87,7 +88,7 @@ class UserLibrary(_LetWrap, PartLibrary):
     """A user's function."""
 
 
-class UserCompiler(EntryCompiler):
+class UserCompiler(LibraryCompiler):
     """The same into a `UserLibrary`."""
 
     library = UserLibrary
@@ -97,7 +98,7 @@ class UserWithinLibrary(_LetWrap, WithinLibrary):
     """A user's function that is inlined into its only caller."""
 
 
-class UserWithinCompiler(EntryCompiler):
+class UserWithinCompiler(LibraryCompiler):
     """The same into a `UserWithinLibrary`."""
 
     library = UserWithinLibrary
@@ -107,7 +108,7 @@ class UserAloneLibrary(_LetWrap, OperatorLibrary):
     """A user's function that Python calls."""
 
 
-class UserAloneCompiler(EntryCompiler):
+class UserAloneCompiler(LibraryCompiler):
     """The same into a `UserAloneLibrary`."""
 
     library = UserAloneLibrary

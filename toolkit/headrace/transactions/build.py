@@ -17,9 +17,12 @@ from headrace.transactions.words import PROGRAM
 FAMILY_KERNELS = {"whole": whole_kernel, "operations": operations_kernel, "speculative": speculative_kernel}
 
 _BEGINS = Entry("executor_begins", "me, c, s, l", "executor_begins(me, c, s, l)\nreturn np.int64(0)")
-_GIVES = Entry(
-    "give_event", "me, c, o, x, s, l, i, slot", "give_event(me, c, o, x, s, l, i, slot)\nreturn np.int64(0)"
-)
+_GIVE_EVENTS = """
+for k in range(count):
+    give_event(me, c, o, x, s, l, i + k, slot + k)
+return np.int64(0)
+"""
+_GIVES = Entry("give_events", "me, c, o, x, s, l, i, slot, count", _GIVE_EVENTS)
 _FINISH_EVENTS = """
 for i in range(first, last):
     l[CAUSE] = i
@@ -27,6 +30,12 @@ for i in range(first, last):
 return np.int64(0)
 """
 _RUNS = Entry("run_event", "me, c, x, s, l, i", "run_event(me, c, x, s, l, i)\nreturn np.int64(0)")
+_RUN_EVENTS = """
+for i in range(first, last):
+    l[CAUSE] = i
+    run_event(me, c, x, s, l, i)
+return np.int64(0)
+"""
 _WRITE_VERSIONS = "write_versions(me, c, s, stop)\nreturn np.int64(0)"
 _SLICE = "me, c, x, s, l, first, last"
 ENTRIES = {
@@ -35,6 +44,7 @@ ENTRIES = {
         _GIVES,
         Entry("prepare_events", _SLICE, f"return np.int64(prepare_events({_SLICE}))"),
         _RUNS,
+        Entry("run_events", _SLICE, _RUN_EVENTS),
     ),
     "operations": (
         _BEGINS,

@@ -5,7 +5,7 @@ are included in one module, which is compiled once for all programs. It calls a 
 functions by address (`build`): what the family's file asks for, and
 
     executor_begins(me, c, s, l)    the executor starts, or a configuration came into force
-    give_event(me, c, o, x, s, l, i, slot)   the value columns of event `i`
+    give_events(me, c, o, x, s, l, i, slot, count)   the value columns of `count` events from `i` on, from `slot` of the ring on
 
 The family's file supplies
 
@@ -41,7 +41,7 @@ Source      TStream, section IV-B: dual-mode scheduling. Differs: the compute mo
 Checked     tests/headrace/transactions
 """
 
-from headrace.egress.rings import publish, reserve_slot
+from headrace.egress.rings import publish, reserve_slots
 from headrace.kernel import kernel
 from headrace.memory.atomics import (
     CELL,
@@ -100,16 +100,20 @@ def give_slice(me, c, o, x, s, l, first, last):
     """Give the rows of a slice of the batch. False when the run stops."""
     seen = load_relaxed(c.words, SEEN)
     finish_slice(me, c, x, s, l, first, last)
-    for i in range(first, last):
-        slot = reserve_slot(o, me, l[HEAD])
-        if slot < 0:
+    i = first
+    while i < last:
+        count = reserve_slots(o, me, l[HEAD], last - i)
+        if count < 0:
             return False
-        give_event(me, c, o, x, s, l, i, slot)
-        o.primary[me, slot] = seen + i
-        o.a[me, slot] = c.refs[i]
-        o.b[me, slot] = c.tss[i]
-        o.at[me, slot] = c.ats[i]
-        l[HEAD] += 1
+        slot = l[HEAD] & (o.primary.shape[1] - 1)
+        give_events(me, c, o, x, s, l, i, slot, count)
+        for k in range(count):
+            o.primary[me, slot + k] = seen + i + k
+            o.a[me, slot + k] = c.refs[i + k]
+            o.b[me, slot + k] = c.tss[i + k]
+            o.at[me, slot + k] = c.ats[i + k]
+        i += count
+        l[HEAD] += count
     return True
 
 

@@ -101,16 +101,19 @@ def begin_taking(me, c, l, config):
 
 
 @kernel
+def is_free(c, l, config):
+    """Whether the executor runs the events that only it may take without looking at any other executor."""
+    scheme = c.rows[config, SCHEME]
+    is_alone = scheme == MVLK and l[VERSIONED] == 0
+    return c.rows[config, THREADS] == 1 or scheme == SERIAL or scheme == NONE or is_alone
+
+
+@kernel
 def take(me, c, l, config, executed):
     """Take an event that may run now, waiting for one if need be; OUT_OF_EVENTS, or STOP_SEEN."""
     scheme = c.rows[config, SCHEME]
     if l[VERSIONED] != 0:
         return take_versioned(me, c, l, executed)
-    if c.rows[config, THREADS] == 1 or scheme == SERIAL or scheme == NONE or scheme == MVLK:
-        if l[NEXT] < l[LAST]:
-            l[NEXT] += 1
-            return l[NEXT] - 1
-        return OUT_OF_EVENTS
     if scheme == CHAINS:
         return take_ready(me, c, l, config, executed)
     if scheme == LOCK:
@@ -122,8 +125,6 @@ def take(me, c, l, config, executed):
 def let_go(me, c, l, config, i):
     """Event `i` is over: let the events that waited for it go on."""
     scheme = c.rows[config, SCHEME]
-    if c.rows[config, THREADS] == 1:
-        return
     if scheme == CHAINS:
         release_followers(me, c, l, i)
         offer_one(me, c, l, config)
@@ -143,4 +144,4 @@ def settle_slice(c, l, first, last):
         l[VERSIONED] = 0
 
 
-__all__ = ["OUT_OF_EVENTS", "arrange_batch", "arrange_slice", "begin_taking", "has_sets", "let_go", "settle_slice", "take"]
+__all__ = ["OUT_OF_EVENTS", "arrange_batch", "arrange_slice", "begin_taking", "has_sets", "is_free", "let_go", "settle_slice", "take"]

@@ -6,6 +6,7 @@ It calls by address, of each program,
     prepare_events(me, c, x, s, l, first, last)   writes key sets; returns the first event that did not fit, or `last`
     run_event(me, c, x, s, l, i)                  runs all functions of event `i`, in place; where l[VERSIONED] is set,
                                                   on the rows that `versions_kernel.place_of` gives
+    run_events(me, c, x, s, l, first, last)       the same for each of these events
 
 All schemes call the same `run_event`, so the user's code is compiled once: they are
 chosen by data (`schemes_kernel`).
@@ -20,11 +21,12 @@ from headrace.transactions.schemes_kernel import (
     arrange_slice,
     begin_taking,
     has_sets,
+    is_free,
     let_go,
     settle_slice,
     take,
 )
-from headrace.transactions.words import CAUSE, FIT, SLICE_FIRST, SLICE_LAST
+from headrace.transactions.words import CAUSE, FIT, LAST, NEXT, SLICE_FIRST, SLICE_LAST
 
 FAMILY_HERE = 0
 
@@ -40,6 +42,10 @@ def prepare_batch(me, c, x, s, l, config):
 @kernel
 def execute_batch(me, c, x, s, l, config):
     begin_taking(me, c, l, config)
+    if is_free(c, l, config):
+        # A call for each event takes longer than a short transaction.
+        run_events(me, c, x, s, l, l[NEXT], l[LAST])
+        return True
     executed = load_relaxed(c.words, FIT)
     while True:
         i = take(me, c, l, config, executed)
