@@ -23,6 +23,7 @@ from headrace.egress import rings
 from headrace.gates import merged_log, merged_log_kernel, source_kernel
 from headrace.memory.atomics import CELL
 from headrace.memory.bundle import named
+from headrace.memory.own_words import own_words
 from headrace.memory.cells import read_cell, reserved
 from headrace.memory.event_count import signal
 from headrace.progress import END_OF_TIME, NEVER
@@ -280,7 +281,7 @@ class Executors:
         self.modules = {"whole": Built(COMMON + PROGRAM, "whole", "test_whole")}
         if self.can_split:
             self.modules["operations"] = Built(COMMON + SPLIT_PROGRAM, "operations", "test_operations")
-        self.words = [np.zeros(words.PRIVATE_WORDS, np.int64) for _ in range(threads)]
+        self.words = [own_words(words.PRIVATE_WORDS) for _ in range(threads)]
         self.rows: list[tuple] = []
         self.error: BaseException | None = None
         for module in self.modules.values():

@@ -169,8 +169,8 @@ def run_executor(me, g, c, o, x, s, l):
         Directories of the stores.
     s : bundle
         The program's: tables, columns of events and of results.
-    l : int64[]
-        Private; the same array when the executor comes back from another family's loop.
+    l : Words
+        Private; the same when the executor comes back from another family's loop.
 
     Returns
     -------
@@ -178,7 +178,7 @@ def run_executor(me, g, c, o, x, s, l):
         0: over; 1: enter the loop of the family in force.
     """
     # Kernels count references to their arrays atomically, and all executors would count those to `x` in one word.
-    x, l = borrowed(x), borrowed(l)
+    x = borrowed(x)
     while not stopped(c):
         active = load_acquire(c.reading, me * CELL)
         if active != l[ACTIVATION] and l[ACTIVATION] != 0:  # it has left, and may be back already

@@ -23,7 +23,8 @@ from headrace.ingress.store import Store
 from headrace.ingress.times import time_text
 from headrace.memory.arena import HEAD
 from headrace.memory.bundle import named
-from headrace.memory.cells import aligned, reserved
+from headrace.memory.cells import reserved
+from headrace.memory.own_words import own_words
 from headrace.plan.nodes import Branch, OperatorNode
 from headrace.progress import END_OF_TIME
 from headrace.reference.transactions import Rejected, Transaction
@@ -123,7 +124,7 @@ class Program:
 
     def private(self) -> np.ndarray:
         """An executor's own words."""
-        return aligned(PRIVATE_WORDS, np.int64)
+        return own_words(PRIVATE_WORDS)
 
     def finisher(self, stores: Sequence[Store]) -> TransactionResults:
         return TransactionResults(self.node.schema, stores, self.spec.carry, self.spec.emits, self.texts)
