@@ -228,10 +228,10 @@ def run_worker(me, c, o, x, s, l):
         Directories of the stores.
     s : bundle
         The program's: states, strings.
-    l : int64[]
+    l : Words
         Private.
     """
-    x, l = borrowed(x), borrowed(l)
+    x = borrowed(x)
     if exchange(c.words, STARTED, 1) == 0:
         fork_below(me, c, s, l, c.shape[ROOT])
     while not stopped(c):

@@ -19,7 +19,7 @@ from headrace.ingress.store import Store
 from headrace.memory.arena import HANDED_OUT, HEAD, allocate_arena, used_bytes
 from headrace.memory.atomics import CELL
 from headrace.memory.bundle import named
-from headrace.memory.cells import aligned
+from headrace.memory.own_words import own_words
 from headrace.synchronization import words
 from headrace.synchronization.arrays import MOST_NODES
 from headrace.synchronization.binding import Bound
@@ -119,7 +119,7 @@ class States:
 
     def private(self) -> np.ndarray:
         """A worker's own words."""
-        return aligned(words.PRIVATE_WORDS, np.int64)
+        return own_words(words.PRIVATE_WORDS)
 
     def state_bytes(self) -> int:
         """Bytes of the states."""
