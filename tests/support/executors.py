@@ -23,9 +23,9 @@ from headrace.egress import rings
 from headrace.gates import merged_log, merged_log_kernel, source_kernel
 from headrace.memory.atomics import CELL
 from headrace.memory.bundle import named
-from headrace.memory.own_words import own_words
 from headrace.memory.cells import read_cell, reserved
 from headrace.memory.event_count import signal
+from headrace.memory.own_words import own_words
 from headrace.progress import END_OF_TIME, NEVER
 from headrace.transactions import arrays, words
 from headrace.transactions.build import Built

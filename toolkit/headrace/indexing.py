@@ -2,10 +2,10 @@
 
 In Python ``a[-1]`` is the last element, so Numba compares each signed index with zero and adds the length of the axis if it
 is less: four instructions for each access. The package's own kernels compute places, which are never negative, so
-`DirectCompiler` has an index that is not a constant taken as unsigned: an engine of transactions then takes 10 to 16 % less
-time, the gate 15 %, and machine code is shorter. Users' functions keep the meaning of Python.
+`DirectCompiler` has an index that is not a constant taken as unsigned. Operation chains with trivial operations then took 10
+to 16 % less time, a gate 15 %. Users' functions keep the meaning of Python.
 
-With bounds checks (``NUMBA_BOUNDSCHECK=1``) a negative index raises an IndexError, which is how the tests look for one.
+With bounds checks (``NUMBA_BOUNDSCHECK=1``) a negative index raises an IndexError.
 
 This uses Numba's documented extension point, passes of a ``pipeline_class``, and the hook ``lowering_class`` of its last pass.
 """

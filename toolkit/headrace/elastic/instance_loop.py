@@ -207,13 +207,13 @@ def run_instance(me, g, c, o, x, s, l, buffer):
         Directories of the stores.
     s : bundle
         The operator's state, shared by all instances, and the columns of its results.
-    l : int64[]
-        Private words.
+    l : Words
+        Private.
     buffer : ndarray or bundle
         Private scratch.
     """
-    # Otherwise every call of a kernel would count references to these arrays, with atomics.
-    x, l = borrowed(x), borrowed(l)
+    # Otherwise every call of a kernel would count references to this array, with atomics.
+    x = borrowed(x)
     row = lane(g, me)
     batch_ns = load_relaxed(c.words, BATCH_NS)
     activation = 0

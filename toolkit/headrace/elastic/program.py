@@ -15,7 +15,7 @@ from headrace.ingress.key_sources import KeySource
 from headrace.ingress.keys import KeyDictionary
 from headrace.ingress.store import Store
 from headrace.ingress.times import time_text
-from headrace.memory.cells import aligned
+from headrace.memory.own_words import own_words
 from headrace.plan.nodes import OperatorNode
 from headrace.progress import MIN_TIME
 from headrace.references import BUCKETS
@@ -138,7 +138,7 @@ class Program:
 
     def private(self, worker: int) -> np.ndarray:
         """The instance's own words, all 0, on cache lines of their own."""
-        return aligned(PRIVATE_WORDS, np.int64)
+        return own_words(PRIVATE_WORDS)
 
     def scratch(self) -> Any:
         """The instance's own scratch memory, as its kernels expect it."""

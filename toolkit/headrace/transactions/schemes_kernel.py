@@ -144,4 +144,6 @@ def settle_slice(c, l, first, last):
         l[VERSIONED] = 0
 
 
-__all__ = ["OUT_OF_EVENTS", "arrange_batch", "arrange_slice", "begin_taking", "has_sets", "is_free", "let_go", "settle_slice", "take"]
+__all__ = [
+    "OUT_OF_EVENTS", "arrange_batch", "arrange_slice", "begin_taking", "has_sets", "is_free", "let_go", "settle_slice", "take",
+]  # fmt: skip

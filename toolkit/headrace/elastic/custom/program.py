@@ -37,7 +37,8 @@ from headrace.ingress.sorting import distinct
 from headrace.ingress.store import Store
 from headrace.memory import stored
 from headrace.memory.arena import COUNT, FIRST, used_bytes
-from headrace.memory.cells import aligned, read_cell, reserved
+from headrace.memory.cells import read_cell, reserved
+from headrace.memory.own_words import own_words
 from headrace.plan.nodes import Branch, OperatorNode
 from headrace.progress import END_OF_TIME
 from headrace.references import BUCKETS, row_of, source_of
@@ -233,7 +234,7 @@ class CustomProgram(Program):
         return CustomResults(self.node.schema, self.dictionary, len(self.spec.key_names), self.shape, self._texts)
 
     def private(self, worker):
-        words = aligned(PRIVATE_WORDS + len(self.shape.state), np.int64)
+        words = own_words(PRIVATE_WORDS + len(self.shape.state))
         words[custom_kernel.SIZE] = self.spec.window.size
         words[custom_kernel.ADVANCE] = self.spec.window.advance
         return words

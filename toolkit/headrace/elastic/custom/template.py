@@ -277,8 +277,8 @@ def _call_text(shape: CustomShape, function: Function, stage: str, call: str) ->
             # Only the number of elements is saved: the call adds new ones after those that were there.
             lines.append(f"l[SNAPSHOT + {i}] = s.{state_field(name)}[{place_of(kind)} + {COUNT}]")
         else:
-            words = "l.view(np.float64)" if kind.startswith("float") else "l"
-            lines.append(f"{words}[SNAPSHOT + {i}] = s.{state_field(name)}[p]")
+            value = f"s.{state_field(name)}[p]"
+            lines.append(f"l[SNAPSHOT + {i}] = {f'np.float64({value}).view(np.int64)' if kind.startswith('float') else value}")
     return [*lines, call]
 
 
