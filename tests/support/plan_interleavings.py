@@ -121,6 +121,19 @@ def replan(c, s, times):
         let_go(c)
 
 
+def take_checkpoints(c, s, every):
+    """The thread that takes checkpoints, as `Checkpointing` does: it notes how many events each has."""
+    while load_acquire(c.words, OVER) == 0 and not stopped(c):
+        if not await_use(c, 1):
+            continue
+        while not ask_to_hold(c):
+            pause()
+        check_root(c, s)
+        s.cuts.append(s.passed + passed(c))
+        store_release(c.words, QUOTA, every)
+        let_go(c)
+
+
 def move(c, s, plan):
     """Put another plan into force, and deal out the rows that wait, as `Replanning` does it while everything is at rest."""
     dealt = [[] for _ in c.given]
@@ -271,13 +284,13 @@ CONSTANTS = {
 
 def kernels(*planted, **constants):
     return Kernels(
-        LOOP, DEALING, programs=[feed, are_asleep, go_in, collect, replan, move, replan_due],
+        LOOP, DEALING, programs=[feed, are_asleep, go_in, collect, replan, move, replan_due, take_checkpoints],
         planted=[IN_TWO_STEPS, NOT_EARLY, *planted], shared=("runs",),
         constants={**CONSTANTS, **constants},
         given={
             "view_i64": lambda times, size: times, "find_row": find_row, "write_row": write_row, "fork_node": fork_node,
             "join_node": join_node, "GONE": None, "find_row_of_change": find_row_of_change, "check_root": check_root,
-            "in_order": in_order, "count_rows": count_rows, "write": write,
+            "in_order": in_order, "count_rows": count_rows, "write": write, "passed": passed,
         },
     )  # fmt: skip
 
@@ -333,10 +346,11 @@ def implementation_tag(tag):
 def case(
     k, relation, tree, inputs, *, workers=2, heartbeat=1, threads=(), plan_at=(), may_rest_in_vain=True, replans=0,
     ordered=True, replans_at=(), promises=None, entries="", most_held=RESULTS * 9,
-    late=(), stays=False, other=None,
+    late=(), stays=False, other=None, every=0,
 ):  # fmt: skip
     """Inputs are lists of (ts, tag), tags as in the tree; `threads`: at first, then from each of `plan_at` on; default all.
-    `replans` lead to the plan `other` and back, in turns, or to the same plan if there is no other."""
+    `replans` lead to the plan `other` and back, in turns, or to the same plan if there is no other. A checkpoint is taken after
+    `every` so many events, if that is not 0."""
     relation = Relation(relation)
     names = sorted({tag[0] for rows in inputs for _, tag in rows})
     own = [sorted({implementation_tag(tag) for _, tag in rows}) for rows in inputs]
@@ -353,7 +367,7 @@ def case(
     threads = [*threads] or [workers]
     places, queues = max(each.places for each in plans), most("queue")
     shared = Shared(
-        words=[0] * 48, event=[0] * (k.PARK_EVENT + 32 * workers), signals=[0] * 64, meter=[[0] * 16 for _ in range(workers)],
+        words=[0] * 48, event=[0] * (k.PARK_EVENT + 32 * workers), signals=[0] * 96, meter=[[0] * 16 for _ in range(workers)],
         failure=[0] * 16, reading=[int(me < threads[0]) for me in range(workers)], input=[0] * (k.INPUT_CELLS * len(inputs)),
         given=[[1, first, end, 1] for first, end in plan.ranges], queue=queues,
         runs=[0] * (len(queues) // k.QUEUE_CELLS * k.RUNS * k.RUN_WORDS), out=[], out_f=[],
@@ -387,6 +401,7 @@ def case(
 
     def build():
         c, o = copied(shared), copied(out)
+        c.words[k.QUOTA] = every or NEVER
         if not ordered:
             c.words[k.RELEASED] = NEVER
             o.mark[-1] = END_OF_TIME - 1
@@ -397,7 +412,7 @@ def case(
             rows=[], tails=[0] * (workers + 1), ts=ts, bits=bits, wanted=wanted, queues=plan.queues, late=late, ended=[0],
             out_head=k.OUT_HEAD, ordered=ordered, most_held=most_held, inside=[0] * len(inputs),
             kept=[list(times) for times in ts], done=[set() for _ in inputs],
-            promises=promises or {}, plans=plans, passed=0, tags=[list(tags) for tags in tag_of],
+            promises=promises or {}, plans=plans, passed=0, tags=[list(tags) for tags in tag_of], cuts=[],
         )  # fmt: skip
         # A directory of one chunk: the addresses of TS and, at `values_at(0)`, of the column of tags.
         x = s.x = [[times, None, None, tags] for times, tags in zip(s.kept, s.tags, strict=True)]
@@ -408,6 +423,8 @@ def case(
             threads_.append(k.replan(c, s, replans))
         if replans_at:
             threads_.append(k.replan_due(c, s))
+        if every:
+            threads_.append(k.take_checkpoints(c, s, every))
 
         def check():
             rows = s.rows if ordered else sorted(s.rows)
@@ -416,6 +433,8 @@ def case(
             assert may_rest_in_vain or in_vain == 0, f"leaves rested {in_vain} times in vain"
             assert c.words[k.PLANNED] == len(plan_at), f"planned changes: {c.words[k.PLANNED]} of {len(plan_at)}"
             assert s.passed + passed(c) == len(events), f"{s.passed + passed(c)} events were processed"
+            due = [*range(every, len(events) + 1, every)] if every else []
+            assert s.cuts == due, f"checkpoints after {s.cuts} events, wanted after {due}"
 
         return threads_, check
 

@@ -1,13 +1,13 @@
 """Programs that go on from a checkpoint.
 
 Property    from any checkpoint, under any plan, threads, leaves, heartbeat and dealing of rows to streams: the results of one
-            event after another, none missing and none twice; checkpoints of what was resumed are as good
+            event after another, none missing and none twice; checkpoints of what was resumed are as good; they come after
+            the same numbers of events, however inputs are read
 Oracle      `headrace.reference.synchronization`, and runs without checkpoints
 Cannot see  processes that die: tests/headrace/cli/test_killed.py; files: tests/headrace/checkpoints
 """
 
 import errno
-import itertools
 import random
 import threading
 
@@ -27,7 +27,6 @@ from headrace.errors import (
     RunStoppedError,
 )
 from headrace.reference import synchronization as reference
-from headrace.runtime import checkpointing
 from headrace.synchronization import resuming
 from headrace.synchronization.cuts import checksum_of
 from headrace.synchronization.plans import implementation_tags
@@ -56,13 +55,13 @@ def random_case(rng):
         rows = random_events(rng, program, rng.choice([60, 300, 600]), TAGS)
         given = [[(row["ts"], row["tag"], row) for row in rows]]
         inputs = {TAGS: hr.streams(table_of(rows), STREAMS, by="s", tag="tag")}
-        return program, inputs, reference.run(program, given)
+        return program, inputs, len(rows), reference.run(program, given)
     inputs, given = {}, []
     for tag in TAGS:
         rows = random_events(rng, program, rng.choice([0, 50, 250]), [tag])
         inputs[tag] = hr.streams(table_of(rows), STREAMS, by="s")
         given.append((tag, [(row["ts"], row) for row in rows]))
-    return program, inputs, reference.run(program, given)
+    return program, inputs, sum(len(rows) for _, rows in given), reference.run(program, given)
 
 
 def finished(run):
@@ -74,17 +73,20 @@ def finished(run):
 
 def check_goes_on(rng, folder):
     """A few runs of a random program, each from a checkpoint of the one before."""
-    program, inputs, expected = random_case(rng)
-    run = program.start(inputs, checkpoint=folder / "0", checkpoint_every=rng.choice([15, 60, 150]), **options_of(rng, program))
+    program, inputs, total, expected = random_case(rng)
+    every = rng.choice([15, 60, 150])
+    run = program.start(inputs, checkpoint=folder / "0", checkpoint_every=every, **options_of(rng, program))
     assert finished(run) == expected
+    assert [one.events for one in run.checkpoints] == [*range(every, total + 1, every)]
     for number in range(1, 4):
         if not run.checkpoints:
             break
+        found, every = rng.choice(run.checkpoints[-2:]), rng.choice([15, 60, 150])
         run = program.resume(
-            rng.choice(run.checkpoints[-2:]), inputs, checkpoint=folder / str(number), checkpoint_every=rng.choice([15, 60, 150]),
-            **options_of(rng, program),
-        )  # fmt: skip
+            found, inputs, checkpoint=folder / str(number), checkpoint_every=every, **options_of(rng, program)
+        )
         assert finished(run) == expected
+        assert [one.events for one in run.checkpoints] == [*range(found.events + every, total + 1, every)]
 
 
 @pytest.mark.slow
@@ -167,16 +169,6 @@ def test_example_a_checkpoint_knows_which_rows_of_each_input_are_processed(tmp_p
     assert repr(found) == f"<Checkpoint 1: {found.events:,} events, {found.results} results, in {str(found.path)!r}>"
 
 
-def with_checkpoints(inputs, folder, every):
-    """Rows of a run, and the run. It runs again where it took no checkpoint: a reader that gets no core for long begins late."""
-    for number in range(20):
-        run = WINDOW.start(inputs, checkpoint=folder / str(number), checkpoint_every=every)
-        rows = finished(run)
-        if run.checkpoints:
-            return rows, run
-    raise AssertionError("no checkpoint in 20 runs")
-
-
 def check_resumed(found, **options):
     assert as_promised(options, finished(WINDOW.resume(found, PLAIN, **options))) == expected_sums(), "other sums"
 
@@ -195,7 +187,8 @@ def test_property_it_goes_on_under_another_plan(tmp_path):
 
 def test_example_rows_may_be_dealt_to_other_streams(tmp_path):
     values = pa.concat_tables(VALUES).sort_by("ts")
-    rows, run = with_checkpoints({"value": hr.streams(values, 3), "barrier": BARRIERS}, tmp_path, 900)
+    run = WINDOW.start({"value": hr.streams(values, 3), "barrier": BARRIERS}, checkpoint=tmp_path / "k", checkpoint_every=900)
+    rows = finished(run)
     resumed = WINDOW.resume(run.checkpoints[-1], {"value": hr.streams(values, 2), "barrier": BARRIERS}, leaves=2)
     assert finished(resumed) == rows
 
@@ -284,7 +277,7 @@ def test_property_strings_and_containers_go_on(tmp_path):
     inputs = {"word": pa.table({"ts": range(3_000), "word": words})}
     run = WORDS.start(inputs, checkpoint=tmp_path / "kept", checkpoint_every=700)
     rows = finished(run)
-    assert 2 <= len(run.checkpoints) <= 4  # one may come later than after 700 words
+    assert [one.events for one in run.checkpoints] == [700, 1_400, 2_100, 2_800]
     for one in run.checkpoints[-2:]:
         assert finished(WORDS.resume(one, inputs)) == rows
     other = pa.table({"ts": range(3_000), "word": [*words[:5], "another", *words[6:]]})
@@ -313,57 +306,45 @@ def test_example_a_predicate_of_the_state_says_when(tmp_path):
 
 
 def test_property_a_checkpoint_comes_after_so_many_events(tmp_path):
-    run = WINDOW.start({"value": VALUES[0], "barrier": BARRIERS.slice(0, 0)}, checkpoint=tmp_path / "k", checkpoint_every=300)
-    finished(run)
-    # Until it is known that there are no barriers values wait for them, and a checkpoint may come later; none comes sooner.
-    events = [0, *(one.events for one in run.checkpoints)]
-    assert events[-1] == 1_800 and all(after - before >= 300 for before, after in itertools.pairwise(events))
+    for every, last in ((300, 1_800), (500, 2_000)):  # also if these are all
+        values = {"value": VALUES[0], "barrier": BARRIERS.slice(0, 0)}
+        run = WINDOW.start(values, checkpoint=tmp_path / str(every), checkpoint_every=every)
+        finished(run)
+        assert [one.events for one in run.checkpoints] == [*range(every, last + 1, every)]
 
 
 def counted_in(run):
     return run.metrics().operators["program"].values["added"]
 
 
-def begin_late(monkeypatch, folder, others, most):
-    """Start a run with a checkpoint every 900 rows. One input begins when the others have given `others` to `most` rows."""
-    second = Gated(VALUES[1], 0)
-    inputs = {"value": [VALUES[0], second.stream], "barrier": BARRIERS}
-    monkeypatch.setattr(checkpointing, "_SILENT_S", 0.0)
-    with WINDOW.start(inputs, threads=2, leaves=2, checkpoint=folder, checkpoint_every=900) as run:
-        while counted_in(run) < others:
-            assert not run.wait(0.01)
-        assert not run.wait(0.2)
-        assert counted_in(run) <= most, "the others did not wait"
-        monkeypatch.setattr(checkpointing, "_SILENT_S", HANG_S)  # from now on, a thread that gets no core for long is not silent
+@pytest.mark.parametrize("first", [0, 100])
+@pytest.mark.parametrize("every", [1, 900])
+def test_property_an_input_that_is_silent_costs_no_checkpoint(tmp_path, first, every):
+    """The others are read to their end meanwhile; when it goes on, more events than `every` could be processed at once.
+
+    ::
+
+        values     0 . . . . . . . . . . . . . . 3998      waiting
+        values      1 . . 199 -          201 . . 299       fewer rows than a checkpoint needs
+        barriers      100 . . . . . . . . . . .  4000      waiting
+    """
+    second = Gated(VALUES[1].slice(0, 150), first)
+    inputs = {"value": [VALUES[0].slice(0, 1_000), second.stream], "barrier": BARRIERS}
+    with WINDOW.start(inputs, threads=2, leaves=2, checkpoint=tmp_path / "kept", checkpoint_every=every) as run:
+        while counted_in(run) < 1_000 + len(BARRIERS) + first:
+            assert not run.wait(0.01), "the run ended"
         second.is_open.set()
         assert run.wait(HANG_S)
-        assert run.to_arrow().to_pylist() == expected_sums()
-    return run.checkpoints
+        assert [one.events for one in run.checkpoints] == [*range(every, 1_000 + len(BARRIERS) + 150 + 1, every)]
 
 
-def test_property_an_input_that_begins_late_costs_no_checkpoint(tmp_path, monkeypatch):
-    monkeypatch.setattr(checkpointing, "_UNBEGUN_S", HANG_S)
-    # Of the others only the barriers may begin after the 900 rows are given.
-    assert len(begin_late(monkeypatch, tmp_path / "kept", 900, 900 + len(BARRIERS))) >= 2
-    monkeypatch.setattr("headrace.synchronization.cuts.ProgramCuts.has_begun", True)
-    with pytest.raises(AssertionError, match="the others did not wait"):
-        begin_late(monkeypatch, tmp_path / "lost", 901 + len(BARRIERS), 900 + len(BARRIERS))
-
-
-def test_liveness_an_input_that_does_not_begin_holds_the_others_up_for_a_while_only(tmp_path, monkeypatch):
-    monkeypatch.setattr(checkpointing, "_UNBEGUN_S", 0.0)
-    everything = len(VALUES[0]) + len(BARRIERS)
-    begin_late(monkeypatch, tmp_path / "kept", everything, everything)
-
-
-def test_liveness_inputs_that_are_longer_than_mailboxes_leave_room_for_each_other(tmp_path):
-    """One that waits for room in its mailbox must not keep what another one could give, on which it waits."""
+def test_liveness_inputs_that_are_longer_than_mailboxes_do_not_wait_for_each_other(tmp_path):
     count = 150_000
     values = [pa.table({"ts": range(side, 2 * count, 2), "x": [1] * count}) for side in range(2)]
     inputs = {"value": values, "barrier": pa.table({"ts": range(10_000, 2 * count, 20_000)})}
     run = WINDOW.start(inputs, threads=2, leaves=2, checkpoint=tmp_path / "kept", checkpoint_every=60_000)
     assert [row["sum"] for row in finished(run)] == [10_001, *[20_000] * 14]
-    assert len(run.checkpoints) >= 2
+    assert len(run.checkpoints) == 5
 
 
 def test_example_the_results_before_need_not_come_again(tmp_path):
@@ -372,16 +353,14 @@ def test_example_the_results_before_need_not_come_again(tmp_path):
     assert rest == expected_sums()[found.results :]
 
 
-def test_example_rows_that_are_read_again_are_not_paced(tmp_path, monkeypatch):
+def test_example_rows_that_are_read_again_are_not_paced(tmp_path):
     values = {"value": VALUES[0].slice(0, 520), "barrier": BARRIERS.slice(0, 1)}
-    # A thread that gets no core for a moment before the end of the only barrier's input is not silent.
-    monkeypatch.setattr(checkpointing, "_SILENT_S", HANG_S)
-    monkeypatch.setattr(checkpointing, "_UNBEGUN_S", HANG_S)
-    rows, run = with_checkpoints(values, tmp_path, 500)
+    run = WINDOW.start(values, checkpoint=tmp_path / "k", checkpoint_every=500)
+    rows = finished(run)
     resumed = WINDOW.resume(run.checkpoints[-1], values, rate=1_000)
     assert finished(resumed) == rows
     feeds = [source.feed for source in resumed._execution.sources]
-    assert sum(feed._known for feed in feeds) == run.checkpoints[-1].events >= 500
+    assert sum(feed._known for feed in feeds) == run.checkpoints[-1].events == 500
     assert sum(feed.books.added for feed in feeds) == 521
     for source in resumed._execution.sources:  # another rate counts from what was paced, too
         source.play(hr.rates.constant(1e-3))

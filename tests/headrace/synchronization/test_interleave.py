@@ -2,8 +2,9 @@
 
 Property    each event sees, of those that its tag depends on, the ones of smaller rank and no others; each is processed
             once, on a state that is there; results leave in the order of events, none behind what was promised;
-            planned changes of threads come into force, all of them; rows that wait while the plan changes are in the
-            mailboxes of the new one, in order; nobody waits for ever
+            planned changes of threads come into force, all of them; checkpoints come after the same numbers of events, the
+            last one before the end; rows that wait while the plan changes are in the mailboxes of the new one, in order;
+            nobody waits for ever
 Oracle      a state is the set of events processed on it, a fork copies it, a join is the union: an event's result is
             what it finds there of those it depends on, and that is known
 Schedules   of `mailbox_kernel`, `tree_kernel`, `plan_kernel`, `dealing_kernel` and all they import, as they are
@@ -83,6 +84,7 @@ CASES = {
     "plans are planned": (*WINDOW, THREE, {"threads": [2, 2, 1, 2], "plan_at": [2, 3, 5], "replans_at": (2, 5)}),
     "a plan is planned at the end": (*WINDOW, THREE, {"threads": [2, 2], "plan_at": [6], "replans_at": (6,)}),
     "plans change": (*WINDOW, THREE, {"replans": 3}),
+    "a plan changes at the end": ("vv", node("v0"), [[(1, "v0")]], {"replans": 1}),
     "plans change, with full mailboxes": (*WINDOW, [
         [(t, "v0") for t in range(9)], [(t, "v1") for t in range(5)], [(2, "b0"), (7, "b0")],
     ], {"heartbeat": 3, "replans": 3}),
@@ -106,6 +108,19 @@ CASES = {
     }),
     "plans change, and two mailboxes become one": (*WINDOW, PARTED, {
         "replans": 3, "heartbeat": 2, "other": node("b0", node(""), node("v0 v1")),
+    }),
+    "checkpoints": (*WINDOW, THREE, {"every": 2}),
+    "checkpoints, the last one at the end": (*WINDOW, THREE, {"every": 3, "heartbeat": 2, "workers": 3}),
+    "a checkpoint of each event, in levels": (*LEVELS, [*THREE, [(3, "w0")], [(2, "u0")]], {"every": 1}),
+    "checkpoints of one leaf": ("vb bb", node("v0 v1 b0"), THREE, {"every": 4, "heartbeat": 2, "workers": 1}),
+    "checkpoints, one input waits": (*APART, WAITING, {"every": 5, "heartbeat": 2}),
+    "checkpoints, and it stays joined": (*WINDOW, STAYING, {"every": 4, "heartbeat": 2, "stays": True}),
+    "checkpoints, and a worker parks": (*WINDOW, THREE, {"every": 3, "threads": [2, 1], "plan_at": [2]}),
+    "checkpoints, with full mailboxes": (*WINDOW, [
+        [(t, "v0") for t in range(9)], [(t, "v1") for t in range(5)], [(2, "b0"), (7, "b0")],
+    ], {"every": 5, "heartbeat": 3}),
+    "checkpoints of entries alone": (*LEVELS, [*THREE, [(3, "w0"), (4, "w0")], [(2, "u0"), (3, "u0")]], {
+        "every": 3, "entries": "b",
     }),
     "plans change, in levels": (*LEVELS, [*THREE, [(3, "w0")], [(2, "u0")]], {"workers": 3, "replans": 2}),
 }  # fmt: skip
@@ -279,7 +294,7 @@ PLANTED = {
          "    while load_acquire(c.words, RESTS) != 0 and not stopped(c):  # H4\n"),
     ),
     "the holder is let go while rest is asked for": (
-        "stays joined, plans and threads change", ASLEEP, SC,
+        "plans change, and waiting rows move to a leaf of all", ASLEEP, SC,
         (TREE, "    store_release(c.words, RESTS, 0)  # H3\n    store_release(c.words, HELD, 0)  # H4\n",
          "    store_release(c.words, HELD, 0)\n    store_release(c.words, RESTS, 0)\n"),
     ),
@@ -392,8 +407,28 @@ PLANTED = {
         (DEALING, " and dealt[count - 1, END] == row:", ":"),
     ),
     "a leaf that rested in vain sleeps although the run stops": (
-        "plans change, and waiting rows move to other leaves", ASLEEP, SC,
+        "a plan changes at the end", ASLEEP, SC,
         (TREE, "        if is_stuck(c, n) and not stopped(c):\n", "        if is_stuck(c, n):\n"),
+    ),
+    "the run is over before its last checkpoint": (
+        "checkpoints, the last one at the end", f"checkpoints after|{ASLEEP}", SC,
+        (LOOP, "    over = ts == END_OF_TIME and load_acquire(c.words, QUOTA) != 0", "    over = ts == END_OF_TIME"),
+    ),
+    "two workers claim the same events": (
+        "checkpoints, the last one at the end", "checkpoints after", SC,
+        (TREE, "not compare_exchange(c.words, QUOTA, quota, quota - total)", "exchange(c.words, QUOTA, quota - total) < 0"),
+    ),
+    "more events than are left": (
+        "checkpoints", f"checkpoints after|{ASLEEP}", SC,
+        (TREE, "    most = min(ROWS_AT_A_TIME, quota) if is_counted else ROWS_AT_A_TIME\n", "    most = ROWS_AT_A_TIME\n"),
+    ),
+    "leaves do not rest for a checkpoint": (
+        "checkpoints", ASLEEP, SC,
+        (TREE, " or load_acquire(c.words, QUOTA) == 0  # Q4\n", "\n"),
+    ),
+    "nobody says that a checkpoint is due": (
+        "checkpoints of one leaf", ASLEEP, SC,
+        (TREE, "        signal(c.words, REST_WAITING, c.signals, REST_EVENT)\n    while", "        pass\n    while"),
     ),
     "a sleeper does not look before": (
         "a full mailbox", ASLEEP, SC,

@@ -42,7 +42,6 @@ depends on no engine.
 ``changes``             the state machine of every change to a running operator
 ``steering``            an operator's changes, and the controllers attached to it
 ``checkpointing``       checkpoints of a run, and resuming from one
-``allowance``           how many rows the inputs may give before the next checkpoint
 ``late``                the warning about rows that were dropped as late
 ``registry``            the runs alive in this process
 ======================  ================================================"""

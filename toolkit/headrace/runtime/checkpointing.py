@@ -3,13 +3,11 @@
 Order       C1 everything comes to rest; C2 the section's state and frontier, and the position of the results, are copied;
             C3 the run goes on; C4 the results are on disk; C5 the checkpoint is on disk (`checkpoints.folder`)
                     a checkpoint refers to the results up to C2, whatever results came out between C2 and C4
-Progress    With `checkpoint_every`, the inputs wait once they have given that many rows. If the workers have processed all
-            of these when they have nothing left to do, the inputs go on waiting until C3. Otherwise some rows wait for
-            inputs that are behind in event time: those inputs may then give as many rows as are missing and, if they
-            stay silent, all inputs may. An input that has not begun is given more time: if the others went on at once,
-            everything could be processed between two checkpoints when it begins.
-            The next checkpoint waits for C5 of this one: a disk slower than the stream slows the stream down, and no
-            checkpoint is left out.
+Progress    With `checkpoint_every`, the section processes that many events, and then comes to rest by itself, however its
+            inputs come and whatever else could be processed, the end of the input included. So checkpoints come after the
+            same numbers of events in every run, and none is left out. Nobody waits for an input that is silent, or begins
+            late: what does not depend on it is processed, and counts.
+            The next checkpoint waits for C5 of this one: a disk slower than the stream slows the stream down.
 Failure     A write error ends the run: going on without checkpoints is not what was asked for.
 """
 
@@ -37,10 +35,6 @@ from headrace.runtime.options import RunOptions
 from headrace.runtime.sections import Checkpointed, Section
 
 _LOOK_S = 50e-6
-_SETTLED_S = 0.05
-_BEHIND_S = 1e-3
-_SILENT_S = 0.02
-_UNBEGUN_S = 1.0
 _POLL_S = 0.1
 
 
@@ -121,8 +115,6 @@ class Checkpointing:
         self._options, self._schema = options, outputs[0].schema
         self._requests: list[threading.Event] = []
         self._number, self._mark, self._resumed = 0, Mark(), None
-        self._last, self._restricted_s = 0, 0.0
-        """Events processed up to the last checkpoint; the time since which only some inputs may give rows."""
         self.made: list[Checkpoint] = []
         """Checkpoints of this run, oldest first."""
         self._is_followed, self._ended = False, threading.Event()
@@ -150,7 +142,6 @@ class Checkpointing:
         self._resumed, self._number = path, contents.values["number"]
         self._mark = Mark(**contents.values["results"])
         self._target.restore(contents.part("cut"))
-        self._last = self._target.processed
 
     def _begin(self, given: Any) -> None:
         self._folder = Folder(given)
@@ -202,7 +193,7 @@ class Checkpointing:
         """Ask for a checkpoint; the event is set when it is on disk and the last of `made`."""
         done = threading.Event()
         self._requests.append(done)
-        self._target.allowance.wake()
+        self._target.wake()
         return done
 
     def follow(self, run: Running) -> None:
@@ -222,66 +213,10 @@ class Checkpointing:
             self._ended.wait(seconds)
 
     def _take_them(self, run: Running) -> None:
-        every, allowance = self._options.checkpoint_every or 0, self._target.allowance
         while not run.over.is_set() and not self._target.is_over:
-            allowance.await_end(_BEHIND_S if allowance.is_restricted else _POLL_S)
-            if self._requests or self._is_due(run, every):
+            if self._target.await_due(_POLL_S) or self._requests:
                 with suppress(Stopped):
-                    self._take(run, every)
-
-    def _is_due(self, run: Running, every: int) -> bool:
-        """Whether enough events have been processed for the next checkpoint; if not, let inputs give more."""
-        allowance = self._target.allowance
-        if not every:
-            return False
-        if allowance.is_used_up:
-            if (missing := self._missing(run, every)) <= 0:
-                return True
-            allowance.restrict(self._target.behind)
-            allowance.add(missing)
-            self._restricted_s = time.monotonic()
-        elif allowance.is_restricted:
-            if self._target.processed >= self._last + every:
-                return True
-            patience_s = _SILENT_S if self._target.has_begun else _UNBEGUN_S
-            if time.monotonic() - self._restricted_s <= patience_s:
-                allowance.restrict(self._target.behind)  # another input may be behind by now
-            elif self._missing(run, every) <= 0:
-                return True
-            else:
-                allowance.restrict(None)
-        return False
-
-    def _missing(self, run: Running, every: int) -> int:
-        """How many events the next checkpoint still lacks, once everything that can be processed has been."""
-        target = self._target
-        while not run.over.is_set() and not target.is_over:
-            self._settle(run)
-            # A worker that seemed about to wait may have found work, or may not have seen the last rows yet.
-            if (missing := self._last + every - target.processed) <= 0 or not self._is_any_left(run):
-                return missing
-        return 0
-
-    def _settle(self, run: Running) -> None:
-        """Wait until no worker seems to have work, at most `_SETTLED_S`."""
-        end, processed = time.monotonic() + _SETTLED_S, -1
-        while not run.over.is_set() and time.monotonic() < end:
-            before, processed = processed, self._target.processed
-            if self._target.is_settled and processed == before:
-                return
-            time.sleep(_LOOK_S)
-
-    def _is_any_left(self, run: Running) -> bool:
-        """Whether an event is left that could be processed."""
-        try:
-            if not self._come_to_rest(run):
-                return False
-            with self._target.at_rest():
-                return self._target.is_any_left()
-        except Stopped:
-            return False
-        finally:
-            self._target.let_go()
+                    self._take(run)
 
     def _come_to_rest(self, run: Running) -> bool:
         """Bring everything to rest; False if the run or its input is over."""
@@ -292,26 +227,23 @@ class Checkpointing:
         return True
 
     def start_counting(self) -> None:
-        """From now on the inputs give `checkpoint_every` rows and wait for a checkpoint, which `follow` takes."""
+        """From now on a checkpoint, which `follow` takes, is due after `checkpoint_every` events."""
         if self.is_taking:
             self._is_followed = True
-            self._target.allowance.begin(self._options.checkpoint_every)
+            self._target.allow(self._options.checkpoint_every)
 
-    def _take(self, run: Running, every: int) -> None:
+    def _take(self, run: Running) -> None:
         target, requests = self._target, list(self._requests)
         found: tuple[Contents, Mark] | None = None
         try:
             if not self._come_to_rest(run):  # C1
                 return
             with target.at_rest():
-                self._last = target.processed
                 if requests or self._is_wanted():
                     found = self._contents()  # C2
+                target.allow(self._options.checkpoint_every)
         finally:
             target.let_go()  # C3
-        if every:
-            target.allowance.restrict(None)
-            target.allowance.begin(every)
         if found is not None:  # also if the run has ended meanwhile
             self._write(*found)
         for done in requests:

@@ -27,7 +27,6 @@ import numpy as np
 from headrace.checkpoints.file_format import Contents
 from headrace.egress.collector import Consumer
 from headrace.metrics.snapshot import OperatorMetrics
-from headrace.runtime.allowance import Allowance
 from headrace.runtime.capabilities import Steerable
 from headrace.runtime.inlets import Inlet
 from headrace.workers.spans import Span
@@ -82,12 +81,22 @@ class RunContext(Protocol):
 class Checkpointed(Protocol):
     """A section's side of checkpoints: its state and frontier; `runtime.checkpointing` does the rest."""
 
-    allowance: Allowance
-    """The budget from which its inputs take the rows that they give."""
-
     @property
     def identity(self) -> Mapping[str, str]:
         """What must be equal when a checkpoint is resumed: a description in a few words -> a checksum, or the value."""
+        ...
+
+    def allow(self, events: int | None) -> None:
+        """Let exactly this many events be processed, and then have everything come to rest by itself, until `let_go`; None:
+        any number. Called before sources are read, and while all is at rest. The end of the input does not come before."""
+        ...
+
+    def await_due(self, seconds: float) -> bool:
+        """Wait until these events are processed, or `wake`, but no longer than that. True if they are."""
+        ...
+
+    def wake(self) -> None:
+        """Wake the thread in `await_due`."""
         ...
 
     def ask(self) -> bool:
@@ -97,30 +106,6 @@ class Checkpointed(Protocol):
     @property
     def is_over(self) -> bool:
         """Whether all events are processed, so that it will not come to rest any more."""
-        ...
-
-    @property
-    def processed(self) -> int:
-        """Number of processed events, including those before the checkpoint it went on from."""
-        ...
-
-    @property
-    def is_settled(self) -> bool:
-        """Whether all workers seem to wait for events at present."""
-        ...
-
-    def is_any_left(self) -> bool:
-        """Whether some event could be processed. Called while all is at rest."""
-        ...
-
-    @property
-    def behind(self) -> frozenset[int]:
-        """Inputs that are behind in time, whose rows the others may wait for."""
-        ...
-
-    @property
-    def has_begun(self) -> bool:
-        """Whether every input has given a row, a promise or its end."""
         ...
 
     def at_rest(self) -> AbstractContextManager[None]:

@@ -204,8 +204,8 @@ class Runnable(Summarised):
             For programs (`hr.program`): a folder for checkpoints and the results up to each. It is created if necessary,
             and must have no checkpoints of another run. ``run.checkpoint()`` takes a checkpoint.
         checkpoint_every : int
-            Take a checkpoint about every so many events. Inputs wait while it is taken, but not while it is written; the next
-            checkpoint waits until this one is on disk.
+            Take a checkpoint after every so many events, in whatever pace inputs come. Events wait while it is taken, but not
+            while it is written; the next checkpoint waits until this one is on disk.
         checkpoint_when : function
             Takes the state, joined at the root, with its fields as attributes, and says whether to keep the checkpoint now due.
         resume : path or Checkpoint

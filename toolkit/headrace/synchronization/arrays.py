@@ -27,7 +27,7 @@ class PlanArrays(NamedTuple):
 
     words: np.ndarray
     event: np.ndarray
-    signals: np.ndarray  # int32[64]
+    signals: np.ndarray  # int32[3 * EVENT_CELL]
     meter: np.ndarray  # int64[workers, METER_WORDS]
     failure: np.ndarray  # int64[16]
     reading: np.ndarray  # cells[workers]: 0: parked; else active (`changes_kernel`)
@@ -65,7 +65,7 @@ def allocate(
     widths : sequence of int
         Of each input's directory entries.
     counts : sequence of bool
-        Whether planned changes count the input's rows.
+        Whether planned changes and checkpoints count the input's rows.
     queues : int
         The most that any plan has.
     columns : int
@@ -81,10 +81,12 @@ def allocate(
     for number in range(len(widths)):
         inputs[number * words.INPUT_CELLS * CELL + words.FRONTIER] = MIN_TIME
     out = reserved(max(1, columns) * (max_threads + 1) * capacity, np.int64).reshape(max(1, columns), max_threads + 1, capacity)
+    workers = worker_arrays(max_threads, words.WORD_COUNT)
+    workers["words"][words.QUOTA] = NEVER
     return PlanArrays(
-        **worker_arrays(max_threads, words.WORD_COUNT),
+        **workers,
         **change_arrays(planned),
-        signals=aligned(2 * EVENT_CELL, np.int32),
+        signals=aligned(3 * EVENT_CELL, np.int32),
         reading=padded_cells(max_threads),
         input=inputs,
         given=given,

@@ -24,12 +24,9 @@ from headrace.checkpoints.placed_state import SavedTexts, known_again, restore_s
 from headrace.codegen.written import checksum
 from headrace.egress.containers import state_objects
 from headrace.errors import CheckpointError
-from headrace.kernel import compile_now
 from headrace.memory.arena import CLASSES
 from headrace.memory.atomics import CELL
 from headrace.memory.cells import read_cell
-from headrace.progress import MIN_TIME
-from headrace.runtime.allowance import Allowance
 from headrace.runtime.feeding import Stopped
 from headrace.synchronization import words
 from headrace.synchronization.definition import Definition
@@ -38,7 +35,6 @@ from headrace.synchronization.inputs import Input
 from headrace.synchronization.layout import Layout
 from headrace.synchronization.replanning import waiting
 from headrace.synchronization.resuming import Frontier, Reread
-from headrace.synchronization.tree_kernel import is_any_left
 
 _HEADS = ("primary", "a", "b", "c", "at")
 _AT = 4
@@ -58,11 +54,8 @@ class Cut(Protocol):
     collector: Any
     directories: Any
     bound: Any
-    passed_before: int
-    active: Any
     options: Any
 
-    def passed_rows(self) -> int: ...
     def hold_back(self, columns: list[np.ndarray | None]) -> None: ...
 
 
@@ -78,7 +71,6 @@ class ProgramCuts:
 
     def __init__(self, section: Cut, inputs: list[Input]):
         self._section, self._inputs = section, inputs
-        self.allowance = Allowance()
         self._frontiers = [Frontier() for _ in inputs]
         self._of_ticks = [Frontier() for _ in section.ticks]
 
@@ -91,18 +83,28 @@ class ProgramCuts:
         return found | ({"ticks every": ", ".join(map(str, section.widths))} if section.widths else {})
 
     def begin(self) -> None:
-        """Have inputs take the rows they give from one allowance, and look at these rows."""
+        """Have inputs look at the rows that they give."""
         section = self._section
-        compile_now(is_any_left, (section.arrays,))
         for number, (inlet, frontier) in enumerate(zip(section.inlets, self._frontiers, strict=True)):
             columns = replace(self._inputs[number], stream_column=None).columns(section.bound)
             kinds = {name: column.kind for name, column in columns.items()}
-            inlet.allowance = self.allowance
             inlet.read_again(Reread(frontier, section.states.texts, kinds, inlet.branch.source))
         for tick, frontier in zip(section.ticks, self._of_ticks, strict=True):
             tick.reread = Reread(frontier, None, {}, "periodic events")
 
     # -- taking one
+
+    def allow(self, events: int | None) -> None:
+        """How many events may be processed until everything comes to rest by itself."""
+        self._section.holding.allow(events)
+
+    def await_due(self, seconds: float) -> bool:
+        """Wait until these are processed."""
+        return self._section.holding.await_use(seconds)
+
+    def wake(self) -> None:
+        """Wake the thread in `await_due`."""
+        self._section.holding.wake()
 
     def ask(self) -> bool:
         """Ask for everything to come to rest."""
@@ -112,33 +114,6 @@ class ProgramCuts:
     def is_over(self) -> bool:
         """Whether every event is processed."""
         return self._section.holding.is_over
-
-    @property
-    def processed(self) -> int:
-        """Events that are processed."""
-        section = self._section
-        ahead = sum(one.processed for one in self._frontiers)
-        return ahead + section.passed_before + section.passed_rows()
-
-    @property
-    def is_settled(self) -> bool:
-        """Whether all workers wait for events, or are about to."""
-        return read_cell(self._section.arrays.words, words.DATA_WAITING) >= self._section.active
-
-    def is_any_left(self) -> bool:
-        """Whether some event could be processed. Called while everything is at rest."""
-        return bool(is_any_left(self._section.arrays))
-
-    @property
-    def behind(self) -> frozenset[int]:
-        """Inputs that are behind the others in time."""
-        marks = {inlet.number: inlet.mark for inlet in self._section.inlets}
-        return frozenset(number for number, mark in marks.items() if mark == min(marks.values()))
-
-    @property
-    def has_begun(self) -> bool:
-        """Whether every input has given a row, a promise or its end."""
-        return all(inlet.mark > MIN_TIME for inlet in self._section.inlets)
 
     @contextmanager
     def at_rest(self) -> Iterator[None]:

@@ -22,10 +22,12 @@ from typing import Any
 from headrace.kernel import compile_now, kernel
 from headrace.memory.atomics import exchange, pause
 from headrace.memory.cells import publish_cell, read_cell
+from headrace.memory.event_count import signal
+from headrace.progress import NEVER
 from headrace.synchronization import words
 from headrace.synchronization.arrays import PlanArrays
 from headrace.synchronization.mailbox_kernel import call_out
-from headrace.synchronization.tree_kernel import await_hold, let_go
+from headrace.synchronization.tree_kernel import await_hold, await_use, let_go
 
 ASK_NS = 1_000_000
 """How long `ask` waits, without the GIL, before the caller has to ask again."""
@@ -63,6 +65,7 @@ class Holding:
         """Compile what is called while the stream runs."""
         compile_now(begin_promising, (self._arrays.words, 0))
         compile_now(await_hold, (self._arrays, 0))
+        compile_now(await_use, (self._arrays, 0))
         compile_now(call_out, (self._arrays,))
         compile_now(go_on, (self._arrays,))
 
@@ -70,6 +73,19 @@ class Holding:
     def is_over(self) -> bool:
         """Whether every event is processed: nothing will come to rest any more."""
         return read_cell(self._arrays.words, words.OVER) != 0
+
+    def allow(self, events: int | None) -> None:
+        """Let this many events be processed, and then bring everything to rest; None: any number. Called while no worker
+        processes any."""
+        publish_cell(self._arrays.words, words.QUOTA, NEVER if events is None else events)
+
+    def await_use(self, seconds: float) -> bool:
+        """Wait until those are processed, or `wake`, but no longer than that. True if they are."""
+        return bool(await_use(self._arrays, int(seconds * 1e9)))
+
+    def wake(self) -> None:
+        """Wake the thread in `await_use`."""
+        signal(self._arrays.words, words.REST_WAITING, self._arrays.signals, words.REST_EVENT)
 
     def ask(self, who: object) -> bool:
         """Ask for rest, and wait for a moment; to be called again and again. True once everything is joined for this caller."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 
 import numpy as np
@@ -13,7 +12,6 @@ from headrace.memory.atomics import CELL
 from headrace.memory.cells import read_cell
 from headrace.plan.nodes import Branch
 from headrace.progress import END_OF_TIME
-from headrace.runtime.allowance import Allowance
 from headrace.runtime.gate_inlet import GateInlet, GateSource
 from headrace.synchronization import mailbox_kernel, words
 from headrace.synchronization.arrays import PlanArrays
@@ -24,9 +22,6 @@ from headrace.synchronization.ticks import Ticker
 
 TAGS = "\0tags"
 """The store's column of implementation tags, where an input has several; no input has a column of this name."""
-
-ALLOWANCE_WAIT_S = 2e-3
-ROOM_WAIT_S = 5e-4
 
 
 class MailboxInlet(GateInlet):
@@ -70,8 +65,6 @@ class MailboxInlet(GateInlet):
         """int32[k]: queue of each of the input's implementation tags."""
         self.came = np.zeros(router.tags, np.int64)
         """int64[k]: rows of each of them that are, or were, in mailboxes; replaced as a whole."""
-        self.allowance = Allowance()
-        """The allowance from which rows that are not processed yet are taken."""
         self.reread: Reread | None = None
         """What it reads again, where the run takes checkpoints or goes on from one."""
         self._tags = np.zeros(0, np.int64)
@@ -109,20 +102,9 @@ class MailboxInlet(GateInlet):
         """Put rows of the held piece into mailboxes; returns how many there was room for."""
         if self._ticker is not None and not self._ticker.advance(patient):
             return 0
-        processed = None if self._processed is None else self._processed[start:stop]
-        wanted = stop - start if processed is None else int(np.count_nonzero(~processed))
-        allowed = self.allowance.take(self.number, wanted, ALLOWANCE_WAIT_S if patient else 0.0)
-        if allowed < wanted:
-            stop = start + (allowed if processed is None else int(np.flatnonzero(~processed)[allowed]))
-        # With a limited allowance it does not wait for room here: another input could use its part meanwhile.
-        is_limited = self.allowance.is_limited
-        taken = self._add(ts, start, stop, patient and not is_limited) if stop > start else 0
-        passed_over = 0 if processed is None else int(np.count_nonzero(processed[:taken]))
-        if self.reread is not None:
-            self.reread.passed_over += passed_over
-        self.allowance.given(allowed - (taken - passed_over))
-        if is_limited and patient and stop > start and not taken:
-            time.sleep(ROOM_WAIT_S)
+        taken = self._add(ts, start, stop, patient)
+        if self.reread is not None and self._processed is not None:
+            self.reread.passed_over += int(np.count_nonzero(self._processed[start : start + taken]))
         if self._ticker is not None:
             self._ticker.advance(False)
         return taken

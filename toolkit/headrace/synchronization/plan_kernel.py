@@ -54,8 +54,11 @@ from headrace.synchronization.words import (
     PLANNED,
     PLANNING,
     PROMISING,
+    QUOTA,
     READY,
     REPLANS,
+    REST_EVENT,
+    REST_WAITING,
     ROOT,
     RUNNING,
     SLICES,
@@ -127,7 +130,7 @@ def promise_results(c, o, x):
         pause()
     ts, place = earliest(c)
     last = o.mark.size // CELL - 1
-    over = ts == END_OF_TIME
+    over = ts == END_OF_TIME and load_acquire(c.words, QUOTA) != 0  # a checkpoint that is due is taken before (Q4)
     while over and load_acquire(c.words, PLANNED) < c.plan_at.size - 1 and not stopped(c):
         change(c, x, True)  # no row reached them: they are applied all the same, before any thread sees the end
         pause()  # another worker may be at it
@@ -139,6 +142,7 @@ def promise_results(c, o, x):
     if over and load_relaxed(c.words, OVER) == 0:
         store_release(c.words, OVER, 1)
         signal(c.words, DATA_WAITING, c.signals, DATA_EVENT)
+        signal(c.words, REST_WAITING, c.signals, REST_EVENT)  # no checkpoint will follow
 
 
 @kernel

@@ -37,7 +37,18 @@ Ordering    N1 state, HEAD, AT are written, N2 STATE of the leaf := AT_REST, N3 
             W1 DATA_WAITING += 1 (`prepare`: a fence), W2 a look at all leaves, W3 sleep; T2, T3 fence,
             T4 DATA_WAITING is read (`signal`)
                     one of the two fences comes first: W2 finds the leaf, or T4 sees the sleeper
+            Q1 compare_exchange QUOTA claims events, Q2 they are processed, Q3 M3 publishes that; Q4 load_acquire QUOTA
+                    a thread that sees all events processed sees what was claimed for them, so none calls the run over
+                    (`plan_kernel`) while the quota is used up
+            Q1, Q5 everything is joined, Q6 HELD := 1, a fence, REST_WAITING is read (`signal`)
+                    a thread that waits for QUOTA to be 0 looks at it after a fence of its own (`await_use`): it sees 0, or
+                    is woken
             K1 and W1 to W3 are in `plan_kernel`; M1 to M3 and B1 of `process` are explained in `mailbox_kernel`
+Quota       Checkpoints are due after a number of events, however these come: so it is the workers who count. Before a worker
+            processes events it takes them out of QUOTA, and there are never more than that. Once none are left every leaf
+            comes to rest and everything is held, as if rest had been asked for, until a new quota is set (H1 to H4).
+            The worker that takes the last ones looks at all leaves once more, and a leaf that it passes over because
+            another worker runs it is brought to rest by that one, before it sleeps.
 Progress    Leaves may rest for an event for which other leaves are not ready; set free, they would rest again at once. So a
             thread that finds nothing to do with all of them at rest waits for input before it sets them free, if only input
             can help (`is_stuck`): a leaf may have got events since it came to rest, which no event above waited for.
@@ -49,6 +60,7 @@ from headrace.egress.rings import publish
 from headrace.kernel import kernel
 from headrace.memory.atomics import (
     CELL,
+    compare_exchange,
     fetch_add,
     load_acquire,
     load_relaxed,
@@ -58,7 +70,7 @@ from headrace.memory.atomics import (
     store_release,
 )
 from headrace.memory.event_count import cancel, prepare, signal, sleep
-from headrace.progress import MIN_TIME
+from headrace.progress import MIN_TIME, NEVER
 from headrace.synchronization.mailbox_kernel import (
     first_of,
     is_below,
@@ -75,6 +87,7 @@ from headrace.synchronization.words import (
     AT_NODE,
     AT_REST,
     BELOW,
+    COUNTS,
     DATA_EVENT,
     DATA_WAITING,
     DECLINED,
@@ -97,7 +110,6 @@ from headrace.synchronization.words import (
     LEFT,
     NODE,
     NODE_CELLS,
-    NODES,
     NUMBER,
     OUT_HEAD,
     OVER,
@@ -107,7 +119,10 @@ from headrace.synchronization.words import (
     PIECE_WORDS,
     PIECES,
     PUBLISHED,
+    QUOTA,
     READY,
+    REST_EVENT,
+    REST_WAITING,
     RESTING,
     RESTS,
     RESTS_IN_VAIN,
@@ -182,7 +197,8 @@ def process(me, c, o, x, s, l, n, q, tag, limit_ts, limit_place):
     """Run the function of a queue's tag on its events below the limit, so many at a time; `tag` says on which state.
 
     Where an input deals out its rows to many queues, runs may have only an event or two. So there is one call for several
-    runs, and all that can be looked up or published once for them is. Returns how many events.
+    runs, and all that can be looked up or published once for them is. Returns how many events; 0 if another worker claimed
+    some of the quota meanwhile.
     """
     i = c.form[q, INPUT]
     number = c.form[q, TAG]
@@ -190,10 +206,13 @@ def process(me, c, o, x, s, l, n, q, tag, limit_ts, limit_place):
     results = l[OUT_HEAD]
     head, at, total, last, pieces = c.queue[queue_cell(q, HEAD)], c.queue[queue_cell(q, AT)], 0, 0, 0
     tail = load_acquire(c.queue, queue_cell(q, TAIL))
-    while head < tail and total < ROWS_AT_A_TIME and pieces < PIECES:
+    quota = load_acquire(c.words, QUOTA)  # Q4
+    is_counted = quota != NEVER and c.given[i, COUNTS] != 0
+    most = min(ROWS_AT_A_TIME, quota) if is_counted else ROWS_AT_A_TIME
+    while head < tail and total < most and pieces < PIECES:
         run = run_of(q, head)
         begin, run_end = c.runs[run + FIRST] + at, c.runs[run + END]
-        end = min(run_end, begin + ROWS_AT_A_TIME - total)
+        end = min(run_end, begin + most - total)
         if not (head + 1 < tail and is_run_below(c, i, run_of(q, head + 1), limit_ts, limit_place)):
             end = rows_below(c, x, i, begin, end, limit_ts, limit_place)
         if end == begin:
@@ -207,6 +226,9 @@ def process(me, c, o, x, s, l, n, q, tag, limit_ts, limit_place):
             head, at = head + 1, 0
         else:
             at += end - begin
+    if is_counted and (total == 0 or not compare_exchange(c.words, QUOTA, quota, quota - total)):  # Q1
+        l[KIND] = 0
+        return 0
     run_rows(me, c, o, x, s, l, n, tag, i, pieces)
     l[KIND] = 0
     if l[OUT_HEAD] != load_relaxed(o.head, me * CELL):
@@ -307,12 +329,18 @@ def fork_below(me, c, s, l, n):
 
 
 @kernel
+def is_to_rest(c):
+    """Whether everything is to come to rest: a thread asks for it, or the quota is used up."""
+    return load_acquire(c.words, RESTS) != 0 or load_acquire(c.words, QUOTA) == 0  # Q4
+
+
+@kernel
 def wanted_above(c, n):
     """Whether an event of a node above waits for this node, which has no more events that it depends on.
 
     Nodes beside this one are not looked at: others may be running them.
     """
-    if load_acquire(c.words, RESTS) != 0:
+    if is_to_rest(c):
         return True
     above = c.tree[n, PARENT]
     while above >= 0:
@@ -352,7 +380,7 @@ def is_stuck(c, n):
 def run_node(me, c, o, x, s, l, n, begun):
     """Process the events of a node's queues that may be processed; this began at `begun`. Returns how many events."""
     total, turns = 0, 0
-    while not stopped(c):
+    while not stopped(c) and load_acquire(c.words, QUOTA) != 0:  # Q4
         q, limit_ts, limit_place = next_queue(c, n)
         if q < 0:
             if c.tree[n, LEFT] < 0 or total > LEAST_LEAVE:
@@ -381,20 +409,13 @@ def hold(me, c, s, l, n):
     """With everything at rest, join it, and wait until the caller lets go. If the run stops, everything stays joined, for
     threads that read it meanwhile."""
     join_below(me, c, s, l, n)
-    store_release(c.words, HELD, 1)  # H2
+    store_release(c.words, HELD, 1)  # H2, Q6
+    if load_acquire(c.words, QUOTA) == 0:
+        signal(c.words, REST_WAITING, c.signals, REST_EVENT)
     while load_acquire(c.words, HELD) != 0 and not stopped(c):  # H4
         nanosleep(HELD_NAP_NS)
     if not stopped(c):
         fork_below(me, c, s, l, c.shape[ROOT])
-
-
-@kernel
-def is_any_left(c):
-    """Whether some event may be processed. Called while everything is at rest."""
-    for n in range(c.shape[NODES]):
-        if next_queue(c, n)[0] >= 0:
-            return True
-    return False
 
 
 @kernel
@@ -415,6 +436,17 @@ def await_hold(c, nanoseconds):
             return False
         nanosleep(HELD_NAP_NS)
     return True
+
+
+@kernel
+def await_use(c, nanoseconds):
+    """Wait until the quota is used up, or everything is held, but no longer than that. True if the quota is used up."""
+    ticket = prepare(c.words, REST_WAITING, c.signals, REST_EVENT)
+    if load_acquire(c.words, QUOTA) != 0 and not stopped(c) and load_acquire(c.words, OVER) == 0:
+        sleep(c.words, REST_WAITING, c.signals, REST_EVENT, ticket, nanoseconds)
+    else:
+        cancel(c.words, REST_WAITING)
+    return load_acquire(c.words, QUOTA) == 0
 
 
 @kernel
@@ -444,7 +476,7 @@ def rest(me, c, o, x, s, l, leaf):
             return total
         if not wanted_above(c, n):
             break
-    if load_acquire(c.words, RESTS) != 0 and c.tree[n, PARENT] < 0:
+    if is_to_rest(c) and c.tree[n, PARENT] < 0:
         hold(me, c, s, l, n)
         return total
     if total == 0:
@@ -459,5 +491,5 @@ def rest(me, c, o, x, s, l, leaf):
 
 
 __all__ = [
-    "ask_to_hold", "await_hold", "fork_below", "is_any_left", "let_go", "node_cell", "rest", "run_node", "wanted_above",
+    "ask_to_hold", "await_hold", "await_use", "fork_below", "let_go", "node_cell", "rest", "run_node", "wanted_above",
 ]  # fmt: skip

@@ -19,10 +19,12 @@ RESULTS = (CHANGE_WORDS + 10) * CELL  # results written
 RELEASED = (CHANGE_WORDS + 11) * CELL  # results released, by the collector; NEVER if none is held back
 DUE = (CHANGE_WORDS + 12) * CELL  # planned changes so far, and the change of plan that is due
 CLOSED = (CHANGE_WORDS + 13) * CELL  # inputs are called out, and give no rows: everything is to be at rest
-WORD_COUNT = CHANGE_WORDS + 14
+QUOTA = (CHANGE_WORDS + 14) * CELL  # events that may be processed before everything comes to rest; NEVER: any number
+REST_WAITING = (CHANGE_WORDS + 15) * CELL  # whether a thread waits until the quota is used up
+WORD_COUNT = CHANGE_WORDS + 16
 
 # Indices into `signals`.
-DATA_EVENT, SPACE_EVENT = 0, EVENT_CELL
+DATA_EVENT, SPACE_EVENT, REST_EVENT = (k * EVENT_CELL for k in range(3))
 
 # Cells of `input`, of each input.
 FRONTIER, ADMITTED = 0, 1
@@ -36,7 +38,7 @@ merged input is certain; written by the worker that installs planned changes, wh
 WIDTH, FIRST_QUEUE, END_QUEUE, COUNTS = range(4)
 GIVEN_WORDS = 8
 """WIDTH of an entry of its store's directory. FIRST_QUEUE to END_QUEUE its queues. COUNTS: planned changes
-count its rows; they do not count ticks."""
+and checkpoints count its rows; they do not count ticks."""
 
 # Cells of `queue`, of each queue.
 TAIL, PENDING, HEAD, DONE_TS, PASSED = (k * CELL for k in range(5))
