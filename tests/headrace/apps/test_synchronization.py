@@ -67,7 +67,7 @@ def flags_of(draw, plans=()):
         "max_threads": draw.choice([None, 8]),
         "plan": draw.choice([None, "auto", "chain", "flat", *plans]),
         "leaves": draw.choice([None, 1, 2, 3, 8, 64]),
-        "heartbeat": draw.choice([None, 1, 2, 7, 65536]),
+        "heartbeat": draw.choice([None, 1, 2, 7, 65536, "off"]),
         "sources": draw.choice([None, 1, 2, 5]),
         "batch": draw.choice([None, 1, 7, 100_000]),
     }
@@ -359,7 +359,7 @@ def test_example_a_plan_may_name_streams_that_have_no_rows(tmp_path):
         (["--plan", "."], "--plan '.' cannot be read (Is a directory)"),
         (["--leaves", "0"], "of leaves from 1 to 64"),
         (["--leaves", "65"], "of leaves from 1 to 64"),
-        (["--heartbeat", "0"], "of events from 1 to 65536"),
+        (["--heartbeat", "0"], "of events from 1 to 65536, or off"),
         (["--every", "10"], "--every 10: where are checkpoints to be kept? Give --checkpoint DIR"),
         (["--checkpoint", "kept", "--every", "0"], "give a whole number of events from 1"),
         (["--checkpoint", ""], "--checkpoint '': an empty path; give the path of a folder"),

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 import headrace as hr
-from headrace.errors import FunctionError, OverflowInputError
+from headrace.errors import FunctionError, OverflowInputError, ParameterError
 from headrace.synchronization.mailbox_kernel import CAPACITY
 from support.event_window import WINDOW, add, close
 from support.workloads import eventually
@@ -79,6 +79,35 @@ def test_a_result_does_not_wait_for_what_its_own_input_says_next():
         silent.goes_on.set()
         assert run.wait(HANG_S)
         assert run.to_arrow()["sum"].to_pylist() == [22, 0, 10_000 - 22]
+
+
+def beating(is_silent, goes_on):
+    """A barrier, two watermarks, and silence; then the last barrier."""
+    yield from barriers([10]).to_batches()
+    yield from map(hr.Watermark, (1_000, 3_000))
+    is_silent.set()
+    assert goes_on.wait(HANG_S)
+    yield from barriers([20_000]).to_batches()
+
+
+@pytest.mark.parametrize("heartbeat", ["off", 1024])
+def test_what_waits_for_a_silent_input_goes_on_by_its_heartbeats_unless_they_are_off(heartbeat):
+    is_silent, goes_on = threading.Event(), threading.Event()
+    silent = hr.stream(beating(is_silent, goes_on), event_time="ts")
+    due = 11 + 1 if heartbeat == "off" else 3_001 + 1
+    with window().start({"value": values(range(5_000)), "barrier": silent}, threads=2, heartbeat=heartbeat) as run:
+        assert is_silent.wait(HANG_S)
+        eventually(lambda: passed(run) == due)
+        assert not run.wait(0.1) and passed(run) == due
+        goes_on.set()
+        assert run.wait(HANG_S)
+        assert run.to_arrow().to_pylist() == [{"ts": 10, "sum": 11}, {"ts": 20_000, "sum": 5_000 - 11}]
+
+
+def test_what_passes_time_by_heartbeats_is_refused_without_them():
+    idle = hr.stream(barriers([10]), event_time="ts", idle_after="1s")
+    with pytest.raises(ParameterError, match="idle_after=1.0 s passes time by heartbeats, and heartbeat='off'"):
+        window().start({"value": values([1]), "barrier": idle}, heartbeat="off")
 
 
 @pytest.mark.parametrize("leaves", [1, 2, 3])

@@ -50,7 +50,7 @@ def drawn_options(rng, program):
     way = rng.choice(["random"] * 6 + ["auto", "chain", "flat"])
     options = {
         "plan": random_plan(rng, program, tags) if way == "random" else way, "threads": rng.randint(1, 4), "max_threads": 4,
-        "heartbeat": rng.choice([1, 2, 7, 100, 1024]),
+        "heartbeat": rng.choice([1, 2, 7, 100, 1024, "off"]),
     }  # fmt: skip
     if way != "random":
         options["leaves"] = rng.choice([1, 2, 5, 9])

@@ -125,7 +125,7 @@ def test_property_outputs_are_those_of_one_event_after_another(seed):
     program, inputs, expected = (window_case, counter_case)[seed % 2](rng)
     options = {
         "threads": rng.randint(1, 4), "max_threads": 4, "plan": rng.choice(["auto", "chain", "flat"]),
-        "leaves": rng.choice([1, 2, 3, 8]), "heartbeat": rng.choice([1, 7, 1024]),
+        "leaves": rng.choice([1, 2, 3, 8]), "heartbeat": rng.choice(["off", 1, 7, 1024, "off"]),
     }  # fmt: skip
     if rng.random() < 0.4:
         options["reconfigure"] = [(at, rng.randint(1, 4)) for at in rising(rng, 3, 100)]

@@ -76,8 +76,8 @@ def case(seed):
             rows.append((ts, draw.randint(-9, 9)))
         streams.append(rows)
     options = {
-        "threads": draw.randint(1, 3), "max_threads": 3, "leaves": draw.randint(1, 5), "heartbeat": draw.choice([1, 7, 1024]),
-        "plan": draw.choice(["auto", "chain", "flat"]),
+        "threads": draw.randint(1, 3), "max_threads": 3, "leaves": draw.randint(1, 5),
+        "heartbeat": draw.choice(["off", 1, 7, 1024]), "plan": draw.choice(["auto", "chain", "flat"]),
     }  # fmt: skip
     return streams, options
 

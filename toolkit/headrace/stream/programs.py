@@ -110,10 +110,12 @@ class Program(programs.Program):
             As for `over`.
         **options
             ``threads``, ``max_threads``, ``plan`` (a `Plan` or its JSON, "auto", "chain", "flat"), ``leaves``, ``heartbeat``
-            (events of an input between two reports of its progress to others), ``order`` ("events"; with "none" each output
-            comes at once, in any order, so that a silent input holds back only what depends on it), ``reconfigure`` (changes
-            before rows of the merged input: ``[(1000, 4), (5000, {"plan": plan})]``), ``max_state``, ``checkpoint`` (a folder),
-            ``checkpoint_every``, ``checkpoint_when``, and the options of every run: see `Stream.start`.
+            (events of an input between two reports of its progress to others; with "off" it is known by its events alone, so
+            that others wait for a silent input until it goes on or ends, whatever watermarks it gives), ``order`` ("events";
+            with "none" each output comes at once, in any order, so that a silent input holds back only what depends on it),
+            ``reconfigure`` (changes before rows of the merged input: ``[(1000, 4), (5000, {"plan": plan})]``), ``max_state``,
+            ``checkpoint`` (a folder), ``checkpoint_every``, ``checkpoint_when``, and the options of every run: see
+            `Stream.start`.
 
         Returns
         -------

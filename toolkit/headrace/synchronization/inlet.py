@@ -38,6 +38,8 @@ class MailboxInlet(GateInlet):
         As of `GateInlet`.
     heartbeat : int
         Rows between two publications.
+    has_heartbeats : bool
+        Whether it also says how far it is without giving a row.
     stop_word : int64[...]
     ticker : Ticker or None
         Of a program with periodic tags.
@@ -52,13 +54,14 @@ class MailboxInlet(GateInlet):
         router: Router,
         make_encoder: Callable[[Callable[[list[int]], bool]], Encoder],
         heartbeat: int,
+        has_heartbeats: bool,
         stop_word: np.ndarray,
         ticker: Ticker | None = None,
     ):
         source = GateSource(arrays, mailbox_kernel, number, stop_word)
         super().__init__(branch, source, store, make_encoder, lambda: self.books.added, lambda ids: None)
         self._arrays, self._router, self._heartbeat, self._stop_word = arrays, router, heartbeat, stop_word
-        self._ticker = ticker
+        self._has_heartbeats, self._ticker = has_heartbeats, ticker
         self.entrance = Entrance()
         """Rows are given inside it; a change of the plan closes it."""
         self.queues = np.zeros(0, np.int32)
@@ -128,7 +131,9 @@ class MailboxInlet(GateInlet):
         return taken
 
     def promise(self, ts: int, patient: bool) -> bool:
-        """No later row will be earlier than `ts`: a heartbeat."""
+        """No later row will be earlier than `ts`: a heartbeat, unless it is the end."""
+        if not self._has_heartbeats and ts < END_OF_TIME:
+            return True
         with self.entrance:
             is_noted = bool(mailbox_kernel.promise(self._arrays, self.number, ts))
         return is_noted and (self._ticker is None or self._ticker.advance(patient))

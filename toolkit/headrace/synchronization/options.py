@@ -22,6 +22,7 @@ PLANS = ("auto", "chain", "flat")
 ORDERS = ("events", "none")
 DEFAULT_HEARTBEAT = 1024
 MOST_HEARTBEAT = 1 << 16
+NO_HEARTBEATS = "off"
 
 
 def given_plan(given: Any, ways: Sequence[str]) -> Plan | str:
@@ -49,8 +50,10 @@ class ProgramOptions:
         one leaf at each inner node, or a balanced tree whose inner nodes but the root have no tags.
     leaves : int
         Most leaves of a plan that is made here; by default `max_threads`.
-    heartbeat : int
-        Events of an input between two reports of its progress to the others.
+    heartbeat : int or "off"
+        Events of an input between two reports of its progress to the others. With "off" events alone show how far an input is:
+        its watermarks, and rows that a step filters out, do not. What may depend on an input that gives no event then waits
+        for its next one, or for its end.
     reconfigure : sequence of (row, threads or dict)
         Changes before rows of the merged input, all inputs in the order of events: ``(1000, 4)``, ``(1000, {"plan": plan})``.
         A change comes when it is certain which row that is: once no input can bring an earlier one.
@@ -77,7 +80,7 @@ class ProgramOptions:
         max_threads: int | None = None,
         plan: Plan | str = "auto",
         leaves: int | None = None,
-        heartbeat: int = DEFAULT_HEARTBEAT,
+        heartbeat: int | str = DEFAULT_HEARTBEAT,
         reconfigure: Sequence[tuple[int, Any]] = (),
         order: str = "events",
         max_state: int = DEFAULT_MAX_STATE,
@@ -97,7 +100,9 @@ class ProgramOptions:
             raise ParameterError(f"order={order!r}: {instead(order, ORDERS, 'the orders')}")
         self.is_ordered = order == "events"
         self.leaves = min(self.max_threads, MOST_LEAVES) if leaves is None else whole("leaves", leaves, 1, MOST_LEAVES)
-        self.heartbeat = whole("heartbeat", heartbeat, 1, MOST_HEARTBEAT)
+        self.has_heartbeats = not isinstance(heartbeat, str) or heartbeat != NO_HEARTBEATS
+        given = heartbeat if self.has_heartbeats else MOST_HEARTBEAT
+        self.heartbeat = whole("heartbeat", given, 1, MOST_HEARTBEAT, f", or {NO_HEARTBEATS!r}")
         self.max_state = whole("max_state", max_state, 1 << 12, 1 << 44)
 
     def check_operators(self, operators: Sequence[str]) -> None:

@@ -29,7 +29,7 @@ from headrace.kernel import compile_now
 from headrace.memory.cells import read_cell, touch
 from headrace.memory.event_count import signal
 from headrace.metrics.snapshot import OperatorMetrics
-from headrace.plan.nodes import Branch, OperatorNode
+from headrace.plan.nodes import Branch, OperatorNode, SourceNode
 from headrace.runtime.collected_section import CollectedSection
 from headrace.runtime.sections import Moment, RunContext
 from headrace.synchronization import arrays, mailbox_kernel, words
@@ -43,7 +43,7 @@ from headrace.synchronization.inputs import Input, Router, read_streams, tick_in
 from headrace.synchronization.layout import lay_out, write_plan
 from headrace.synchronization.measuring import TagCounts, counted_by_queue, measure, passed_by_queue
 from headrace.synchronization.optimizing import BY_RATES, make_plan
-from headrace.synchronization.options import ProgramOptions, given_plan
+from headrace.synchronization.options import NO_HEARTBEATS, ProgramOptions, given_plan
 from headrace.synchronization.plans import Plan, implementation_tags
 from headrace.synchronization.reconfiguration import WAYS, Reconfiguration
 from headrace.synchronization.replanning import Replanning
@@ -220,9 +220,16 @@ class ProgramSection(CollectedSection):
                 await_keys=await_keys,
             )  # fmt: skip
 
+        origin = branch.origin
+        if not self.options.has_heartbeats and isinstance(origin, SourceNode) and origin.idle_after is not None:
+            raise ParameterError(
+                f"{branch.source}: idle_after={origin.idle_after} s passes time by heartbeats, and heartbeat={NO_HEARTBEATS!r}"
+                f" says that there are none; leave one of them out"
+            )
         store = Store(stored, False, self.directories[number])
         stop = self.arrays.words[worker_kernel.STOP :]
-        return MailboxInlet(branch, self.arrays, number, store, router, make_encoder, self.options.heartbeat, stop, ticker)
+        beats = self.options.heartbeat, self.options.has_heartbeats
+        return MailboxInlet(branch, self.arrays, number, store, router, make_encoder, *beats, stop, ticker)
 
     # -- what a run asks of a section
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 import sys
 from collections.abc import Sequence
@@ -14,13 +15,29 @@ from headrace.apps.engines.engine import Engine
 from headrace.apps.flag import Flag, whole
 from headrace.checkpoints.folder import Folder
 from headrace.errors import ParameterError
-from headrace.synchronization.options import DEFAULT_HEARTBEAT, MOST_HEARTBEAT, PLANS, ProgramOptions
+from headrace.synchronization.options import (
+    DEFAULT_HEARTBEAT,
+    MOST_HEARTBEAT,
+    NO_HEARTBEATS,
+    PLANS,
+    ProgramOptions,
+)
 from headrace.synchronization.plans import MOST_LEAVES, Plan
 
 DEFAULT_EVERY = 100_000
 MOST_EVERY = 10**15
 _IS_NONE = "is not a program of dependency-guided synchronization, so it"
 _TAKES_NONE = f"{_IS_NONE} takes no checkpoints"
+
+
+def read_heartbeat(text: str) -> int | str:
+    """Read a number of events, or that there are no heartbeats."""
+    if text == NO_HEARTBEATS:
+        return text
+    try:
+        return whole("events", MOST_HEARTBEAT)(text)
+    except argparse.ArgumentTypeError as error:
+        raise argparse.ArgumentTypeError(f"{error}, or {NO_HEARTBEATS}") from None
 
 
 class Programs(Engine):
@@ -38,8 +55,8 @@ class Programs(Engine):
             whole("leaves", MOST_LEAVES), metavar="N",
         ),
         Flag(
-            "heartbeat", f"events between two heartbeats of an input (default {DEFAULT_HEARTBEAT})",
-            whole("events", MOST_HEARTBEAT), metavar="N",
+            "heartbeat", f"events between two heartbeats of an input (default {DEFAULT_HEARTBEAT}), or off: its events alone show"
+            " how far it is", read_heartbeat, metavar="N|off",
         ),
         Flag(
             "checkpoint", "keep checkpoints, and the results up to each, in a folder", metavar="DIR",
