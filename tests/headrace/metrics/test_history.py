@@ -25,6 +25,7 @@ from headrace.errors import ParameterError, RunFailedError
 from headrace.metrics.history import History
 from headrace.metrics.intervals import Columns, shares_between
 from headrace.metrics.snapshot import Metrics
+from headrace.runtime.run import AbandonedRunWarning
 from support.tidiness import threads_of_ours
 from support.workloads import Steered, eventually
 
@@ -257,12 +258,16 @@ def test_example_stop_ends_the_thread():
 
 
 def test_example_a_dropped_run_is_collected():
-    """Nobody holds it any more: when its input ends, so do its threads, and it goes."""
-    run = counting().start(rate=4 * ROWS, sample_every=0.005)
-    reference = weakref.ref(run)
-    del run
-    eventually(lambda: not threads_of_ours(), 180)
-    eventually(lambda: gc.collect() >= 0 and reference() is None, 180)
+    """Nobody holds it any more: although its input goes on, its threads end, that of the history too, and it goes."""
+    source = Steered(TABLE, [ROWS // 2])
+    with pytest.warns(AbandonedRunWarning, match="nothing refers to it any more") as caught:
+        run = counting(source).start(sample_every=0.005)
+        reference = weakref.ref(run)
+        del run
+        eventually(lambda: gc.collect() >= 0 and reference() is None, 180)
+        eventually(lambda: list(caught), 180)
+        source.let_all()  # else its reader would be left
+        eventually(lambda: not threads_of_ours(), 180)
 
 
 def test_example_sampling_that_fails_does_not_end_the_run(monkeypatch):

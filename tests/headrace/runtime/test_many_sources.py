@@ -7,6 +7,7 @@ Cannot see  how fast that is.
 """
 
 import threading
+from types import SimpleNamespace
 
 import pyarrow as pa
 import pytest
@@ -58,18 +59,23 @@ def test_example_a_stream_has_a_reader_of_its_own():
         assert run.to_arrow().num_rows == 2 + 10 * OWN_THREADS
 
 
-def test_property_turns_wait_as_long_as_each_asks_for():
-    """A step that asks for a wait is not gone on with before; the others are."""
-    seen = []
+def test_property_turns_wait_as_long_as_each_asks_for(monkeypatch):
+    """A step that asks for a wait is not gone on with before; the others are. By a clock of the test's own: 0.1 s a step."""
+    seen, now = [], [0.0]
+
+    def pass_time(seconds):
+        now[0] += seconds
+
+    monkeypatch.setattr(source_threads, "time", SimpleNamespace(monotonic=lambda: now[0], sleep=pass_time))
 
     def steps(name, waits):
         for wait_s in waits:
-            seen.append(name)
+            seen.append((name, round(now[0], 3)))
+            pass_time(0.1)
             yield wait_s
 
-    take_turns([steps("slow", [1.0, 0.0]), steps("quick", [0.0] * 5)])  # however long the quick one loses its core
-    assert seen.index("quick") == 1 and seen.count("quick") == 5
-    assert seen.index("slow") == 0 and seen[-1] == "slow"
+    take_turns([steps("slow", [1.0, 0.0]), steps("quick", [0.0] * 5)])
+    assert seen == [("slow", 0.0), *(("quick", at / 10) for at in range(1, 6)), ("slow", 1.0)]
 
 
 def test_example_turns_end_when_the_run_does():
