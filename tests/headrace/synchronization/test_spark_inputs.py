@@ -74,12 +74,9 @@ def test_example_a_planted_mistake_the_first_name_of_the_alphabet_has_the_first_
 @pytest.mark.parametrize("count", [1, 2, 3])
 def test_agree_a_column_names_the_stream(count, tmp_path):
     named = {"value": hr.streams(NAMED, count, by="sensor"), "barrier": BARRIERS}
-    for number in range(20):  # where a reader gets no core for long, all is processed before the second checkpoint
-        with WINDOW.start(named, checkpoint=tmp_path / str(number), checkpoint_every=150, **ON) as run:
-            assert run.wait(HANG_S)
-            assert run.to_arrow().equals(expected())
-        if len(run.checkpoints) > 1:
-            break
+    with WINDOW.start(named, checkpoint=tmp_path / "kept", checkpoint_every=150, **ON) as run:
+        assert run.wait(HANG_S)
+        assert run.to_arrow().equals(expected())
     with WINDOW.resume(run.checkpoints[-2], named, plan="flat", **ON) as run:
         assert run.wait(HANG_S)
         assert run.to_arrow().equals(expected())
