@@ -126,7 +126,7 @@ def test_litmus_a_control_behind_a_full_gate(gate, seconds):
         for s in (0, 1):
             while k.add(g, s, times[s], 0, 1, 0):
                 pass
-        assert run_all([(k.request, g, 3, 0, np.zeros(1, np.int64))], seconds=10) == [3]
+        assert run_all([(k.request, g, 3, 0, np.zeros(1, np.int64))]) == [3]
         g = k.allocate(2, 3, 32)
         join_all(k, g, range(3))
         calls = [(k.source, g, s, times[s], 500) for s in (0, 1)]

@@ -100,7 +100,7 @@ def test_example_one_clock_for_everything(run, dashboard):
     eventually(lambda: run.decisions, 180)
     first = run.decisions[0]
     since_first_tuple = dashboard.feed.seconds_of(first.at_ns)
-    assert first.at_s < 1 < 2 < since_first_tuple
+    assert since_first_tuple - first.at_s > 2
     eventually(lambda: f"{since_first_tuple:.2f} s" in dashboard.controller.words.value, 180)
 
 

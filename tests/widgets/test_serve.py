@@ -92,6 +92,7 @@ def server(tmp_path_factory):
         said.append(line)
         if address := re.search(r"http://(127\.0\.0\.1:\d+)/voila/render/a%20page\.ipynb\?token=(\w{20,})", line):
             break
+    stuck.cancel()  # from here on every wait has an end of its own
     reader = threading.Thread(target=lambda: said.extend(process.stdout), daemon=True)
     reader.start()
     try:
@@ -107,7 +108,6 @@ def server(tmp_path_factory):
         eventually(is_up, 180)
         yield server
     finally:
-        stuck.cancel()
         members = family(process.pid)
         process.terminate()
         try:
