@@ -44,10 +44,15 @@ def test_oracle_each_pair_is_noted_once_and_not_before_its_tuples_came():
 
     columns[0], columns[3] = columns[0] * 50, columns[3] * 50  # within a tenth of a second
     wanted = plain_pairs(columns, 30_000, 0)
-    due_s, latency_ms, pairs = scalejoin.played(columns, 30_000, 2)
-    assert pairs == wanted and len(due_s) == wanted[0]
+    run = scalejoin.played(columns, 30_000, 2, every_s=0.005)
+    due_s, latency_ms = run.due_s, run.latency_ms
+    assert run.pairs == wanted and len(due_s) == wanted[0]
     assert (np.diff(due_s) >= 0).all() and set((due_s * 1e6).round().astype(int)) <= {*columns[0], *columns[3]}
     assert latency_ms.min() >= 0
+    left, right = columns[0], columns[3]
+    near = np.searchsorted(right, left + 30_000) - np.searchsorted(right, left - 30_000, "right")
+    assert run.compared[0] == 0 and run.compared[-1] == near.sum() and (np.diff(run.compared) >= 0).all()
+    assert (np.diff(run.seen_s) > 0).all() and len(run.seen_s) > 2, "it is counted while tuples come"
 
 
 @pytest.mark.slow

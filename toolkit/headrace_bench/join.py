@@ -25,7 +25,7 @@ from headrace_bench.join_kernel import COUNT, REFERENCES, WIDTH, join_loop
 from headrace_bench.join_paced_kernel import join_paced
 from headrace_bench.resident import Resident
 from headrace_bench.rows import Row, median
-from headrace_bench.scalejoin_kernel import NOTED
+from headrace_bench.scalejoin_kernel import COMPARED, NOTED
 
 MOST_WAITS = 1 << 20
 """Number of pairs whose latency is kept."""
@@ -100,7 +100,7 @@ def plain_waits(
     (int, int)
         Pairs and digest.
     """
-    found, waits = np.zeros(NOTED + 1, np.int64), np.zeros((MOST_WAITS, 3), np.int64)
+    found, waits = np.zeros(COMPARED + 1, np.int64), np.zeros((MOST_WAITS, 3), np.int64)
     join_paced(*(column[: first + 1] for column in columns), size, first, per_second, found, waits)  # compiles
     found[:] = 0
     join_paced(*columns, size, first, per_second, found, waits)

@@ -27,7 +27,7 @@ def join_paced(ts, x, y, other_ts, a, b, size, first, per_second, out, waits):
         As for `join_loop`.
     per_second : int
         Tuples per second of each side; tuple k of either arrives (k - first) / per_second seconds after the beginning.
-    out : int64[4]
+    out : int64[5]
         Added to, as by `scalejoin_kernel.join_share`.
     waits : int64[n, 3]
         Written, as by `join_share`: from when a tuple was taken until its pairs had been compared.

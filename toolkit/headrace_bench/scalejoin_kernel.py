@@ -16,13 +16,13 @@ from headrace.codegen.parts import EntryCompiler
 from headrace.gates.merged_log_kernel import advance, lane, peek
 from headrace.gates.reader_kernel import await_records
 from headrace.kernel import kernel
-from headrace.memory.atomics import CELL, load_acquire, now_ns
+from headrace.memory.atomics import CELL, load_acquire, load_relaxed, now_ns, store_relaxed
 from headrace.progress import END_OF_TIME
 from headrace.references import HEARTBEAT, SOURCE_SHIFT
 from headrace_bench.join_kernel import COUNT, PROBES, ROWS, compare
 
-NOTED = ROWS + 1
-"""Index in `out` of the number of recorded waits."""
+NOTED, COMPARED = ROWS + 1, ROWS + 2
+"""Indices in `out` of the number of recorded waits, and of comparisons made, which another thread may read meanwhile."""
 RECORDS = 256
 """Number of records read from the input at a time; tuples that are compared together all come from one read."""
 
@@ -44,7 +44,7 @@ def join_share(
         Storage of this thread's tuples; written after those already there.
     spins : int
         How often it looks for input before it sleeps.
-    out : int64[4]
+    out : int64[5]
         Counters, added to: see `join_kernel.COUNT`, and `NOTED`.
     waits : int64[n, 3]
         Written, as far as there is room: for each pair the event time of its later tuple, when that tuple arrived, and when it
@@ -109,9 +109,13 @@ def join_share(
 
 @kernel(pipeline=EntryCompiler)
 def note(xs, ys, probe_x, probe_y, probe_ts, first, count, starts, stops, is_right, share, me, at, out, waits):
-    """Call `compare`, and record the times of the pairs it finds, as far as there is room."""
+    """Call `compare`, count the comparisons, and record the times of the pairs it finds, as far as there is room."""
     before = out[COUNT]
     compare(xs, ys, probe_x, probe_y, probe_ts, first, count, starts, stops, is_right, share, me, out)
+    compared = load_relaxed(out, COMPARED)
+    for q in range(count):
+        compared += stops[q] - starts[q]
+    store_relaxed(out, COMPARED, compared)
     until = min(waits.shape[0], out[NOTED] + out[COUNT] - before)
     if until > out[NOTED]:
         now = now_ns()

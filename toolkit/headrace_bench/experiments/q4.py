@@ -174,15 +174,21 @@ class Step:
         When the rate changes.
     played : Played
         The run's outcome.
-    alone : (float64[n], float64[n]), optional
-        If the number of threads is fixed, for ScaleJoin on as many: when results were due (s), and their latency (ms).
+    alone : scalejoin.Played, optional
+        If the number of threads is fixed, ScaleJoin's run on as many.
     """
 
     name: str
     rates: tuple[float, float]
     at_s: float
     played: Played
-    alone: tuple[np.ndarray, np.ndarray] | None = None
+    alone: scalejoin.Played | None = None
+
+    def alone_latencies(self, every_s: float) -> tuple[np.ndarray, np.ndarray]:
+        """Middles of intervals, and ScaleJoin's mean latency in each."""
+        assert self.alone is not None
+        until_s = float(self.played.history["seconds"].iloc[-1])
+        return latencies_over(self.alone.due_s, self.alone.latency_ms, until_s, every_s)[:2]
 
 
 def measure_timed_moves(starts: tuple[int, ...], each_s: float, count: int, gap_s: float) -> tuple[list[Moves], list[Moves]]:
@@ -246,12 +252,12 @@ def measure_steps(
     return steps
 
 
-def _scalejoin(left: pa.Table, right: pa.Table, size_s: float, threads: int, results: int) -> tuple[np.ndarray, np.ndarray]:
-    """When ScaleJoin's results on so many threads were due, in seconds, and their latency, in ms."""
+def _scalejoin(left: pa.Table, right: pa.Table, size_s: float, threads: int, results: int) -> scalejoin.Played:
+    """Play the stream to ScaleJoin on so many threads."""
     sides = [table.set_column(0, "ts", table["ts"].cast(pa.int64())) for table in (left, right)]
-    due_s, latency_ms, (pairs, _) = scalejoin.played(columns_of(*sides), round(size_s * 1e3) * 1_000, threads)
-    assert pairs == results, "ScaleJoin found other pairs"
-    return due_s, latency_ms
+    played = scalejoin.played(columns_of(*sides), round(size_s * 1e3) * 1_000, threads)
+    assert played.pairs[0] == results, "ScaleJoin found other pairs"
+    return played
 
 
 def measure(full: bool, tiny: bool = False) -> Experiment:
@@ -330,7 +336,7 @@ def _rows(step: Step, every_s: float) -> list[Row]:
         Row("q4", f"{case}, threads at the end", played.threads[-1], "threads", note=f"{at_change} before"),
     ]
     if step.alone is not None:
-        x, means, _ = latencies_over(*step.alone, float(played.history["seconds"].iloc[-1]), every_s)
+        x, means = step.alone_latencies(every_s)
         before, after = np.nanmedian(means[x < step.at_s]), np.nanmax(means[x >= step.at_s])
         rows.append(Row("q4", f"{case}, ScaleJoin, ad hoc, mean latency before", float(before), "ms", "lower"))
         rows.append(Row("q4", f"{case}, ScaleJoin, ad hoc, worst mean latency after", float(after), "ms", "lower"))
@@ -365,8 +371,10 @@ def _of_steps(steps: list[Step], every_s: float) -> list[Figure]:
         x, means, _ = step.played.latencies(every_s)
         latencies.append(curve(name, x - step.at_s, means))
         if step.alone is not None:
-            x, means, _ = latencies_over(*step.alone, end, every_s)
+            x, means = step.alone_latencies(every_s)
             latencies.append(curve(f"{name}, ScaleJoin", x - step.at_s, means))
+            seen_s, made = step.alone.seen_s, np.diff(step.alone.compared)
+            compared.append(curve(f"{name}, ScaleJoin", seen_s[1:] - step.at_s, made / np.diff(seen_s) / 1e9))
         threads.append(step.played.threads_line(name, step.at_s))
     x_label = "seconds after the change of the rate"
     return [
