@@ -217,11 +217,36 @@ def test_example_main_keeps_an_experiment(tmp_path, monkeypatch, capsys):
     assert "--out" in capsys.readouterr().err
 
 
-def test_example_the_map_makes_a_tuple_of_each_key():
-    tweets = pa.table({"ts": [3, 5, 5, 8], "key": [[7], [], [2, 9], [2]]})
-    assert q1.map_tweets(tweets).to_pylist() == [{"ts": ts, "key": key} for ts, key in ((3, 7), (5, 2), (5, 9), (8, 2))]
-    # 1 us a tweet, and 2 us of the Map on one thread
-    assert q1.with_map(1e6, 2e-6, 1) == pytest.approx(1e6 / 3)
+@pytest.mark.slow
+@pytest.mark.parametrize("per_second", [0, 1_000_000])
+def test_oracle_the_sources_map_makes_a_tuple_of_each_key(per_second):
+    """Q1's third side: the store's memory is blank before the Map writes it, also in a second run on the same memory."""
+    tweets = q1.Tweets("wordcount, few words", 40_000)
+    table = tweets.tables()["SN"]
+    wanted = q1.query("SN", table).to_arrow()
+    first = None
+    for threads in (1, 2):
+        kept = Kept()
+        first = run = q1.Mapped(tweets, table, threads, like=first, collect=kept)
+        run.run(per_second=per_second)
+        assert pa.Table.from_batches(kept.batches).equals(wanted)
+
+
+class Kept:
+    """A consumer of results that keeps them."""
+
+    def __init__(self):
+        self.rows, self.batches = 0, []
+
+    def write(self, batch):
+        self.rows += batch.num_rows
+        self.batches.append(batch)
+
+    def progress(self, watermark):
+        pass
+
+    def close(self):
+        pass
 
 
 def test_line_of_unequal_lengths_is_refused():

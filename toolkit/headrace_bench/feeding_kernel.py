@@ -8,8 +8,10 @@ import numpy as np
 from headrace.gates.merged_log_kernel import advance, lane, peek
 from headrace.gates.reader_kernel import await_records
 from headrace.gates.source_kernel import add, add_or_wait, close_or_wait
+from headrace.ingress.store import CHUNK
+from headrace.ingress.store_kernel import chunk_of, place_of
 from headrace.kernel import kernel
-from headrace.memory.atomics import CELL, load_acquire, nanosleep, now_ns, pause
+from headrace.memory.atomics import CELL, load_acquire, nanosleep, now_ns, pause, view_i32, view_i64
 from headrace.memory.wrapped import wrapped_product, wrapped_sum
 from headrace.progress import END_OF_TIME
 from headrace.references import HEARTBEAT
@@ -89,6 +91,40 @@ def feed_when_due(g, source, ts, first_row, begin_at, stop, close):
     if close:
         while close_or_wait(g, source, stop) == 0 and load_acquire(stop, 0) == 0:
             pass
+    return done
+
+
+@kernel
+def feed_mapped(g, source, times, offsets, keys, ts_at, keys_at, per_second, begin_at, batch, stop):
+    """Run a Map that makes a tuple for each key of each tuple that comes, and add these as they are made.
+
+    Parameters
+    ----------
+    times : int64[tuples]
+        Event times of the tuples that come.
+    offsets, keys : int64[tuples + 1], int32[keys]
+        Their keys: those of tuple i are ``keys[offsets[i]:offsets[i + 1]]``.
+    ts_at, keys_at : int64[chunks]
+        Addresses of the arrays that the Map's tuples are written to, those of the source's store.
+    per_second : int
+        How many tuples a second it makes; 0: as fast as it can.
+    """
+    begin = begin_at[0]
+    done = tweet = 0
+    while done < keys.size and load_acquire(stop, 0) == 0:
+        chunk, place = chunk_of(done), place_of(done)
+        until = min(keys.size, done + min(batch, CHUNK - place))
+        if per_second > 0:
+            until = min(until, due_tuples(begin, done, keys.size, per_second))
+        out_ts, out_keys = view_i64(ts_at[chunk], CHUNK), view_i32(keys_at[chunk], CHUNK)
+        for row in range(done, until):
+            while offsets[tweet + 1] <= row:
+                tweet += 1
+            out_ts[place_of(row)], out_keys[place_of(row)] = times[tweet], keys[row]
+        while done < until and load_acquire(stop, 0) == 0:
+            done += add_or_wait(g, source, out_ts, place_of(done), until - done, done, stop)
+    while close_or_wait(g, source, stop) == 0 and load_acquire(stop, 0) == 0:
+        pass
     return done
 
 

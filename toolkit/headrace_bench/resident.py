@@ -214,10 +214,21 @@ class Resident(Alone):
         """
         if self.warm:
             self._warm_up(batch)
-        done = self.stored or self.warm
         self.enough[0] = cycles or np.iinfo(np.int64).max
-        gate, stop, loops = self.operator.gate, self.stop_word, put_on(feeding_kernel, self.options.gate)
         begin = np.zeros(1, np.int64)
+        calls = self.feeding(begin, batch, per_second, period)
+        for function, arguments in calls:
+            compile_now(function, arguments)
+        begin[0] = time.monotonic_ns() + (_TOGETHER_NS if per_second else 0)
+        self._begin = time.perf_counter()
+        self._feeders = [threading.Thread(target=self._feed, args=call, daemon=True) for call in calls]
+        for feeder in self._feeders:
+            feeder.start()
+
+    def feeding(self, begin: np.ndarray, batch: int, per_second: int, period: int) -> list[tuple[Callable[..., Any], tuple]]:
+        """For each source, the loop that feeds it, and its arguments; ``begin[0]`` will be when sources with a rate begin."""
+        done, gate, stop = self.stored or self.warm, self.operator.gate, self.stop_word
+        loops = put_on(feeding_kernel, self.options.gate)
         calls = []
         for source, every in enumerate(self.ts):
             ts = every[done:]
@@ -227,13 +238,7 @@ class Resident(Alone):
                 calls.append((loops.feed_paced, (gate, source, ts, done, per_second, begin, stop, True)))
             else:
                 calls.append((loops.feed, (gate, source, ts, done, batch, 20, stop, True)))
-        for function, arguments in calls:
-            compile_now(function, arguments)
-        begin[0] = time.monotonic_ns() + (_TOGETHER_NS if per_second else 0)
-        self._begin = time.perf_counter()
-        self._feeders = [threading.Thread(target=self._feed, args=call, daemon=True) for call in calls]
-        for feeder in self._feeders:
-            feeder.start()
+        return calls
 
     def _warm_up(self, batch: int) -> None:
         """Feed the first rows of each source, and wait until all are processed but the last, which may wait for more."""

@@ -2,12 +2,12 @@
 
 A tweet of n words has n keys, or as many as it has pairs of near words. Under virtual shared-nothing (VSN) every
 thread reads the one tuple and updates the keys it owns. Shared-nothing (SN) needs Corollary 1's Map before it, which
-makes one tuple for each key: this is duplication. Our SN gets that Map's output as its input, so it does not pay for the
-Map itself, only for the larger number of tuples, which are routed to private queues. The time of the Map alone, on one thread,
-is reported, and so is SN's rate with that time added. There are many results: a pair of words is rare, so nearly every pair
-gives a row in each of its two windows. These rows, which both sides order and build alike, are the larger part of the work, so
-the ratio does not grow with duplication as the paper's does; rows per key are reported. A word count over a small vocabulary
-has hardly any rows, and shows what sharing saves.
+makes one tuple for each key: this is duplication. SN is run in two ways. It gets that Map's output as its input, so that it
+does not pay for the Map itself, only for the larger number of tuples, which are routed to private queues; or the Map runs in the
+source's thread, which writes each tuple into the store and adds it. (In the paper the Map has 1 to 36 threads.)
+There are many results: a pair of words is rare, so nearly every pair gives a row in each of its two windows. These rows, which
+both sides order and build alike, are the larger part of the work, so the ratio does not grow with duplication as the paper's
+does; rows per key are reported. A word count over a small vocabulary has hardly any rows, and shows what sharing saves.
 
 On both sides, the keys are encoded and stored before the clock starts. The numbers of result rows and of updates are compared
 with NumPy's; whole results are compared with the definition, on a part of the input.
@@ -15,19 +15,19 @@ with NumPy's; whole results are compared with the definition, on a part of the i
 
 from __future__ import annotations
 
-import os
-import time
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 import headrace as hr
 from headrace import reference
 from headrace.elastic import words
+from headrace.ingress.store import CHUNK
 from headrace.summary import counted
 from headrace.windows import Window
+from headrace_bench import feeding_kernel
 from headrace_bench.experiments.experiment import STRETCH_MACHINE, Experiment, Paper
 from headrace_bench.experiments.figure import Figure, Line
 from headrace_bench.experiments.scaling import ASSUMPTIONS, predict
@@ -48,7 +48,8 @@ FEW = "wordcount, few words"
 LEVELS = {FEW: 0, "wordcount": 0, "paircount L": 3, "paircount M": 10, "paircount H": 40}
 WORDS, FEW_WORDS = 20_000, 300
 LONGEST = 40
-SIDES = ("VSN", "SN")
+MAPPED = "SN with its Map"
+SIDES = ("VSN", "SN", MAPPED)
 
 
 class Tweets:
@@ -78,10 +79,10 @@ class Tweets:
         n = len(self.counts) if tweets is None else tweets
         offsets = np.concatenate(([0], np.cumsum(self.counts[:n]))).astype(np.int32)
         keys = pa.array(self.keys[: offsets[-1]])
-        return {
-            "VSN": pa.table({"ts": self.ts[:n], "key": pa.ListArray.from_arrays(offsets, keys)}),
-            "SN": pa.table({"ts": self.times[: offsets[-1]], "key": keys}),
-        }
+        copies = pa.table({"ts": self.times[: offsets[-1]], "key": keys})
+        copies = pa.Table.from_batches(copies.to_batches(max_chunksize=CHUNK - 1), copies.schema)  # the store copies such rows
+        vsn = pa.table({"ts": self.ts[:n], "key": pa.ListArray.from_arrays(offsets, keys)})
+        return {"VSN": vsn, "SN": copies, MAPPED: copies}
 
     def results(self) -> int:
         """The number of result rows: distinct pairs (window, key)."""
@@ -117,25 +118,35 @@ def query(side: str, table: pa.Table) -> Any:
     return keyed.window(SIZE, ADVANCE).aggregate(n=hr.count())
 
 
-def map_tweets(table: pa.Table) -> pa.Table:
-    """Corollary 1's Map: one tuple for each key of each tweet; makes SN's input from VSN's."""
-    keys = table["key"].combine_chunks()
-    return pa.table({"ts": table["ts"].combine_chunks().take(pc.list_parent_indices(keys)), "key": pc.list_flatten(keys)})
+class Mapped(Resident):
+    """SN whose source runs Corollary 1's Map: it reads tweets, and writes their tuples into the store as it adds them.
 
+    Parameters
+    ----------
+    tweets : Tweets
+    table : pa.Table
+        The Map's output: it gives keys their ids, and the store its room.
+    threads : int
+    like : Mapped, optional
+        As for `Resident`.
+    **options
+        As for `Resident`.
+    """
 
-def map_seconds(table: pa.Table, repetitions: int) -> float:
-    """Median time of the Map for one tweet, on one thread."""
-    seconds = []
-    for _ in range(repetitions):
-        begin = time.perf_counter()
-        map_tweets(table)
-        seconds.append((time.perf_counter() - begin) / len(table))
-    return median(seconds)
+    def __init__(self, tweets: Tweets, table: pa.Table, threads: int, like: Mapped | None = None, **options: Any):
+        super().__init__(query("SN", table), [table], threads, like=like, mode="sn", **options)
+        self._tweets = tweets
+        self._chunks = like._chunks if like else [chunk for _, chunk in sorted(self.operator.inlets[0].store.chunks.items())]
+        self._ids = like._ids if like else np.concatenate([chunk.keys for chunk in self._chunks])[: len(table)]
+        for chunk in self._chunks:  # what the Map did not write would not be there
+            chunk.ts[:], chunk.keys[:] = 0, 0
 
-
-def with_map(rate: float, seconds: float, threads: int) -> float:
-    """Tweets/s if a tweet took as long as at `rate` plus the Map's time, divided among the threads that have a core."""
-    return 1 / (1 / rate + seconds / min(threads, os.cpu_count() or 1))
+    def feeding(self, begin: np.ndarray, batch: int, per_second: int, period: int) -> list[tuple[Callable[..., Any], tuple]]:
+        """The source's loop, with the Map in it."""
+        offsets = np.concatenate(([0], np.cumsum(self._tweets.counts)))
+        places = [np.array([getattr(chunk, name).ctypes.data for chunk in self._chunks]) for name in ("ts", "keys")]
+        arguments = (self._tweets.ts, offsets, self._ids, *places, per_second, begin, batch, self.stop_word)
+        return [(feeding_kernel.feed_mapped, (self.operator.gate, 0, *arguments))]
 
 
 def check(tweets: Tweets) -> None:
@@ -146,9 +157,9 @@ def check(tweets: Tweets) -> None:
         [rows], Window(SIZE, ADVANCE), reference.each("key"), {"n": ("count", None)}
     )
     wanted = [{"ts": row.ts, "key": row.key, **row.values} for row in definition]
-    assert map_tweets(tables["VSN"]).equals(tables["SN"]), "the Map makes other tuples than SN is given"
-    for side, table in tables.items():
-        assert query(side, table).to_arrow(mode=side.lower()).to_pylist() == wanted, f"{side}: not the definition's rows"
+    for side in ("VSN", "SN"):
+        rows = query(side, tables[side]).to_arrow(mode=side.lower()).to_pylist()
+        assert rows == wanted, f"{side}: not the definition's rows"
 
 
 def measure(full: bool, tiny: bool = False) -> Experiment:
@@ -162,7 +173,6 @@ def measure(full: bool, tiny: bool = False) -> Experiment:
     delays: dict[tuple[str, str, int], tuple[float, float]] = {}
     keys: dict[str, float] = {}
     rows_a_key: dict[str, float] = {}
-    mapped: dict[str, float] = {}
     for level in LEVELS:
         tweets = Tweets(level, updates)
         if LEVELS[level] == 0:
@@ -170,14 +180,15 @@ def measure(full: bool, tiny: bool = False) -> Experiment:
         keys[level] = float(tweets.counts.mean())
         results, tables, n = tweets.results(), tweets.tables(), len(tweets.ts)
         rows_a_key[level] = results / tweets.keys.size
-        mapped[level] = map_seconds(tables["VSN"], repetitions)
         first: dict[str, Resident] = {}
         samples: dict[tuple[str, int], list[float]] = {}
 
         def run(side: str, count: int, per_second: int = 0, first=first, tables=tables, tweets=tweets, results=results):
-            case = Resident(
-                query(side, tables[side]), [tables[side]], count, like=first.get(side), collect=True, mode=side.lower()
-            )
+            options = {"like": first.get(side), "collect": True}
+            if side == MAPPED:
+                case = Mapped(tweets, tables[side], count, **options)
+            else:
+                case = Resident(query(side, tables[side]), [tables[side]], count, mode=side.lower(), **options)
             first.setdefault(side, case)
             seconds = case.run(per_second=per_second)
             assert case.results == results, f"{side}, {count} threads: {case.results} rows instead of {results}"
@@ -194,18 +205,18 @@ def measure(full: bool, tiny: bool = False) -> Experiment:
             half = int(rates[level, side, count] / 2 * tuples / n)
             summary = run(side, count, max(1, half))[1].operator.collector.latency.summary()
             delays[level, side, count] = summary["p50"], summary["p99"]
-    return _experiment(threads, keys, rows_a_key, mapped, rates, delays)
+    return _experiment(threads, keys, rows_a_key, rates, delays)
 
 
-def _experiment(threads, keys, rows_a_key, mapped, rates, delays) -> Experiment:
+def _experiment(threads, keys, rows_a_key, rates, delays) -> Experiment:
     finished = Experiment(
         "q1",
         "Many keys in a tuple: sharing it, or a copy for each key?",
         "Tweets of 11 words on average; windows of 120 s that advance by 60 s; keys: "
         + ", ".join(f"{level} {count:.1f}" for level, count in keys.items())
-        + " for each tweet. VSN reads tweets and updates all their keys; SN reads a tuple for each key, made beforehand: its "
-        "time does not include the Map that makes them. 'SN with its Map' is its rate when the time of the Map alone, on one "
-        "thread, is divided among the threads and added: computed, not run. Result rows: "
+        + f" for each tweet. VSN reads tweets and updates all their keys; SN reads a tuple for each key, made beforehand: its "
+        f"time does not include the Map that makes them. In '{MAPPED}', the source's thread runs the Map: it writes a tuple for "
+        "each key and adds it, with keys encoded beforehand as on the other sides. Result rows: "
         + ", ".join(f"{level} {count:.2f}" for level, count in rows_a_key.items())
         + " for each key. Both sides order and build them at the same cost, so where there is a row or more for each key, "
         f"as with pairs of a large vocabulary, that cost hides what sharing saves; tweets of {FEW_WORDS} different words have "
@@ -217,29 +228,26 @@ def _experiment(threads, keys, rows_a_key, mapped, rates, delays) -> Experiment:
     )
     for level in LEVELS:
         finished.rows.append(Row("q1", f"{level}, results for each key", rows_a_key[level], "rows", "lower"))
-        finished.rows.append(Row("q1", f"{level}, the Map alone", mapped[level] * 1e9, "ns a tweet", "lower"))
         for count in threads:
             vsn, sn = rates[level, "VSN", count], rates[level, "SN", count]
             case = f"{level}, {counted(count, 'thread')}"
             finished.rows.append(
                 Row("q1", case, vsn / 1e3, "k tweets/s", goal=1.0, baseline=sn / 1e3, baseline_name="SN", goal_is_ratio=True)
             )
-            behind_map = with_map(sn, mapped[level], count) / 1e3
-            case_of_map = f"{case}, beside SN with its Map"
+            mapped = rates[level, MAPPED, count]
             finished.rows.append(
-                Row("q1", case_of_map, vsn / 1e3, "k tweets/s", baseline=behind_map, baseline_name="SN with its Map")
+                Row("q1", f"{case}, beside {MAPPED}", vsn / 1e3, "k tweets/s", baseline=mapped / 1e3, baseline_name=MAPPED)
             )
-            ours, theirs = delays[level, "VSN", count], delays[level, "SN", count]
-            for k, name in enumerate(("p50", "p99")):
-                row = Row("q1", f"{case}, latency {name}", ours[k], "ms", "lower", baseline=theirs[k], baseline_name="SN")
-                finished.rows.append(row)
+            ours = delays[level, "VSN", count]
+            for side, beside in (("SN", ""), (MAPPED, f", beside {MAPPED}")):
+                for value, theirs, name in zip(ours, delays[level, side, count], ("p50", "p99"), strict=True):
+                    latency = f"{case}, latency {name}{beside}"
+                    finished.rows.append(Row("q1", latency, value, "ms", "lower", baseline=theirs, baseline_name=side))
         model = predict(0.0, 1e9 / rates[level, "VSN", 1])
         error = abs(model(2) / rates[level, "VSN", 2] - 1)
         finished.rows.append(Row("q1", f"{level}, 2 threads: prediction's error", error, "fraction", "lower"))
         far = [2, 4, 8, 16, 36, 72]
         measured = [Line(side, threads, [rates[level, side, n] / 1e3 for n in threads]) for side in SIDES]
-        behind = [with_map(rates[level, "SN", n], mapped[level], n) / 1e3 for n in threads]
-        measured.append(Line("SN with its Map", threads, behind, predicted=True))
         line = Line("VSN, no scan cost", far, [model(n) / 1e3 for n in far], predicted=True)
         finished.figures.append(
             Figure(f"{level}: throughput", "threads", "k tweets/s", [*measured, line], log_x=True, log_y=True)
