@@ -5,8 +5,9 @@ Property    what only `output` emits, any number of results per window, is passe
             `passing="collector"`, for every kind of window, any threads and changes of them at both operators; keys mean the
             same while a window has them; what cannot be passed on is not, and says why
 Oracle      the run through collectors; `headrace.reference` for custom operators in test_custom.py
-Planted     here: what `update` emits taken for results in order of event time
-Cannot see  the kernels between the two, which are those of test_passing.py and test_passing_filter.py
+Planted     here: what `update` emits for windows that overlap taken for results in order of event time
+Cannot see  the kernels between the two, which are those of test_passing.py and test_passing_filter.py; what `update` emits for
+            other windows: test_passing_update.py
 """
 
 import random
@@ -189,7 +190,6 @@ EMITTING = hr.operator(state={"n": "int64"}, emits={"n": "int64"}, update=on_tup
 TIMES = hr.list_of("int64")
 LISTS = hr.operator(state={"all": TIMES}, emits={"n": "int64", "all": TIMES}, update=collect, output=list_of_all)
 COLLECTED = {
-    "update emits": (EMITTING, {"n": hr.max("n")}, "update= emits"),
     "lists": (LISTS, {"n": hr.max("n")}, "gives lists"),
     "a narrow column": (SUMMED, {"n": hr.max("narrow")}, "column 'narrow'"),
     "a bool": (SUMMED, {"n": hr.max("is_even")}, "column 'is_even'"),
@@ -209,9 +209,9 @@ def test_example_what_goes_through_a_collector_says_why(what):
 
 @pytest.mark.logic
 def test_planted_results_of_update_taken_for_ordered_ones_are_found(monkeypatch):
-    """Of these the rings hold ticks in place of times, so that they are released at once."""
-    stream = hr.stream(table(400), event_time="ts").key_by("k").window(20).apply(EMITTING, name="upper")
-    query = stream.window(60).aggregate("lower", n=hr.max("n"), rows=hr.count())
+    """One tuple gives results for several windows, and the next tuple for the earliest of them again."""
+    stream = hr.stream(table(400), event_time="ts").key_by("k").window(20, 5).apply(EMITTING, name="upper")
+    query = stream.window(10).aggregate("lower", n=hr.max("n"), rows=hr.count())
     collected = query.to_arrow(passing="auto")
     monkeypatch.setattr(CustomProgram, "why_collected", "")
     assert not query.to_arrow(passing="auto").equals(collected)

@@ -3,7 +3,8 @@
 Property    readers get the rows of all instances in order of time, each instance's in
             its own order; a row reads as it was written; none comes before a
             heartbeat's time that came earlier; nobody waits for ever. Where a filter leaves rows out, of those that
-            pass, and what was given and what was left out is counted as such
+            pass, and what was given and what was left out is counted as such. Where rows are ahead of the watermark when
+            they are written, readers get them in order of arrival, but all else holds
 Schedules   of the file's own text with the gate's (`interleave`), under both memory
             models: rings of two rows, a log of two records; instances that leave, join
             and come back at a barrier, while what they gave is not merged yet
@@ -17,7 +18,7 @@ import itertools
 
 import pytest
 
-from gate_cases import LOG, READER, SOURCE, log_state
+from gate_cases import ARRIVAL, LOG, READER, SOURCE, log_state
 from headrace.elastic.kept_rows_kernel import EQUAL
 from headrace.progress import END_OF_TIME, MIN_TIME
 from headrace.references import HEARTBEAT, ROW_MASK, SOURCE_SHIFT
@@ -30,7 +31,17 @@ PASSING = "headrace.elastic.passing_kernel"
 # -- programs ----------------------------------------------------------------------------------------
 
 
-def instance(o, me, words, sets, rows, promises):
+def write_ahead(o, me, primaries, head, ahead):
+    """Write results one by one, each so far ahead of the watermark. Returns how many there are, with the `head` before."""
+    for p in primaries:
+        slot = reserve_slot(o, me, head)
+        o.primary[me, slot] = p
+        head += 1
+        publish(o, me, head, 0, p - ahead)
+    return head
+
+
+def instance(o, me, words, sets, rows, promises, ahead):
     """A worker of the upstream operator, as in the engine: members meet at barriers, the last one changes which they are.
 
     sets[e] are the members of epoch e, rows[e][r] what r writes then; words = [arrived, epoch, whether a row was read].
@@ -40,7 +51,7 @@ def instance(o, me, words, sets, rows, promises):
         while load_acquire(words, 1) < e:
             pause()
         if me in sets[e]:
-            head = write(o, me, rows[e][me], head)
+            head = write_ahead(o, me, rows[e][me], head, ahead)
             if e == len(sets) - 1:
                 publish(o, me, head, END_OF_TIME, END_OF_TIME)
             else:
@@ -76,7 +87,7 @@ def write_and_wait(o, me, words, primaries):
     publish(o, me, head, END_OF_TIME, END_OF_TIME)
 
 
-def take(o, g, reader, got, wrong, words):
+def take(o, g, reader, got, wrong, words, in_order):
     """An instance of the next operator: read its gate to the end, and note what must not be."""
     position = 0
     reached = MIN_TIME
@@ -92,6 +103,8 @@ def take(o, g, reader, got, wrong, words):
             ref = g.out_ref[row_of][start + i]
             if ref == HEARTBEAT:
                 reached = max(reached, ts)
+                if len(got) == 1 and ts < max(got[0] + [MIN_TIME]):  # one source writes the log as it is
+                    wrong.append(("back", ts))
             else:
                 source = ref >> SOURCE_SHIFT
                 found = o.primary[source][ref & ROW_MASK]
@@ -101,7 +114,7 @@ def take(o, g, reader, got, wrong, words):
                     wrong.append(("overwritten", found, ts))
                 if ts < reached:
                     wrong.append(("late", ts, reached))
-                if ts < max(sum(got, [MIN_TIME])):
+                if in_order and ts < max(sum(got, [MIN_TIME])):
                     wrong.append(("out of order", ts))
         position += count
         advance(g, reader, position)
@@ -121,7 +134,7 @@ def write_together(o, me, primaries, most):
     publish(o, me, head, END_OF_TIME, END_OF_TIME)
 
 
-PROGRAMS = (write, instance, change_instances, promise_only, write_and_wait, write_together, take)
+PROGRAMS = (write, write_ahead, instance, change_instances, promise_only, write_and_wait, write_together, take)
 
 
 def flags(kept):
@@ -136,13 +149,13 @@ def flag_of(address, count):
 
 def kernels(*planted, where=PASSING):
     return Kernels(
-        PASSING, LOG, SOURCE, READER, "headrace.memory.event_count", programs=PROGRAMS,
+        PASSING, LOG, ARRIVAL, SOURCE, READER, "headrace.memory.event_count", programs=PROGRAMS,
         shared={"primary", "ring_ts", "ring_ref", "out_ts", "out_ref"},
         planted=[(where, old, new) for old, new in planted], given={"GO_ON": [0], "view_i64": flag_of},
     )  # fmt: skip
 
 
-def case(k, sets, rows, promises, readers=1, capacity=2, idle=False, kept=(), together=0, **sizes):
+def case(k, sets, rows, promises, readers=1, capacity=2, idle=False, kept=(), together=0, ahead=0, **sizes):
     """Epochs of the upstream operator.
 
     Parameters
@@ -159,9 +172,11 @@ def case(k, sets, rows, promises, readers=1, capacity=2, idle=False, kept=(), to
         Of each instance's ring, whether a filter keeps what is in each place; none: it keeps all, without looking.
     together : int
         There is one epoch, and so many rows are published at once.
+    ahead : int
+        By how much each row is ahead of the watermark when it is written; the gate takes rows in order of arrival then.
     """
     instances = 1 + max(max(members) for members in sets)
-    sizes = {"ring": 2, "log": 4, "bound": 2} | sizes
+    sizes = {"ring": 2, "log": 4, "bound": 2, "lead": ahead} | sizes
     gate = log_state(k, instances, readers, reading=readers, **sizes)
     nothing = 2**63 - 1
     gate = gate._replace(
@@ -179,8 +194,9 @@ def case(k, sets, rows, promises, readers=1, capacity=2, idle=False, kept=(), to
         list_words=[], list_head=[], list_tail=[],
     )  # fmt: skip
     template = k.PassingArrays(
-        gate=gate, rings=rings, sent=cells[:], kept_count=cells[:], left_count=cells[:], kept_row=ring() if kept else [],
-        comparisons=[[flags(kept), -1, 0, EQUAL, 1]] if kept else [], told=[MIN_TIME] * instances,
+        gate=gate, rings=rings, times=[], sent=cells[:], kept_count=cells[:], left_count=cells[:],
+        kept_row=ring() if kept else [], comparisons=[[flags(kept), -1, 0, EQUAL, 1]] if kept else [],
+        told=[MIN_TIME] * instances,
         keys=[[] for _ in range(instances)], ids=[], known=[], numbers=[], valid=[], latency=[[0] * 64 for _ in range(instances)],
         longest=cells[:], stop=[0],
     )  # fmt: skip
@@ -189,17 +205,18 @@ def case(k, sets, rows, promises, readers=1, capacity=2, idle=False, kept=(), to
 
     def build():
         p = copied(template)
+        p = p._replace(times=p.rings.primary)
         o = p.rings
         o.words[k.ELSEWHERE], o.words[k.ELSEWHERE + 1] = "take_results", p
         words = [0, 0, 0]
         outs = [[[] for _ in range(instances)] for _ in range(readers)]
         wrong = [[] for _ in range(readers)]
-        threads = [k.instance(o, r, words, sets, rows, promises) for r in range(instances)]
+        threads = [k.instance(o, r, words, sets, rows, promises, ahead) for r in range(instances)]
         if idle:
             threads = [k.promise_only(o, 0, words, written[0], 5), k.write_and_wait(o, 1, words, rows[0][1])]
         if together:
             threads = [k.write_together(o, r, each, together) for r, each in enumerate(written)]
-        threads += [k.take(o, p.gate, r, outs[r], wrong[r], words) for r in range(readers)]
+        threads += [k.take(o, p.gate, r, outs[r], wrong[r], words, ahead == 0) for r in range(readers)]
 
         def check():
             for out, found in zip(outs, wrong, strict=True):
@@ -277,6 +294,39 @@ def gaps_and_changes(k, **sizes):
     return case(k, [[0, 1], [0], [0, 1]], rows, [3, 4], kept=[[1, 0], [0, 1]], **sizes)
 
 
+def ahead(k, **sizes):
+    """More rows of a window's end than the ring has room for, before it."""
+    return case(k, [[0, 1]], [{0: [5, 5, 5, 10, 10], 1: [10]}], [], ahead=5, **sizes)
+
+
+def ahead_of_an_idle_one(k, **sizes):
+    """Rows are read although the other one, which goes on only then, has promised no more than an earlier time."""
+    return case(k, [[0, 1]], [{1: [10]}], [], idle=True, ahead=5, **sizes)
+
+
+def ahead_and_leaves(k, leaver=1, **sizes):
+    """At the barrier one leaves whose rows are beyond the promise; the joiner's first row is of the same window's end."""
+    joiner = 1 - leaver
+    return case(k, [[leaver], [joiner]], [{leaver: [5, 10]}, {joiner: [10, 15]}], [6], ahead=5, **sizes)
+
+
+def ahead_and_comes_back(k, **sizes):
+    """Nothing but the barrier's promise lets the rest of what the leaver gave into the log before it is back."""
+    rows = [{0: [5], 1: [5, 10]}, {0: []}, {0: [10], 1: [10, 15]}]
+    return case(k, [[0, 1], [0], [0, 1]], rows, [6, 7], ahead=5, **sizes)
+
+
+def ahead_alone(k, **sizes):
+    """One source, which is in order by itself."""
+    return case(k, [[0]], [{0: [5, 5, 10]}], [], ahead=5, lead=0, **sizes)
+
+
+def ahead_with_gaps(k, **sizes):
+    """The same with rows left out, in a ring where each place is used again."""
+    rows = {0: [5, 5, 5, 10, 10, 10, 10], 1: [5, 10]}
+    return case(k, [[0, 1]], [rows], [], kept=[[1, 0, 1, 1], [0, 1, 1, 1]], ahead=5, **LONG | sizes)
+
+
 # -- every schedule, and many --------------------------------------------------------------------------
 
 
@@ -289,10 +339,11 @@ def test_interleave_every_schedule_of_few_preemptions():
 
 CASES = [two, one_for_the_other, one_joins, comes_back, one_is_idle, many_rows]
 GAPS = [few_gaps, gaps, gaps_everywhere, gaps_and_changes, all_left_out]
+AHEAD = [ahead, ahead_of_an_idle_one, ahead_and_leaves, ahead_and_comes_back, ahead_alone, ahead_with_gaps]
 
 
 @pytest.mark.parametrize("count", [100, pytest.param(300, marks=pytest.mark.campaign)])
-@pytest.mark.parametrize("make", CASES + GAPS, ids=lambda make: make.__name__)
+@pytest.mark.parametrize("make", CASES + GAPS + AHEAD, ids=lambda make: make.__name__)
 def test_interleave_sampled(make, count):
     sampled("passing", make(kernels()), 3 * count, longest=20_000)
     sampled("passing", make(kernels(), readers=2), count, longest=20_000)
@@ -319,7 +370,11 @@ PLANTED = {
         comes_back, "wrong rows|deadlock|got",
     ),
     "heartbeats are left out: time stands still": (
-        "        if tell(p, me, promised) == 0:\n            tell_waiting(p, me, promised)\n", "", one_is_idle, "deadlock",
+        "and tell(p, me, promised) == 0:\n            tell_waiting(p, me, promised)\n", "and False:\n            pass\n",
+        one_is_idle, "deadlock",
+    ),
+    "a heartbeat behind rows that are later": (
+        "        if promised >= load_relaxed(p.gate.mark, me * CELL) and tell(", "        if tell(", ahead_alone, WRONG,
     ),
     "what is written is not given to the gate before the barrier": (
         "    if not send(p, me, head):\n        return\n    if promised >= END_OF_TIME:\n",
@@ -376,6 +431,10 @@ IN_THE_GATE = {
 def test_interleave_planted_bug_is_found(bug):
     old, new, make, expected = (PLANTED | IN_THE_GATE)[bug]
     find_failure("passing", make(kernels((old, new), where=LOG if bug in IN_THE_GATE else PASSING)), expected)
+
+
+def test_interleave_planted_gate_that_waits_for_the_order_of_what_is_ahead_is_found():
+    find_failure("passing", ahead_of_an_idle_one(kernels(), lead=0), "deadlock")
 
 
 def test_interleave_planted_promise_that_lets_a_row_at_it_come_is_found():

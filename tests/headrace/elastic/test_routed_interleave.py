@@ -214,7 +214,7 @@ def case(k, epochs, rows, promises, configs, owners, senders=1, capacity=2, size
         meter=[[0] * 16 for _ in range(senders)], membership=[0], list_words=[], list_head=[], list_tail=[],
     )  # fmt: skip
     template = k.PassingArrays(
-        gate=gate, rings=rings, sent=zeros(senders), kept_count=[], left_count=[], kept_row=[], comparisons=[],
+        gate=gate, rings=rings, times=[], sent=zeros(senders), kept_count=[], left_count=[], kept_row=[], comparisons=[],
         told=[MIN_TIME] * senders, keys=[], ids=[], known=[], numbers=[], valid=[], latency=[[0] * 64 for _ in range(senders)],
         longest=zeros(senders), stop=[0],
     )  # fmt: skip
@@ -222,7 +222,7 @@ def case(k, epochs, rows, promises, configs, owners, senders=1, capacity=2, size
 
     def build():
         p = copied(template)
-        p = p._replace(keys=p.gate.keys)
+        p = p._replace(keys=p.gate.keys, times=p.rings.primary)
         o = p.rings
         o.words[k.ELSEWHERE], o.words[k.ELSEWHERE + 1] = "route_results", p
         sending, reading = [0, 0], [0, 0, 0] + [MIN_TIME] * keys
@@ -326,7 +326,7 @@ PLANTED = {
     ),
     "promises as of different moments": (
         "    if limit == NOTHING or not is_whole(g.words, VERSION, before):\n", "    if limit == NOTHING:\n",
-        earliest_joiner, WRONG,
+        earliest_joiner, "wrong rows|got",
     ),
     "a promise before what it covers": (
         "    for r in range(g.reading.size // CELL):\n        q = r * sources + source\n        if load_relaxed(g.end",

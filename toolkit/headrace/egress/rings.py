@@ -11,6 +11,7 @@ and a < PLACE_MARK. So the order of the output never depends on which instance w
 
 Where another operator takes the records instead of a collector, ELSEWHERE has the address of a kernel that is called for
 each of these steps (`elsewhere`): rows are written here all the same, and that kernel alone deals with HEAD, TAIL and MARK.
+It is told watermarks, not promises: the next operator takes rows by event time, whatever their `primary` is.
 
 An engine whose workers join and leave changes the membership under its own seqlock
 (`membership`), together with whatever else changes then. An engine without event time
@@ -211,7 +212,7 @@ def reserve_slots(o, me, head, wanted):
 def publish(o, me, head, mark, watermark):
     """W2, W3: everything up to record `head` is written, and nothing <= `mark` will follow."""
     if o.words[ELSEWHERE] != 0:
-        elsewhere(o, me, FOR_ROWS, head, mark)
+        elsewhere(o, me, FOR_ROWS, head, watermark)
         return
     before = load_relaxed(o.mark, me * CELL)
     fresh = load_relaxed(o.head, me * CELL) != head
@@ -337,7 +338,7 @@ def stop_output(o):
 def start_mark(o, me, mark, watermark):
     """Set the promises of a worker that becomes active or leaves (`membership` is odd)."""
     if o.words[ELSEWHERE] != 0:
-        elsewhere(o, me, FOR_MARK, 0, mark)
+        elsewhere(o, me, FOR_MARK, 0, watermark)
         return
     store_release(o.mark, me * CELL, mark)
     store_release(o.mark_ts, me * CELL, watermark)

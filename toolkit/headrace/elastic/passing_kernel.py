@@ -1,8 +1,9 @@
 """Pass an operator's results on to the next one's gate: each instance adds its own, and the gate merges them.
 
 This is the alternative to a collector. A result is a row of its instance's ring (`egress.rings`), and the instance is a
-source of the next operator's gate. That operator reads the rows where they were written. Rows are in order of `primary`, so
-the results of each instance are in order; ties between instances come in the gate's order: (time, instance, position).
+source of the next operator's gate. That operator reads the rows where they were written. Each instance writes its rows in
+order of event time (`times`); ties between instances come in the gate's order: (time, instance, position). Rows may be ahead of
+the watermark when they are written (`update` emits them before its window ends): then the gate gives them in order of arrival.
 
 The ring's kernels call `take_results` by its address, in ELSEWHERE. The operator and the loop of its instances do not know
 where results go, so they are compiled once for both ways, and this file is compiled once for all operators. (Compiled as
@@ -25,7 +26,9 @@ Invariants  I1  FREED[r] <= rows read by all <= SENT[r] <= WRITTEN[r] <= FREED[r
             I3  before an instance arrives at a barrier, it has made its promise there to the
                 gate, too: no row that the promise covers is missing, and none will follow
             I4  with each promise P goes a heartbeat at P, and MARK becomes P + 1: of the records
-                given between two barriers, none is later than the promise that covers it
+                given between two barriers, none is later than the promise that covers it.
+                With rows that are ahead, MARK is the time of the latest; until P + 1 is above
+                that, no heartbeat goes: time would go back
 Ordering    A1 write rows (and what `ready_rows` adds), A2 the gate's `add`, A3 MARK
                     A1 -> A2 -> the reader's load of END: it reads whole rows
             F1 `unread_rows` of the gate: a reader has read a row before the gate counts it as read
@@ -34,7 +37,9 @@ Membership  `change_source`, called by the thread that changes the upstream's me
             at the barrier, every MARK is P + 1 (I3), so a leaver's rows are merged without
             further action, and its slot is soon free for it to come back. By I4 the log ends
             at P at most, so the floor of a new source is P + 1 at most, and no result of the
-            joiner is below it.
+            joiner is below it. Rows that are ahead lie at the first end of a window after P, call
+            it T, or before; a joiner's first rows lie at T at the earliest, so its floor may be T.
+            T < P + 1 + LEAD, so the gate takes what a leaver gave without further action, too.
 Progress    An instance that finds the gate full waits for the readers, as any source does. Only
             at the upstream's own barrier does a thread wait for its members, and they arrive
             there with everything published. An instance whose ring is full polls how far the
@@ -43,7 +48,7 @@ Source      STRETCH, section 7: TB_out, whose sources are the instances, added a
             with them. Differs: ties are not ordered by content, so an operator may follow
             only if its results do not depend on the order of ties, or no key has ties
             (`ways`).
-Checked     tests/headrace/elastic/test_passing_interleave.py, test_passing.py, test_passing_filter.py
+Checked     tests/headrace/elastic/test_passing_interleave.py, test_passing.py, test_passing_filter.py, test_passing_update.py
 """
 
 from __future__ import annotations
@@ -93,6 +98,7 @@ class PassingArrays(NamedTuple):
 
     gate: Any  # the next operator's: LogArrays, or ReaderQueues
     rings: OutArrays  # the rings, with `tail` for FREED
+    times: np.ndarray  # int64[instances, capacity]: event times of the rows
     sent: np.ndarray
     kept_count: np.ndarray  # per instance, with a filter: how many of the rows sent the gate was given
     left_count: np.ndarray  # per instance, with a filter: how many were left out
@@ -150,7 +156,7 @@ def give_waiting(p, me, slot, count):
     turn(p.rings.meter, me, ROOM_NS)
     done = 0
     while done < count and load_acquire(p.stop, 0) == 0:
-        done += add_or_wait(p.gate, me, p.rings.primary[me], slot + done, count - done, slot + done, p.stop)
+        done += add_or_wait(p.gate, me, p.times[me], slot + done, count - done, slot + done, p.stop)
     turn(p.rings.meter, me, BUSY_NS)
     return done
 
@@ -158,7 +164,7 @@ def give_waiting(p, me, slot, count):
 @kernel
 def give(p, me, slot, count):
     """Add rows to the gate. Returns how many it took; fewer if stopped."""
-    taken = add(p.gate, me, p.rings.primary[me], slot, count, slot)  # A2
+    taken = add(p.gate, me, p.times[me], slot, count, slot)  # A2
     if taken < count:
         taken += give_waiting(p, me, slot + taken, count - taken)
     return taken
@@ -291,7 +297,7 @@ def pass_on(p, me, head, promised):
         while close_or_wait(p.gate, me, p.stop) == 0 and load_acquire(p.stop, 0) == 0:
             continue
     elif promised > MIN_TIME and promised > load_relaxed(p.told, me * CELL):
-        if tell(p, me, promised) == 0:
+        if promised >= load_relaxed(p.gate.mark, me * CELL) and tell(p, me, promised) == 0:
             tell_waiting(p, me, promised)
         store_release(p.told, me * CELL, promised)
 

@@ -64,6 +64,10 @@ class Program:
     """Window instances a key may have at once; the first field of the state is non-zero where one is."""
     latest_is_ready = False
     """Whether the tuple that makes a result ready is the latest one in it."""
+    time_field = ""
+    """State field with the event times of results; "" if that is the rings' `primary`."""
+    ahead = 0
+    """By how much event time a result may be ahead of the watermark when it is written."""
     time_value = ""
     """Name of the value column that is the event time in the stream's unit, if kernels read that."""
 

@@ -54,6 +54,8 @@ class ElasticSpec:
         program = self.program(node, branches, options)
         upstream = upstream_of(branches, options)
         way = way_in(program, branches, upstream, options)
+        if way.above is not None and way.above.program.ahead and options.max_threads > 1:
+            program.take_ahead(way.above.program.ahead)
         parts = node, branches, options, program, way, never_negative(program, upstream)
         if options.mode == "sn":
             from headrace.elastic.shared_nothing.section import SharedNothingSection

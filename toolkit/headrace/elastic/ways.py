@@ -6,8 +6,14 @@ operator's gate, whose readers read the rows where they were written (`passing`,
 both operators, or the downstream key is made of some of the upstream key's columns and has ids of its own (`passed_keys`).
 
 This file decides which way is taken, and `why_not` says why it is not the gate. The operator before may be an aggregate or a
-custom operator (O+) that emits from `output` only, so that each instance's results are in order of event time; what `update`
-emits comes in order of the tuples that cause it, before its window ends, and where windows overlap also for earlier windows.
+custom operator (O+), provided that each instance's results are in order of event time. What `output` emits is, and so is what
+`update` emits where windows do not overlap: it carries the end of its window, the first one after the tuple that causes it.
+(Where windows overlap, the next tuple emits for earlier ones again.) But what `update` emits is ahead of the watermark: by less
+than the advance of windows, for as many results as a window may have. A gate that merges would keep them all in their rings,
+since another instance may still give an earlier one; with a full ring, the run would stand still. So the next operator takes
+them in the order of arrival (`gates.arrival_kernel`), with room for the windows that begin so much later
+(`AggregateProgram.take_ahead`). Some instance always goes on: those that wait in a window have read a tuple of it, up to which
+all others can read, and once these have promised its time, what is waiting is not too far ahead any more.
 By the gate, the query has to give the same bytes as by a collector, so its results must not depend on the order of tuples of
 equal event time. Either the downstream operator follows an aggregate with the same key, which has one result per window and so
 never two at one time (`_has_no_ties`), or what it computes does not depend on that order
@@ -48,11 +54,13 @@ here:
 the instance that gives the gate a row recorded the row's time by key, as instances do in HELD of `ingress.ordered_texts`, and
 `KeyDictionary.recycle` took that for the last downstream use.
 
-None of this is enough for the query of the Viper paper's Figure 1 (`headrace.apps.tolls`), which also has a filter between the
-two: the first operator of that query emits from `update`, and the next one has a key that is a result.
+None of this is enough for the query of the Viper paper's Figure 1 (`headrace.apps.tolls`): behind its first operator there is a
+filter, and the next operator has a key that is a result.
 
 Also open, and done through the collector:
 
+- what `update` emits where windows overlap: each instance would have to hold it back, in order of event time, until no tuple can
+  give an earlier result, in memory that grows with what a window emits, and that the next operator reads in place of the ring;
 - a mean of whole numbers in 128 bits, which the collector divides; strings and lists, as columns that are read or as a key: rows
   hold them as ids and as places in a ring of words;
 - a key that is a result (``key_by("n")``): ids are given by the one thread that encodes (`ingress.keys`), not by the several that
@@ -80,6 +88,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 
+from headrace.elastic.aggregate.as_they_come import room_ahead
 from headrace.elastic.aggregate.program import AggregateProgram
 from headrace.elastic.aggregate.shape import COUNTED
 from headrace.elastic.outlets import READER
@@ -88,6 +97,7 @@ from headrace.elastic.passed_steps import Between, between
 from headrace.elastic.program import Program
 from headrace.errors import ParameterError
 from headrace.plan.nodes import Branch, OperatorNode
+from headrace.windows import MOST_OPEN
 
 if TYPE_CHECKING:
     from headrace.elastic.options import ElasticOptions
@@ -174,6 +184,8 @@ def _why_shared(program: Any, above: Any, middle: Between, options: ElasticOptio
         return "it is a custom operator"
     if program.dictionary is None:
         return "it has no key, so no instance owns a result before another"
+    if above.program.ahead:
+        return f"{above.name!r} gives results ahead of the watermark, and a channel takes them in order of event time"
     if above.is_routed:
         return f"{above.name!r} reads such channels, so it has no one place where the senders can meet for a change"
     if middle.conditions:
@@ -220,6 +232,8 @@ def why_not(
     has_no_ties = _has_no_ties(program, before, middle)
     if program.order_matters and not has_no_ties:
         return f"its results depend on the order of tuples of equal event time: {program.order_matters}"
+    if before.ahead and (why := _why_not_ahead(program, above)):
+        return why
     if program.dictionary is not None and key_places(program, before, middle) is None:
         return f"its key is not that of {above.name!r}, nor some of its columns"
     exact = before.exact_results()
@@ -244,6 +258,17 @@ def why_not(
                     f" of tuples of equal event time and not in another; if it never does, give"
                     f" passing={{{program.node.name!r}: 'gate'}}, which is faster"
                 )
+    return ""
+
+
+def _why_not_ahead(program: AggregateProgram, above: Any) -> str:
+    """Say why an operator cannot take results in the order of arrival, ahead of the watermark; "" if it can."""
+    window, by = program.spec.window, above.program.ahead
+    if window.zone is not None:
+        return f"its windows are days of a time zone, and {above.name!r} gives results ahead of the watermark, from update="
+    open_at_once = room_ahead(window, by)[1]
+    if open_at_once > MOST_OPEN:
+        return f"{open_at_once:,} of its windows would be open for each key: {above.name!r} gives results {by:,} ahead of time"
     return ""
 
 

@@ -125,9 +125,10 @@ class Runnable(Summarised):
             How results pass from one operator to the next; the results of the query are the same.
             "collector": one thread orders the results of all instances and makes Arrow columns of them, which are encoded again.
             "gate": each instance is a source of the next operator's gate, which reads the results where they were written.
-            This is for an operator that follows one aggregate, or one custom operator that emits from `output` only and no
-            lists; its key is that one's key, some columns of it, or none; and it reads int64, float64 and times of a custom
-            operator, numbers and times of any type of an aggregate, but no means, strings or lists. With the same key as an
+            This is for an operator that follows one aggregate, or one custom operator that emits no lists, and from `update`
+            only if its windows do not overlap (or ``instances="single"``); its key is that one's key, some columns of it, or
+            none; and it reads int64, float64 and times of a custom operator, numbers and times of any type of an aggregate,
+            but no means, strings or lists. With the same key as an
             aggregate (its columns in any order, and the windows before not of local days) any aggregate will do, as a key has
             one result at a time, and a custom operator, too, that emits from `output` only and uses no strings or bools;
             otherwise it must not depend on the order of tuples (see `input_order`). Between the two there may be a `select`

@@ -8,7 +8,8 @@ the last value and lists; and for floats, any aggregate that picks one of severa
 and the result is the one that comes first.
 
 A source that is ahead of the others opens windows while the others still fill earlier ones. It may be one window
-advance ahead, so a key needs room for one more window.
+advance ahead, so a key needs room for one more window. The instances of an operator whose `update` emits are such sources of
+the next operator, if they pass their results on: these are ahead of the watermark by up to that operator's window advance.
 
 Source      STRETCH, section 2.3 (explicit watermarks); Li et al., "Out-of-Order Processing" (PVLDB 2008).
 Checked     tests/headrace/elastic/test_as_they_come.py
@@ -54,17 +55,25 @@ def order_matters(aggregates: Sequence[tuple[str, Aggregate]], columns: Sequence
     return ""
 
 
-def room_ahead(window: Window) -> tuple[int, int]:
+def room_ahead(window: Window, lead: int = 0) -> tuple[int, int]:
     """By how much event time a source may be ahead of the watermark, and how many windows a key may then have.
+
+    Parameters
+    ----------
+    window : Window
+    lead : int
+        By how much it has to be, if windows have no time zone; 0: one window advance.
 
     Examples
     --------
     >>> room_ahead(Window(10, 10)), room_ahead(Window(60, 20)), room_ahead(Window(5, 2))
     ((10, 2), (20, 4), (2, 4))
+    >>> room_ahead(Window(60, 20), 100)
+    (100, 8)
     >>> room_ahead(Window(1, 1, "Europe/Paris"))  # a day may have 23 hours, and 24 reach over the end of the next one
     (86400000000, 3)
     """
-    lead, ahead = window.advance, window.advance
+    lead = ahead = lead or window.advance
     if window.zone is not None:
         lead, ahead = window.advance * (NANOSECONDS["d"] // NANOSECONDS[TIMESTAMP_UNIT]), window.advance + 1
     return lead, -(-(window.size + ahead) // window.advance)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -61,12 +62,11 @@ class AggregateProgram(Program):
         aggregates = tuple(self._aggregate(wanted) for _, wanted in spec.aggregates)
         self.order_matters = order_matters(spec.aggregates, aggregates)
         is_local, in_order = spec.window.zone is not None, not options.takes_as_they_come(node.name, len(branches))
-        slots = spec.window.open_at_once
+        self.places_per_key = spec.window.open_at_once
         if not in_order and not self.order_matters:
-            self.lead, slots = room_ahead(spec.window)
-        self.places_per_key = slots
-        self.shape = AggregateShape(aggregates, slots, self.multi_key, len(names), is_local, in_order)
-        layout = self._layout = Layout(self.shape)
+            self.lead, self.places_per_key = room_ahead(spec.window)
+        self.shape = AggregateShape(aggregates, self.places_per_key, self.multi_key, len(names), is_local, in_order)
+        layout = self._lay_out()
         self.texts: dict[str, KeyDictionary] = {}
         for column, name in enumerate(names):
             if is_text(self._kinds[name]):
@@ -75,8 +75,6 @@ class AggregateProgram(Program):
                 else:
                     self.texts[name] = KeyDictionary(("string",), 1, options.max_keys)
                 self.texts[name].set_types([self._kinds[name]])
-        self.result_fields = list(layout.results)
-        self.list_fields = [(layout.out_value[number], count) for number, count in layout.out_count.items()]
         self._max_state = options.max_state
         self._schema = node.schema
         self.id_capacity = BUCKETS if self.dictionary is None else id_capacity(together * options.max_keys)
@@ -92,6 +90,19 @@ class AggregateProgram(Program):
         column, dtype, text = known(wanted.column)
         step = time_step(self._kinds[wanted.column]) if wanted.kind == "quantile" else 0
         return AggregateColumn(wanted.kind, column, dtype, wanted.ignore_nan, text, step, *known(wanted.by))
+
+    def take_ahead(self, lead: int) -> None:
+        """Take tuples in order of arrival, from sources up to `lead` ahead of the watermark. To be called before `allocate`."""
+        self.lead, self.places_per_key = room_ahead(self.spec.window, lead)
+        self.shape = replace(self.shape, slots=self.places_per_key, in_order=False)
+        self._lay_out()
+
+    def _lay_out(self) -> Layout:
+        """Name the fields of the state and of the results that the shape has."""
+        layout = self._layout = Layout(self.shape)
+        self.result_fields = list(layout.results)
+        self.list_fields = [(layout.out_value[number], count) for number, count in layout.out_count.items()]
+        return layout
 
     @property
     def layout(self) -> Layout:

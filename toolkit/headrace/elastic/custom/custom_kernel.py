@@ -20,8 +20,7 @@ What `update` emits carries the right boundary of its window. Where windows
 overlap (multi, WS > WA) a later tuple may emit for an earlier boundary, so a
 result is held back until its boundary has passed: the promise is the watermark.
 The same holds where only `output` emits: it is called when the boundary has
-passed, so nothing waits for longer, and the rows of an instance are in order of
-event time, which an operator has to keep that passes them on (`elastic.ways`).
+passed, so nothing waits for longer.
 Elsewhere boundaries never fall, so a result is released as soon as the position
 of its tuple has passed: the promise counts *ticks*, the tuples and heartbeats
 read so far, which every instance numbers alike. In both cases results are

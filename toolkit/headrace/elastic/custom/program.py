@@ -55,6 +55,7 @@ class CustomProgram(Program):
     """A custom operator in one run; the node's spec is a `headrace.elastic.specs.ApplySpec`."""
 
     order_matters = "its functions see one tuple after the other"
+    time_field = "boundary"
 
     def __init__(self, node: OperatorNode, branches: list[Branch], options: Any):
         spec: Any = node.spec
@@ -141,10 +142,17 @@ class CustomProgram(Program):
 
     @property
     def why_collected(self) -> str:
-        """It emits from `update`, so results of one window come in between those of others, or it gives lists."""
+        """It gives lists, or emits from `update` for several windows at once, the earliest of them again at the next tuple."""
         if self.list_fields:
             return "it gives lists"
-        return "its update= emits, and not only its output=" if self.shape.emits_on_tuple else ""
+        if self.shape.emits_on_tuple and self.shape.is_held_back:
+            return "its update= emits, and its windows overlap"
+        return "its update= emits, and its windows are days of a time zone" if self.ahead and self.shape.is_local else ""
+
+    @property
+    def ahead(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """What `update` emits carries the end of its window: the first end after the tuple, if windows do not overlap."""
+        return self.spec.window.advance if self.shape.emits_on_tuple else 0
 
     @property
     def why_encoded(self) -> str:

@@ -160,8 +160,8 @@ class CustomShape:
     def is_held_back(self) -> bool:
         """Whether a result waits until event time has passed its boundary.
 
-        It has to if a later tuple may emit for an earlier boundary. It may as well if only `output` emits, which is called
-        then; an instance's results are in order of event time for that reason, and can be passed on (`elastic.ways`).
+        It has to if a later tuple may emit for an earlier boundary; elsewhere an instance's results are in order of event time
+        as it writes them, and can be passed on (`elastic.ways`). It may as well if only `output` emits, which is called then.
         """
         return (not self.is_single and self.slots > 1) or not self.emits_on_tuple
 
