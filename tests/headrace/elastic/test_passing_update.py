@@ -17,7 +17,7 @@ import pytest
 import headrace as hr
 from headrace.elastic.aggregate.program import AggregateProgram
 from headrace.elastic.custom.program import CustomProgram
-from headrace.elastic.section import OUTPUT_CAPACITY
+from headrace.elastic.section import OUTPUT_CAPACITY, ElasticSection
 from support.books import changed_and_watched, check_end
 from support.passing import GATE, both_ways, check_is_collected, check_stops_in_the_middle
 from support.workloads import HANG_S, Steered, eventually
@@ -163,6 +163,28 @@ def test_example_results_are_read_before_their_window_ends():
         source.let_all()
         assert run.wait(HANG_S)
     assert run.to_arrow()["rows"].to_pylist() == [2_000]
+
+
+@pytest.mark.slow
+def test_example_tuples_are_kept_until_the_operator_has_read_them(monkeypatch):
+    """The next operator may be told the end of a window, and so may have nothing to wait for, long before that is over."""
+    released, release = [], ElasticSection.release
+
+    def noted(self, watermark):
+        if self.name == "upper":
+            released.append((watermark, self.collector.watermark))
+        release(self, watermark)
+
+    monkeypatch.setattr(ElasticSection, "release", noted)
+    source = Steered(table(2_000, span=4_000), [500] * 4)
+    query = BELOW["the same key"](upper(source, 1_000, operator=KEPT))
+    with query.start(threads=2, **GATE) as run:
+        source.let(2)
+        eventually(lambda: run.metrics().operators["lower"].processed > 900)
+        eventually(lambda: len(released) > 0)
+        source.let_all()
+        assert run.wait(HANG_S)
+    assert [pair for pair in released if pair[0] > pair[1]] == []
 
 
 @pytest.mark.slow

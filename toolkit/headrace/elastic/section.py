@@ -420,7 +420,8 @@ class ElasticSection(GatedSection):
             dictionary.expire(watermark - self._keys_last() + 1)
         self.program.release(watermark)
         if self.above is not None:
-            self.above.release(watermark)  # all its results up to the watermark have arrived
+            # All its results up to the watermark have arrived; if they are ahead, it still reads tuples before that.
+            self.above.release(min(watermark, self.above.collector.watermark))
 
     def _keys_last(self) -> int:
         """How long after a tuple some window may still have its key, here or in upstream operators that know the key."""
