@@ -216,7 +216,8 @@ def _experiment(threads, keys, rows_a_key, rates, delays) -> Experiment:
         + ", ".join(f"{level} {count:.1f}" for level, count in keys.items())
         + f" for each tweet. VSN reads tweets and updates all their keys; SN reads a tuple for each key, made beforehand: its "
         f"time does not include the Map that makes them. In '{MAPPED}', the source's thread runs the Map: it writes a tuple for "
-        "each key and adds it, with keys encoded beforehand as on the other sides. Result rows: "
+        "each key and adds it, with keys encoded beforehand as on the other sides; the paper's Map has 1 to 36 threads, and its "
+        "figure shows the range. Result rows: "
         + ", ".join(f"{level} {count:.2f}" for level, count in rows_a_key.items())
         + " for each key. Both sides order and build them at the same cost, so where there is a row or more for each key, "
         f"as with pairs of a large vocabulary, that cost hides what sharing saves; tweets of {FEW_WORDS} different words have "
