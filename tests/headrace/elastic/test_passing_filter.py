@@ -1,9 +1,9 @@
 """A filter of comparisons, and columns chosen, between two operators of which one passes its results on to the other's gate.
 
-Property    results are those of the reference and, bit for bit, those of `passing="collector"`, for drawn comparisons, extreme
-            numbers, nulls, NaN and -0.0, any threads and changes of them at both operators, rings that are full again and again;
-            books hold while it runs and at its end; what is not certain to mean what it means to Arrow goes through a collector
-            and says why
+Property    results are those of the reference and, bit for bit, those of `passing="collector"`, for drawn comparisons and what
+            `&`, `|` and `~` make of them, extreme numbers, nulls, NaN and -0.0, any threads and changes of them at both
+            operators, rings that are full again and again; books hold while it runs and at its end; what is not certain to mean
+            what it means to Arrow goes through a collector and says why
 Oracle      `headrace.reference`, one aggregate behind the other with the filter in between; the run through a collector
 Planted     here: NaN that stands for a null compared as a number; counts of what is left out; in test_passing_interleave.py:
             the room of a ring with gaps, time where all is left out; in test_routed.py: rows taken for a run that are none
@@ -124,9 +124,78 @@ def test_oracle_a_comparison_is_that_of_arrow(values, constants):
         column = hr.col("x")
         for condition in (COMPARISONS[op](column, constant), COMPARISONS[op](hr.lit(constant), column)):
             (known,) = between([FilterStep(condition)], batch.schema).conditions
-            words = np.array([[numbers.ctypes.data, 0, known.is_float, known.holds, known.constant]])
+            words = np.array([[numbers.ctypes.data, 0, known.is_float, known.holds, known.constant, 0, -1, 1]])
             found = [bool(kept_rows_kernel.is_kept(words, valid, row)) for row in range(numbers.size)]
             assert found == condition.mask(batch).fill_null(False).to_pylist(), condition
+
+
+OF_TREES = {
+    "i": (None, 0, 1, -(2**63)), "j": (None, 0, 2, -(2**63)), "x": (None, 0.0, 1.5, math.nan), "y": (None, -0.0, math.nan),
+}  # fmt: skip
+"""Columns of drawn conditions, and their values: a batch has every combination."""
+
+
+def drawn_tree(draw, depth):
+    """A condition of comparisons, in any form."""
+    if depth and draw.random() < 0.7:
+        left, right = (drawn_tree(draw, depth - 1) for _ in range(2))
+        return draw.choice([lambda: left & right, lambda: left | right, lambda: ~left])()
+    name = draw.choice(list(OF_TREES))
+    column, is_whole = hr.col(name), name in "ij"
+    other = hr.col({"i": "j", "j": "i", "x": "y", "y": "x"}[name])
+    compared = COMPARISONS[draw.choice(list(COMPARISONS))]
+    constant = draw.choice([value for value in OF_TREES[name] if value is not None])
+    forms = [
+        lambda: compared(column, other), lambda: compared(column, column), lambda: compared(column, constant),
+        lambda: compared(hr.lit(constant), column), column.is_null, column.is_not_null,
+    ]  # fmt: skip
+    return draw.choice([*forms, lambda: column.is_in([0, draw.randrange(3)])] if is_whole else forms)()
+
+
+def test_oracle_a_tree_of_comparisons_is_that_of_arrow():
+    """Drawn trees, for every combination of values and nulls; all comparisons taken for one alternative give other rows."""
+    rows = list(itertools.product(*OF_TREES.values()))
+    kinds = {name: pa.int64() if name in "ij" else pa.float64() for name in OF_TREES}
+    batch = pa.record_batch({
+        name: pa.array([row[i] for row in rows], kind, from_pandas=False) for i, (name, kind) in enumerate(kinds.items())
+    })  # fmt: skip
+    numbers = {name: np.array([row[i] or 0 for row in rows], kinds[name].to_pandas_dtype()) for i, name in enumerate(kinds)}
+    valid = np.array([[row[i] is not None for row in rows] for i in range(len(kinds))], np.uint8)
+    places, planted = list(kinds), 0
+    for seed in range(examples(150)):
+        condition = drawn_tree(random.Random(seed), 3)
+        known = between([FilterStep(condition)], batch.schema)
+        assert known.conditions and not known.why_not, condition
+        words = np.array([
+            [numbers[c.column].ctypes.data, places.index(c.column), c.is_float, c.holds, c.constant,
+             numbers[c.other].ctypes.data if c.other else 0, places.index(c.other) if c.other else -1, c.begins]
+            for c in known.conditions
+        ])  # fmt: skip
+        found = [bool(kept_rows_kernel.is_kept(words, valid, row)) for row in range(len(rows))]
+        assert found == condition.mask(batch).fill_null(False).to_pylist(), condition
+        words[1:, kept_rows_kernel.BEGINS] = 0
+        planted += found != [bool(kept_rows_kernel.is_kept(words, valid, row)) for row in range(len(rows))]
+    assert planted > 10
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "condition",
+    [
+        (hr.col("n") > 4) | (hr.col("least") == hr.col("last")),
+        ~((hr.col("known") >= 1) & (hr.col("lowest") < hr.col("latest"))),
+        hr.col("least").is_null() | hr.col("skipped").is_not_null() & ~hr.col("n").is_in([1, 3]),
+    ],
+    ids=["alternatives", "a negation", "nulls"],
+)  # fmt: skip
+def test_agree_trees_of_comparisons(condition):
+    """Nulls, NaN and equal columns, where the operator before keeps them."""
+    query = per_key(upper(drawn_table(random.Random(3), 150)).filter(condition).filter(hr.col("n") < 9))
+    with query.start(**GATE, threads=3, max_threads=4) as run:
+        assert run.wait(HANG_S)
+        counts = run.metrics().operators["lower"]
+    assert counts.added > 5 and counts.filtered > 5
+    assert bits(run.to_arrow()) == bits(query.to_arrow(passing="collector"))
 
 
 def kept_rows(tables, conditions):
@@ -393,14 +462,20 @@ def test_example_by_itself_a_filter_goes_through_the_gate_where_no_key_is_behind
 
 COL = hr.col
 COLLECTED = {
-    "or": (lambda s: s.filter((COL("n") > 1) | (COL("n") < 0)), "is no comparison of a column with a constant"),
-    "not": (lambda s: s.filter(~(COL("n") > 1)), "is no comparison of a column with a constant"),
-    "null": (lambda s: s.filter(COL("least").is_not_null()), "is no comparison of a column with a constant"),
-    "in": (lambda s: s.filter(COL("n").is_in([1, 2])), "is no comparison of a column with a constant"),
+    "or": (lambda s: s.filter((COL("n") > 1) | (COL("narrow") < 0)), "compares int16, and only int64 and float64"),
+    "not": (lambda s: s.filter(~(COL("n") + 1 > 1)), "is no comparison of a column with a constant or another column"),
+    "null": (lambda s: s.filter((COL("least") + 1).is_not_null()), "is no comparison of a column with a constant"),
+    "in with null": (lambda s: s.filter(COL("n").is_in([1, None])), "compares int64 with a constant of another type"),
+    "in floats": (lambda s: s.filter(COL("latest").is_in([1.0])), "is no comparison of a column of int64 with some numbers"),
+    "in none": (lambda s: s.filter(~COL("n").is_in([])), "is no comparison of a column of int64 with some numbers"),
     "computed": (lambda s: s.filter(COL("n") + 1 > 1), "is no comparison of a column with a constant"),
-    "two columns": (lambda s: s.filter(COL("n") > COL("known")), "is no comparison of a column with a constant"),
+    "two columns": (lambda s: s.filter(COL("n") > COL("latest")), "compares int64 with double"),
     "two constants": (lambda s: s.filter(hr.lit(1) < hr.lit(2)), "is no comparison of a column with a constant"),
-    "a part of it": (lambda s: s.filter((COL("n") > 1) & (COL("n") != COL("known"))), r"col\('n'\) != col\('known'\) is no"),
+    "a part of it": (lambda s: s.filter((COL("n") > 1) & (COL("n") != COL("mean"))), r"col\('n'\) != col\('mean'\) compares"),
+    "a constant": (lambda s: s.filter((COL("n") > 1) | True), "True is no comparison"),
+    "too many alternatives": (
+        lambda s: s.filter(COL("n").is_in(range(9))).filter(COL("least").is_in(range(9))), "more than 64 comparisons",
+    ),
     "whole numbers beside a float": (lambda s: s.filter(COL("n") > 1.0), "compares int64 with a constant of another type"),
     "beyond int64": (lambda s: s.filter(COL("n") < 2**63), "compares int64 with a constant of another type"),
     "floats beside that": (lambda s: s.filter(COL("latest") < 2**63), "compares float64 with a constant of another type"),
@@ -432,6 +507,22 @@ def of_types():
     return hr.stream(some, event_time="ts").key_by("g").window(6).aggregate("upper", **more)
 
 
+@pytest.mark.slow
+def test_agree_nulls_of_columns_of_any_type():
+    """Whether a result is null is known where its value is, also of a type that is not compared."""
+    some = pa.table({
+        "ts": range(100), "g": [i % 5 for i in range(100)], "narrow": pa.array([None, 1] * 50, pa.int16()),
+        "single": pa.array([None, None, 0.5, math.nan] * 25, pa.float32(), from_pandas=False),
+        "time": pa.array([None] * 60 + list(range(40)), pa.timestamp("us")), "truth": [None, None, None, True] * 25,
+    })  # fmt: skip
+    names = some.schema.names[2:]
+    above = hr.stream(some, event_time="ts").key_by("g").window(6).aggregate("upper", **{name: hr.max(name) for name in names})
+    for name in names:
+        for condition in (COL(name).is_null(), ~COL(name).is_null()):
+            query = above.filter(condition).window(24).aggregate("lower", rows=hr.count())
+            assert bits(query.to_arrow(**GATE, threads=2)) == bits(query.to_arrow(passing="collector")), condition
+
+
 @pytest.mark.parametrize("what", COLLECTED)
 def test_example_what_goes_through_a_collector_says_why(what):
     steps, why = COLLECTED[what]
@@ -442,10 +533,10 @@ def test_example_what_goes_through_a_collector_says_why(what):
 
 @pytest.mark.logic
 def test_example_by_itself_what_is_not_certain_is_collected():
-    query = of_types().filter((COL("n") > 1) | (COL("n") < 0)).key_by("g").window(24).aggregate("lower", n=hr.sum("n"))
+    query = of_types().filter((COL("n") + 1 > 1) | (COL("n") < 0)).key_by("g").window(24).aggregate("lower", n=hr.sum("n"))
     with query.start() as run:
         assert run.wait(HANG_S)
-        why = "there are steps between the two, which take record batches: (col('n') > 1) | (col('n') < 0) is no comparison"
+        why = "there are steps between the two, which take record batches: (col('n') + 1) > 1 is no comparison"
         assert run["lower"].takes.startswith(f"collector: {why}"), run["lower"].takes
 
 

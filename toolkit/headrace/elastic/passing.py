@@ -14,7 +14,17 @@ import numpy as np
 
 from headrace.codegen.called import Bound
 from headrace.egress.rings import ELSEWHERE
-from headrace.elastic.kept_rows_kernel import CONSTANT, HOLDS, IS_FLOAT, VALID, VALUES, WORDS
+from headrace.elastic.kept_rows_kernel import (
+    BEGINS,
+    CONSTANT,
+    HOLDS,
+    IS_FLOAT,
+    OTHER,
+    OTHER_VALID,
+    VALID,
+    VALUES,
+    WORDS,
+)
 from headrace.elastic.passed_steps import Between
 from headrace.elastic.passing_kernel import PassingArrays
 from headrace.elastic.program import Exact
@@ -156,12 +166,15 @@ def _comparisons(section: Any, middle: Between, nulls: list[tuple[str, str]]) ->
     """int64[comparisons, WORDS]: the conditions of a filter, as `kept_rows_kernel` reads them; `nulls`: rows of `valid`."""
     exact, found = section.program.exact_results(), np.zeros((len(middle.conditions), WORDS), np.int64)
     for words, condition in zip(found, middle.conditions, strict=True):
-        field = exact[condition.column]
-        values = getattr(section.state, field.value)
-        assert values.dtype == (np.float64 if condition.is_float else np.int64), f"{condition.column!r} is kept as {values.dtype}"
-        words[VALUES] = values.ctypes.data
-        words[VALID] = nulls.index(_why_null(field)) if field.known else -1
+        words[OTHER_VALID] = -1
+        for name, (address, known) in zip(condition.columns, ((VALUES, VALID), (OTHER, OTHER_VALID)), strict=False):
+            field = exact[name]
+            values = getattr(section.state, field.value)
+            assert values.dtype == (np.float64 if condition.is_float else np.int64), f"{name!r} is kept as {values.dtype}"
+            words[address] = values.ctypes.data
+            words[known] = nulls.index(_why_null(field)) if field.known else -1
         words[IS_FLOAT], words[HOLDS], words[CONSTANT] = condition.is_float, condition.holds, condition.constant
+        words[BEGINS] = condition.begins
     return found
 
 
@@ -182,7 +195,7 @@ class Passed:
         reads_keys = following.dictionary is not None
         exact, middle = section.program.exact_results(), following.way.between
         fields = [exact[middle.names[name]] for name in following.program.values_of(0)]
-        looked_at = [*fields, *(exact[condition.column] for condition in middle.conditions)]
+        looked_at = [*fields, *(exact[name] for condition in middle.conditions for name in condition.columns)]
         nulls = list(dict.fromkeys(_why_null(field) for field in looked_at if field.known))
         told = padded_cells(instances)
         told[:] = MIN_TIME

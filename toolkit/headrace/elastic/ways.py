@@ -28,7 +28,7 @@ Where both operators have a key, the gate may be one channel for each downstream
 route the tuples it owns (`gates.reader_queues_kernel`, `routed`); `Way.why_shared` says why it is not.
 
 The sender applies steps between the two that compute nothing (`passed_steps`): `select`, where it only chooses and renames
-columns, which are read where they were written; and `filter`, where it compares columns with constants, if the outcome is
+columns, which are read where they were written; and `filter`, where it is made of comparisons of columns whose outcome is
 certain to be Arrow's. Each instance evaluates the filter before it gives the gate a row (`kept_rows_kernel`), which leaves gaps
 between the rows of a source. Therefore I1 of `passing_kernel` uses the numbers of the rows that were given; the downstream
 operator must not take a source's rows for consecutive ones (ROWS_FOLLOW of `build` is False, as behind channels); and the books
@@ -237,7 +237,8 @@ def why_not(
     if program.dictionary is not None and key_places(program, before, middle) is None:
         return f"its key is not that of {above.name!r}, nor some of its columns"
     exact = before.exact_results()
-    for name in (*(middle.names[name] for name in program.values_of(0)), *(condition.column for condition in middle.conditions)):
+    compared = (name for condition in middle.conditions for name in condition.columns)
+    for name in (*(middle.names[name] for name in program.values_of(0)), *compared):
         if name not in exact:
             return f"column {name!r} is not a number or time that {above.name!r} has before its results become columns"
     times = before.node.schema.field(before.node.event_time).type

@@ -133,7 +133,8 @@ class Runnable(Summarised):
             one result at a time, and a custom operator, too, that emits from `output` only and uses no strings or bools;
             otherwise it must not depend on the order of tuples (see `input_order`). Between the two there may be a `select`
             that chooses and renames columns, and a `filter` that compares int64 and float64 results with constants of their
-            type, joined by ``&``; keys of the tuples it drops still count for `max_keys` of the next operator. Anything else is
+            type or with each other, or asks whether they are null or, whole numbers, in a list, joined by ``&``, ``|`` and
+            ``~``; keys of the tuples it drops still count for `max_keys` of the next operator. Anything else is
             an error with the reason. "auto" (the default): through the gate where that is possible, except behind a filter if
             the next operator has a key, and except for sums of numbers that may be negative, unless, as above, any aggregate
             will do (whether such a sum overflows int64 on the way, an error, may depend on the order of tuples with equal
