@@ -125,10 +125,25 @@ def transfer_in_a_circle(e, t):
     t.emit(o=A[e.k].b)
 
 
+def loops_beside_other_rows(e, t):
+    r = V[e.k]
+    other = A[e.j]
+    last = A[e.k]
+    total = 0
+    for x in r.l:
+        for y in r.m:
+            total += x + y
+    other.b += 1
+    last.c += total
+    r.l.append(e.x)
+    r.m[e.y] = e.x
+    t.emit(o=other.b, u=last.c)
+
+
 AGREE = [
     [two_rejected_one_not, sees_the_first], [least_and_kinds], [containers], [records_asked_for_before_it_rejects], [null_keys],
     [null_keys_under_names], [null_elements], [null_elements_of_read_rows], [names_of_the_generated_text],
-    [transfer_in_a_circle],
+    [transfer_in_a_circle], [loops_beside_other_rows],
 ]  # fmt: skip
 
 

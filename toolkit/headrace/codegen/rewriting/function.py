@@ -94,7 +94,8 @@ class _Function(Statements):
         self.has_indices = any(isinstance(node, ast.Subscript) for node in nodes)
         names = [node for node in nodes if isinstance(node, ast.Name)]
         stored = {name.id for name in names if isinstance(name.ctx, ast.Store)} - set(self.host.rows)
-        taken = self.host.taken_names() | set(captured.constants)
+        self.taken = self.host.taken_names()
+        taken = self.taken | set(captured.constants)
         self.names: dict[str, str] = {}
         for local in sorted(stored | set(own)):
             free = local
@@ -187,8 +188,11 @@ class _Function(Statements):
         return self.captured.error(text, node)
 
     def _temporary(self, prefix: str) -> str:
-        self.temporaries[prefix] += 1
-        return f"{prefix}_{self.temporaries[prefix]}"
+        while True:
+            self.temporaries[prefix] += 1
+            name = f"{prefix}_{self.temporaries[prefix]}"
+            if name not in self.taken:  # as ``at_1`` is, the place of a transaction's row
+                return name
 
     def _text(self, text: str, node: ast.AST) -> ast.expr:
         return expression(text, node)
