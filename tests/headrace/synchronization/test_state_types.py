@@ -17,6 +17,7 @@ import pytest
 import headrace as hr
 from headrace.errors import FunctionError, InconsistentProgramError, ParameterError, UnknownNameError
 from headrace.reference import synchronization as reference
+from headrace.synchronization.cuts import checksum_of
 from headrace.synchronization.plan_nodes import PlanNode
 from headrace.synchronization.plans import implementation_tags
 from headrace.synchronization.state_types import matched
@@ -82,8 +83,8 @@ def rising(rng, count, span):
     return sorted(rng.randint(0, span) for _ in range(count))
 
 
-def case(rng):
-    count = rng.choice([0, 3, 60, 2_000])
+def case(rng, counts=(0, 3, 60, 2_000)):
+    count = rng.choice(counts)
     streams = {"value": rng.randint(1, 4), "question": rng.randint(1, 2), "barrier": 1}
     rows = {
         "value": [[(ts, {"x": rng.randint(-9, 9)}) for ts in rising(rng, count, count)] for _ in range(streams["value"])],
@@ -115,6 +116,21 @@ def test_oracle_outputs_are_those_of_one_event_after_another(seed):
         assert run.wait(HANG_S)
         assert run.to_arrow().to_pylist() == expected
         assert run.metrics().operators["program"].balance.faults == ()
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_oracle_a_program_with_types_goes_on_from_its_checkpoints(seed, tmp_path):
+    rng = random.Random(seed)
+    _, inputs, expected = case(rng, (60, 2_000))
+    options = {"max_threads": 4, "heartbeat": rng.choice([1, 1024]), "checkpoint": tmp_path}
+    with program().start(inputs, threads=2, plan="flat", leaves=3, checkpoint_every=20, **options) as run:
+        assert run.wait(HANG_S)
+        assert run.to_arrow().to_pylist() == expected
+    with program().resume(tmp_path, inputs, plan="chain", leaves=2, **options) as run:
+        assert run.wait(HANG_S)
+        assert run.to_arrow().to_pylist() == expected
+    other = program(update={**TYPED["update"], "question": {"all": ask, "part": ask}})
+    assert checksum_of(other) != checksum_of(program())
 
 
 @pytest.mark.parametrize("seed", range(30))

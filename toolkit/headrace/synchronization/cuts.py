@@ -11,7 +11,7 @@ Results     What came out is a prefix of the results. Results that later events 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from types import SimpleNamespace
@@ -207,7 +207,12 @@ def rows_waiting(c: Any, x: np.ndarray, number: int) -> np.ndarray:
 
 def checksum_of(program: Definition) -> str:
     """A checksum of all that makes two programs the same: functions, tags, state, outputs, dependence."""
-    functions = {f"update {name}": function for name, function in program.update.items()}
+    functions: dict[str, Callable] = {}
+    for name, function in program.update.items():
+        if isinstance(function, Mapping):
+            functions |= {f"update {name} of {of}": each for of, each in function.items()}
+        else:
+            functions[f"update {name}"] = function
     also = {"fork": program.fork, "join": program.join}
     also |= {f"fork {types}": function for types, function in program.forks.items()}
     also |= {f"join {types}": function for types, function in program.joins.items()}
