@@ -222,7 +222,7 @@ REFUSED = [
     (read_in_the_turn_before, 5, r"r.m\[k\]: .* reading puts zeros in"),
     (helper_reads_an_element, 1, r"element reads elements of R\[e.k\].m: give it the row"),
     (container_then_rejected, 1, "cannot be put back if the transaction is rejected afterwards .line"),
-    (container_then_unknown, 1, "change it last"),
+    (container_then_unknown, 1, "as where A has no key e.j: change it last, or find that row before"),
     (container_in_the_turn_before, 2, "change it last"),
     (container_then_least, 1, "change it last"),
     (whole_row, 1, r"A\[e.k\] is a row: use its columns, as in A\[e.k\].b"),

@@ -231,6 +231,10 @@ def of_a_set(e, t):
     S[e.k].s.add(e.x)
 
 
+def of_a_set_that_is_pointed_to(e, t):
+    S[A[e.k].next].s.add(e.x)
+
+
 def of_new_rows(e, t):
     I[A[e.k].next].b += 1
 
@@ -252,8 +256,10 @@ def test_example_other_schemes_say_line_and_way_out(scheme):
 
 
 def test_example_what_cannot_be_run_on_versions():
-    with pytest.raises(NotSupportedError, match="'s' of table 'S' is a list, set, map or array"):
+    with pytest.raises(NotSupportedError, match="'s' of table 'S' is a list, set, map or array, .*: use another scheme"):
         start(of_a_set, scheme="speculative")
+    with pytest.raises(NotSupportedError, match="'s' of table 'S' .*: use scheme='serial', since a key depends on what is"):
+        start(of_a_set_that_is_pointed_to, scheme="speculative")
     with pytest.raises(NotSupportedError, match="could insert keys into table 'I'"):
         start(of_new_rows, scheme="speculative")
     with pytest.raises(FunctionError, match="depends on what"):

@@ -26,9 +26,10 @@ def objection(bound: Bound, scheme: str) -> HeadraceError | None:
         return None
     for table in bound.tables:
         if table.containers:
+            other = "another scheme" if bound.undetermined is None else "scheme='serial', since a key depends on what is read"
             return NotSupportedError(
                 f"scheme='speculative' keeps versions of rows, and the column {next(iter(table.containers))!r} of table"
-                f" {table.name!r} is a list, set, map or array, of which it keeps none: use another scheme"
+                f" {table.name!r} is a list, set, map or array, of which it keeps none: use {other}"
             )
         if table.unknown == "insert" and bound.undetermined is not None:
             return NotSupportedError(

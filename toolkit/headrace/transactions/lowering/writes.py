@@ -159,7 +159,12 @@ class Writes(Statements):
                     f" before, as in if {ast.unparse(place.slice)} in {ast.unparse(place.value)}",
                     place,
                 )
-            raise self._error(f"{text}: a list, set, map or array cannot be put back {line}: change it last", place)
+            advice = "change it last"
+            if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):  # no call of `reject` is seen there
+                name = self._rows[node.targets[0].id].table.name
+                line += f", as where {name} has no key {ast.unparse(node.value)}"
+                advice += ", or find that row before, under a name of its own"
+            raise self._error(f"{text}: a list, set, map or array cannot be put back {line}: {advice}", place)
         lowered.must_undo |= now.single
 
 
