@@ -442,6 +442,27 @@ def test_example_bad_arguments(arguments, kind, words):
         WINDOW.check(**arguments)
 
 
+CODE = 77_321
+
+
+def is_refund(kind):
+    return kind == "refund"
+
+
+def test_example_values_that_updates_compare_with_are_tried():
+    def by_number(state, e, emit):
+        state.sum += e.x
+        if e.x > CODE:
+            emit(sum=state.sum)
+
+    def by_text(state, e, emit):
+        state.sum = 1 if is_refund(e.kind) else state.sum + 1
+
+    assert refused(mutant(WINDOW, update={"value": by_number})).counterexample.law == "C3"
+    kinds = mutant(WINDOW, tags={"value": {"kind": "string"}, "barrier": {}}, update={"value": by_text})
+    assert refused(kinds).counterexample.law == "C3"
+
+
 def test_example_given_values_are_the_only_ones():
     seen = set()
 

@@ -1,6 +1,6 @@
-"""A checksum of what the user wrote: of functions, and of everything they refer to.
+"""What the user wrote: a checksum of functions and of everything they refer to, and the values in their text.
 
-It covers the text, without comments, line numbers and file locations, and the values that its names are frozen to. So it is
+The checksum covers the text, without comments, line numbers and file locations, and the values that its names are frozen to. So it is
 the same in another process, in another file, and after another version of this package has generated other kernels.
 """
 
@@ -33,6 +33,27 @@ def checksum(functions: Mapping[str, Callable], *said: object) -> str:
     return digest.hexdigest()
 
 
+def values_written(function: Callable) -> Iterator[int | float | str]:
+    """Give the numbers and texts in a function's text, in what its names are frozen to, and in functions that it calls.
+
+    Examples
+    --------
+    >>> limit = 3
+    >>> list(values_written(lambda t: t.x > limit or t.kind == "cart"))
+    ['cart', 3]
+    """
+    yield from _values(capture(function))
+
+
+def _values(function: CapturedFunction) -> Iterator[int | float | str]:
+    for root in (function.node, *function.defaults.values(), *function.constants.values()):
+        for node in ast.walk(root):
+            if isinstance(node, ast.Constant) and isinstance(node.value, int | float | str):
+                yield node.value
+    for helper in function.helpers.values():
+        yield from _values(helper)
+
+
 def _texts(name: str, function: CapturedFunction) -> Iterator[str]:
     yield name
     yield repr(function.parameters)
@@ -44,4 +65,4 @@ def _texts(name: str, function: CapturedFunction) -> Iterator[str]:
         yield from _texts(each, helper)
 
 
-__all__ = ["checksum"]
+__all__ = ["checksum", "values_written"]

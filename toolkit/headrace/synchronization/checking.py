@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from headrace.arguments import is_whole_number
-from headrace.errors import InconsistentProgramError, ParameterError, UnknownNameError
+from headrace.codegen.written import values_written
+from headrace.errors import FunctionError, InconsistentProgramError, ParameterError, UnknownNameError
 from headrace.names import instead
 from headrace.reference.synchronization import Diagram, Event, drawn, drawn_sides
 from headrace.synchronization.counterexamples import Counterexample
@@ -42,7 +44,7 @@ _VALUES: dict[str, tuple] = {
     "bool": (False, True),
     "string": ("", "a", "b", "ab", "ä"),
 }
-"""What columns hold, by kind; of all other kinds, integers."""
+"""What columns hold, by kind; of all other kinds, integers. And what updates compare them with."""
 
 
 @dataclass(frozen=True)
@@ -128,12 +130,15 @@ class _Cases:
     program: Definition
     random: random.Random
     values: Mapping[str, tuple]
+    written: dict[str, tuple] = field(init=False)
+    """Kind of column -> values near those in the text of updates, whose branches would otherwise hardly be tried."""
     keys: dict[str, dict[int, list[Any]]] = field(init=False)
     """Name of a keyed tag -> part -> some keys of that part."""
     tags: Tags = field(init=False)
     ts: int = 0
 
     def __post_init__(self) -> None:
+        self.written = _written(self.program)
         keyed = {name: tag for name, tag in self.program.tags.items() if tag.by is not None}
         self.keys = {name: _some_keys(tag, self.values.get(tag.by or "")) for name, tag in keyed.items()}
         self.tags = tuple(
@@ -214,7 +219,10 @@ class _Cases:
             width = parse_duration(tag.every, TIMESTAMP_UNIT)
             self.ts = (self.ts // width + 1) * width
             return Event(self.ts, of, {"every": width})
-        payload = {name: self.random.choice(self.values.get(name) or _values_of(kind)) for name, kind in tag.columns.items()}
+        payload = {
+            name: self.random.choice(self.values.get(name) or (*_values_of(kind), *self.written.get(kind, ())))
+            for name, kind in tag.columns.items()
+        }
         if tag.by is not None:
             payload[tag.by] = self.random.choice(self.keys[of.tag][of.part])
         return Event(self.ts, of, payload)
@@ -222,6 +230,22 @@ class _Cases:
 
 def _values_of(kind: str) -> tuple:
     return _VALUES.get(kind, _INTEGERS)
+
+
+def _written(program: Definition) -> dict[str, tuple]:
+    updates = [program.update_of(tag, of) for tag in program.tags for of in program.types if program.may_process(of, [tag])]
+    found: set[Any] = set()
+    for function in updates:
+        with suppress(FunctionError):  # its text is not at hand
+            found |= set(values_written(function))
+    numbers = {one for one in found if isinstance(one, int | float) and not isinstance(one, bool)}
+    near = {near for one in numbers if isinstance(one, int) for near in (one - 1, one, one + 1) if abs(near) < 1 << 62}
+    by_kind = {
+        "int64": near - set(_INTEGERS),
+        "float64": {float(one) for one in numbers} - set(_VALUES["float64"]),
+        "string": {one for one in found if isinstance(one, str)} - set(_VALUES["string"]),
+    }
+    return {kind: tuple(sorted(some)) for kind, some in by_kind.items()}
 
 
 def _some_keys(tag: Tag, given: tuple | None) -> dict[int, list[Any]]:
