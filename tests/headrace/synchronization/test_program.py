@@ -295,9 +295,11 @@ def test_example_what_a_fork_sees():
 
 
 def tell(x, say):
-    say(kind="small" if x < 5 else "large")
+    say(kind="small" if x < 5 else "large", x=None)
     if x == 7:
         say(x=x, kind="seven")
+    if x == 9:
+        say(kind=None, x=9)
 
 
 def add_and_tell(state, e, emit):
@@ -306,14 +308,14 @@ def add_and_tell(state, e, emit):
 
 
 @pytest.mark.interpreted
-def test_example_what_a_helper_leaves_out_is_null():
+def test_example_what_a_helper_leaves_out_or_gives_as_none_is_null():
     program = hr.program(
         tags={"value": {"x": "int64"}}, depends=[("value", "value")], state={"sum": "int64"},
         emits={"kind": "string", "x": "int64"}, update={"value": add_and_tell},
     )  # fmt: skip
     found = program.over({"value": pa.table({"ts": [1, 2, 3], "x": [1, 7, 9]})}).to_arrow(threads=1)
-    assert found["kind"].to_pylist() == ["small", "large", "seven", "large"]
-    assert found["x"].to_pylist() == [None, None, 7, None]
+    assert found["kind"].to_pylist() == ["small", "large", "seven", "large", None]
+    assert found["x"].to_pylist() == [None, None, 7, None, 9]
 
 
 def tell_far(state, e, emit, least=5):

@@ -1,4 +1,4 @@
-"""Fields that an emission leaves out: they become null, by a flag beside the values.
+"""Fields that an emission leaves out, or gives as None: they become null, by a flag beside the values.
 
 Results are words, which cannot be null. For each field that some emission leaves out, a program has one more column, and
 every emission is completed with a flag there, and with a value where it has none.
@@ -57,6 +57,7 @@ def completed(
     )
     for call in _emissions(function, names):
         absent = _absent(call, emits)
+        call.keywords = [one for one in call.keywords if one.arg not in absent]
         given = {name: _NOTHING.get(str(emits[name]), 0) for name in absent}
         given |= {flag_of(name): name in absent for name in optional}
         for name, value in given.items():
@@ -99,10 +100,10 @@ def _all_emissions(function: CapturedFunction, names: frozenset[str]) -> Iterato
 
 
 def _absent(call: ast.Call, emits: Mapping[str, Kind]) -> list[str]:
-    """The fields that an emission leaves out; none if what it gives cannot be seen, which is refused elsewhere."""
+    """The fields that an emission leaves out or gives as None; none if that cannot be seen, which is refused elsewhere."""
     if any(isinstance(one, ast.Starred) for one in call.args) or any(one.arg is None for one in call.keywords):
         return []
-    named = {one.arg for one in call.keywords}
+    named = {one.arg for one in call.keywords if not (isinstance(one.value, ast.Constant) and one.value.value is None)}
     return [name for name in list(emits)[len(call.args) :] if name not in named]
 
 

@@ -198,8 +198,8 @@ def program(
         its events.
     update : dict
         Name of each tag -> ``f(state, e, emit)``: e has the columns and ``e.ts``; each call of ``emit(name=value, ...)``
-        makes an output at the event's time, in which columns left out are null. Functions are compiled as for
-        `hr.operator`, except that an overflow of int64 ends the run.
+        makes an output at the event's time, in which columns left out, or given as None, are null. Functions are compiled
+        as for `hr.operator`, except that an overflow of int64 ends the run.
     emits : dict
         Columns of the outputs beside the event time: name -> kind.
     depends : list of pairs of names, or function of two tags
