@@ -99,6 +99,10 @@ def wrong_key(state, t, emit):
     state.ms[t.i] = 1  # here
 
 
+def no_text(state, t, emit):
+    emit(n=1, w=None, l=state.xs, s=state.ws, m=state.ms)  # here
+
+
 def list_written_out(state, t, emit):
     emit(1, t.w, [t.i], state.ws, state.ms)  # here
 
@@ -202,6 +206,7 @@ REFUSED = [
     (least_or, "default= cannot be compiled; min of several values needs none: leave it out"),
     (wrong_element, r"t.w is a string: state.xs.append\(...\) takes a number"),
     (wrong_key, r"t.i is a number: state.ms\[...\] takes a string"),
+    (no_text, r"None is no value: emit\(w=...\) takes a string"),
     (list_written_out, r"\[t.i\]: emit\(l=...\) takes list_of\('int64'\); give it \[\], or a list of the state"),
     (map_written_out, r"{}: emit\(\w+=...\) takes map_of\('string', 'int64'\); give it one of the state"),
     (get_without_default, "takes 2 arguments here, and 1 are given: without a default there may be no value"),

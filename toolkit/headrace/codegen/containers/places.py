@@ -125,7 +125,8 @@ class Places(ast.NodeTransformer):
         if given is not None and given != static:
             if isinstance(node, ast.BinOp):
                 self._refuse_operation(node, [node.left, node.right])  # inference takes any operation for a number
-            raise self._error(f"{ast.unparse(node)} is {said(given)}: {where} takes {said(static)}", node)
+            is_none = isinstance(node, ast.Constant) and node.value is None
+            raise self._error(f"{ast.unparse(node)} is {'no value' if is_none else said(given)}: {where} takes {said(static)}", node)
 
     def _refuse_operation(self, node: ast.expr, parts: Sequence[ast.expr]) -> None:
         if self._is_message:
