@@ -1,7 +1,8 @@
 """What the user wrote: a checksum of functions and of everything they refer to, and the values in their text.
 
-The checksum covers the text, without comments, line numbers and file locations, and the values that its names are frozen to. So it is
-the same in another process, in another file, and after another version of this package has generated other kernels.
+The checksum covers the text, without comments, line numbers and file locations, and the values that its names are frozen
+to. So it is the same in another process, in another file, and after another version of this package has generated other
+kernels.
 """
 
 from __future__ import annotations

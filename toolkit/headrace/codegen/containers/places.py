@@ -125,8 +125,8 @@ class Places(ast.NodeTransformer):
         if given is not None and given != static:
             if isinstance(node, ast.BinOp):
                 self._refuse_operation(node, [node.left, node.right])  # inference takes any operation for a number
-            is_none = isinstance(node, ast.Constant) and node.value is None
-            raise self._error(f"{ast.unparse(node)} is {'no value' if is_none else said(given)}: {where} takes {said(static)}", node)
+            what = "no value" if isinstance(node, ast.Constant) and node.value is None else said(given)
+            raise self._error(f"{ast.unparse(node)} is {what}: {where} takes {said(static)}", node)
 
     def _refuse_operation(self, node: ast.expr, parts: Sequence[ast.expr]) -> None:
         if self._is_message:
