@@ -127,6 +127,15 @@ def empties(state, t, emit):
     emit(4, t.w, state.xs, words, state.ms)
 
 
+def names_of_temporaries(value_1, place_1, emit_1):
+    value_1.ms[place_1.w] = value_1.n
+    value_1.a[place_1.i % 4] += 1
+    for at_1 in value_1.xs:
+        value_1.n += at_1
+    value_1.xs.append(place_1.i)
+    emit_1(value_1.n, place_1.w, value_1.xs, value_1.ss, value_1.ms)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("function", [*rarely(cart, nested), chosen_words])
 def test_compiled_equals_plain(function):
@@ -137,7 +146,7 @@ def test_compiled_equals_plain(function):
 @pytest.mark.slow
 @pytest.mark.interpreted
 @pytest.mark.parametrize("seeds", [range(7), *rarely(range(7, 20))], ids=str)
-@pytest.mark.parametrize("function", [cart, nested, top_three, changed_meanwhile, chosen_words, empties])
+@pytest.mark.parametrize("function", [cart, nested, top_three, changed_meanwhile, chosen_words, empties, names_of_temporaries])
 def test_interpreted_equals_plain(function, seeds):
     for seed in seeds:
         assert agree(function, seed) is None

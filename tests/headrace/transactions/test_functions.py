@@ -126,18 +126,18 @@ def transfer_in_a_circle(e, t):
 
 
 def loops_beside_other_rows(e, t):
-    r = V[e.k]
+    value_1 = V[e.k]
     other = A[e.j]
-    last = A[e.k]
+    key_1 = A[e.k]
     total = 0
-    for x in r.l:
-        for y in r.m:
+    for x in value_1.l:
+        for y in value_1.m:
             total += x + y
     other.b += 1
-    last.c += total
-    r.l.append(e.x)
-    r.m[e.y] = e.x
-    t.emit(o=other.b, u=last.c)
+    key_1.c += total
+    value_1.l.append(e.x)
+    value_1.m[e.y] = e.x
+    t.emit(o=other.b, u=key_1.c)
 
 
 AGREE = [

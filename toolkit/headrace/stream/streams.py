@@ -293,7 +293,7 @@ class Stream(Runnable):
             Columns that must be equal. They are of one kind, but their units may differ (1 s
             equals 1000 ms; a timestamp without a zone is in UTC). Infinity
             equals itself, NaN equals nothing. A column with the same name on both sides,
-            ``on="id"``, appears once in the result, with the left tuple's value.
+            ``on="id"``, appears once in the result, with the left tuple's value; twice if there are `prefixes`.
         nulls : {"error", "drop"}
             Whether a null in a column of `on` is an error, as in `key_by`, or makes the tuple
             match nothing and count in the metrics' ``null_keys``.

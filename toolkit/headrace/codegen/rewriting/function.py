@@ -94,8 +94,8 @@ class _Function(Statements):
         self.has_indices = any(isinstance(node, ast.Subscript) for node in nodes)
         names = [node for node in nodes if isinstance(node, ast.Name)]
         stored = {name.id for name in names if isinstance(name.ctx, ast.Store)} - set(self.host.rows)
-        self.taken = self.host.taken_names()
-        taken = self.taken | set(captured.constants)
+        taken = self.host.taken_names() | set(captured.constants)
+        self.taken = taken | {*roles, *self.host.rows, *self.host.named}
         self.names: dict[str, str] = {}
         for local in sorted(stored | set(own)):
             free = local
@@ -191,7 +191,7 @@ class _Function(Statements):
         while True:
             self.temporaries[prefix] += 1
             name = f"{prefix}_{self.temporaries[prefix]}"
-            if name not in self.taken:  # as ``at_1`` is, the place of a transaction's row
+            if name not in self.taken:  # as ``at_1`` is, the place of a transaction's row, or the user's name of a row
                 return name
 
     def _text(self, text: str, node: ast.AST) -> ast.expr:
