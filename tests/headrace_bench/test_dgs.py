@@ -152,7 +152,7 @@ def test_example_plots_show_what_the_table_says():
     figures = figures_of(rows)
     wanted = [f"Fig. 4 and 8: event window, {cost} ns an event" for cost in (0, 30)]
     wanted += [f"Fig. 4 and 8: {name}, {cost} ns an event" for name in ("page views", "frauds") for cost in (0, 30, 100)]
-    wanted += ["Event window: values a barrier", "Fig. 6: page views, 1 us an event", "Fig. 6: frauds, 1 us an event"]
+    wanted += ["Event window: values a barrier", "Fig. 6: page views, 1 µs an event", "Fig. 6: frauds, 1 µs an event"]
     wanted += ["Fig. 10a: latency over leaves", "Fig. 10b: latency over heartbeats", "Two optimizers: latency"]
     wanted += ["Plan against plan, 8 streams on two threads", "Appendix A: the case studies", "A.2: latency of predictions"]
     assert [figure.title for figure in figures] == wanted
@@ -169,7 +169,7 @@ def test_example_plots_show_what_the_table_says():
         ("loop, presorted", [1], False), ("plan", [2, 4, 8, 16], True),
     ]  # fmt: skip
     assert by_title["Fig. 10b: latency over heartbeats"].x_names == ["0", "1", "10", "100", "1,000"]
-    assert {line.name for line in by_title["Fig. 6: frauds, 1 us an event"].lines} == {
+    assert {line.name for line in by_title["Fig. 6: frauds, 1 µs an event"].lines} == {
         f"{leaves}, {part}" for leaves in ("1 leaf", "2 leaves") for part in ("p50", "p90")
     }
 

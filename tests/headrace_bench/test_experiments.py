@@ -5,6 +5,7 @@ Figures at these sizes mean nothing, so none is looked at.
 
 import json
 import math
+import re
 import threading
 from itertools import pairwise
 
@@ -177,6 +178,9 @@ def test_example_figures_of_each_experiment_are_kept(name):
     found = kept(name)
     assert found.experiment.name == name and found.size in ("small", "full") and found.date and found.machine
     assert found.experiment.rows and found.experiment.plots() and found.experiment.paper.findings
+    read = [text for each in found.experiment.figures for text in (each.title, each.x_label, each.y_label, each.note)]
+    read += [text for row in found.experiment.rows for text in (row.case, row.unit, row.note)]
+    assert not [text for text in read if re.search(r"\bus\b", text)], "microseconds are µs"
 
 
 def test_example_work_of_others_is_seen():

@@ -124,7 +124,7 @@ def throughput(gate: str, loops: ModuleType, times: list[np.ndarray], readers: i
 
 
 def latencies(gate: str, loops: ModuleType, sources: int, readers: int, ticks: int) -> np.ndarray:
-    """Microseconds from `add` to each reader, with one tuple from each source every 200 us."""
+    """Microseconds from `add` to each reader, with one tuple from each source every 200 µs."""
     trial = _Trial(gate, loops, sources, readers)
     trial.spins = 0
     trial.waits = [np.zeros(sources * ticks, np.int64) for _ in range(readers)]
@@ -174,8 +174,8 @@ def measure(full: bool, tiny: bool = False) -> list[Row]:
             rows.append(Row("gate", case, median(values), "M tuples/s", "higher", goal, base, "plain copy loop"))
         for sources, readers, goal_p50, goal_p99 in ((1, 1, 60, 300), (2, 4, None, 3000)):
             waits = latencies(gate, loops, sources, readers, ticks)
-            name = f"{gate}, add to get, {sources}x{readers}, every 200 us"
+            name = f"{gate}, add to get, {sources}x{readers}, every 200 µs"
             p50, p99 = np.percentile(waits, (50, 99))
-            rows.append(Row("gate", f"{name}, p50", float(p50), "us", "lower", goal_p50))
-            rows.append(Row("gate", f"{name}, p99", float(p99), "us", "lower", goal_p99))
+            rows.append(Row("gate", f"{name}, p50", float(p50), "µs", "lower", goal_p50))
+            rows.append(Row("gate", f"{name}, p99", float(p99), "µs", "lower", goal_p99))
     return rows

@@ -162,5 +162,5 @@ def measure(full: bool, tiny: bool = False) -> list[Row]:
         rows.append(_breakdown(scheme, threads, 0.0 if tiny else 30e6, 3 * pairs if pairs > 1 else 1))
     for workers in (2, 16):
         value = _sample_us(workers, 20 if tiny else 300)
-        rows.append(Row("metrics", f"one sample, {workers} workers", value, "us", "lower", 0.01 * EVERY_S * 1e6))
+        rows.append(Row("metrics", f"one sample, {workers} workers", value, "µs", "lower", 0.01 * EVERY_S * 1e6))
     return rows

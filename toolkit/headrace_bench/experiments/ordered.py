@@ -321,12 +321,12 @@ def latency_over_cost(of: _Experiment) -> None:
             runs = [marked(stream, case.table.num_rows, **options) for _ in range(of.repetitions)]
             wait = middle(runs).mean_ms
             lines.setdefault(queues, []).append(wait * 1e3)
-            of.row(f"Fig. 10, {cost_ns / 1e3:g} us a tuple, {queues}", wait * 1e3, "us", "lower", baseline=cost_ns / 1e3,
+            of.row(f"Fig. 10, {cost_ns / 1e3:g} µs a tuple, {queues}", wait * 1e3, "µs", "lower", baseline=cost_ns / 1e3,
                    baseline_name="the tuple's cost", note="mean processing latency, to the collector")  # fmt: skip
     x = [cost_ns / 1e3 for cost_ns in costs]
     drawn = [Line(name, x, values) for name, values in lines.items()]
     note = "From the claim of a tuple to its result at the collector; uniform keys, at full speed, micro-batches of 1."
-    of.draw("Fig. 10: latency over cost", "us a tuple", "mean processing latency, us", drawn, log_x=True, log_y=True, note=note)
+    of.draw("Fig. 10: latency over cost", "µs a tuple", "mean processing latency, µs", drawn, log_x=True, log_y=True, note=note)
 
 
 # -- Figures 12 and 13: reorder schemes
@@ -346,21 +346,21 @@ def _over_threads(of: _Experiment, figure: str, what: str, case: Case) -> None:
         costs.append(Line(reorder, counts, spent))
         for n, rate, cost in zip(counts, rates, spent, strict=True):
             of.row(f"{figure}, {what}, {reorder}, {counted(n, 'thread')}", rate / 1e3, "K tuples/s", baseline=alone / 1e3,
-                   baseline_name="1 thread", note=f"{cost:.4g} us a tuple at the first stage")  # fmt: skip
+                   baseline_name="1 thread", note=f"{cost:.4g} µs a tuple at the first stage")  # fmt: skip
         capacity = model_of(rates[0], rates[1])
         speedups.append(Line(reorder, FAR, [capacity(n) / alone for n in FAR], predicted=True))
         of.row(f"{figure}, {what}, {reorder}, {FAR[-1]} threads, predicted", capacity(FAR[-1]) / 1e3, "K tuples/s",
                baseline=alone / 1e3, baseline_name="1 thread", note=PREDICTION)  # fmt: skip
     note = "Micro-batches of 1. Dashed: a prediction."
     of.draw(f"{figure}a: {what}, speedup", "threads", "times one thread", speedups, note=note)
-    of.draw(f"{figure}b: {what}, cost at the first stage", "threads", "us a tuple", costs,
+    of.draw(f"{figure}b: {what}, cost at the first stage", "threads", "µs a tuple", costs,
             note="Waiting for others is part of it; of more threads than cores, so is waiting for a core.")  # fmt: skip
 
 
 def light_operators(of: _Experiment) -> None:
     """Figures 12 and 13 as in the paper: reorder schemes over the number of workers."""
     for light in of.some(LIGHT_COSTS):
-        _over_threads(of, "Fig. 12", f"{light / 1e3:g} us a tuple", of.case(ONE, light))
+        _over_threads(of, "Fig. 12", f"{light / 1e3:g} µs a tuple", of.case(ONE, light))
     selectivity = of.some(SELECTIVITIES)[-1]
     _over_threads(of, "Fig. 13", f"selectivity {selectivity:g}", of.case(TWO, SELECTIVE_NS, selectivity))
 
@@ -385,7 +385,7 @@ def reordering(of: _Experiment) -> None:
         drawn = [Line(name, list(values), ratios) for name, ratios in lines.items()]
         of.draw(title, x_label, "times one thread", drawn, log_x=log_x)
 
-    sweep("Reorder schemes over cost", "us a tuple", [c / 1e3 for c in of.some(COSTS)], lambda us: of.case(ONE, us * 1e3))
+    sweep("Reorder schemes over cost", "µs a tuple", [c / 1e3 for c in of.some(COSTS)], lambda us: of.case(ONE, us * 1e3))
     sweep("Reorder schemes over length", "stages", of.some(LENGTHS), lambda n: of.case(Shape(("flat_map",) * n), COST_NS))
     sweep("Reorder schemes over selectivity", "outputs a tuple", of.some(SELECTIVITIES), lambda s: of.case(TWO, COST_NS * 10, s))
 
@@ -404,5 +404,5 @@ def sizes(of: _Experiment) -> None:
                 lines.setdefault(name, []).append(rate / 1e6)
                 of.row(f"parametric, {x_label} {value}, {name}", rate / 1e6, "M tuples/s")
         drawn = [Line(name, list(shapes), rates) for name, rates in lines.items()]
-        note = f"One partitioned stage, {COST_NS / 1e3:g} us of matrix work a tuple, whatever the size."
+        note = f"One partitioned stage, {COST_NS / 1e3:g} µs of matrix work a tuple, whatever the size."
         of.draw(f"Section 7: {title[0].lower()}{title[1:]}", x_label, "M tuples/s", drawn, log_x=True, note=note)
