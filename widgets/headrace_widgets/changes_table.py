@@ -127,7 +127,9 @@ class ChangesTable:
         head = "".join(f'<th scope="col">{title}</th>' for title in self.columns)
         rows = "".join(
             "<tr>"
-            + "".join(f"<td>{html.escape(_cell(record, fields))}</td>" for fields in self.columns.values())
+            + "".join(
+                f'<td data-title="{title}">{html.escape(_cell(record, fields))}</td>' for title, fields in self.columns.items()
+            )
             + "</tr>"
             for record in reversed(records)
         )
