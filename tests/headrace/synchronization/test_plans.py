@@ -204,7 +204,7 @@ def test_example_drawing(by, leaves, parts):
     program = program_of({"inc": parts, "reset": parts, "stop": 0}, [("reset", "inc"), ("reset", "reset"), ("stop", "inc")])
     known = {"inc": 1e6, "reset": 10, "stop": 1}
     plan = program.plan({"inc": 4, "reset": 1, "stop": 1}, leaves=leaves, by=by, rates=known)
-    svg = ElementTree.fromstring(plan._repr_svg_())
+    svg = ElementTree.fromstring(plan._repr_html_())
     titles = [one.text for one in svg.iter(f"{SVG}title")]
     assert [title.partition(":")[0] for title in titles] == [one.name for one in plan.nodes]
     width, height = map(float, svg.attrib["viewBox"].split()[2:])
@@ -218,7 +218,7 @@ def test_example_drawing(by, leaves, parts):
 
 def test_example_names_are_escaped_in_a_drawing():
     plan = Plan([PlanNode([("<script>&", 0, 0)])])
-    assert "<script>" not in plan._repr_svg_() and "&lt;script&gt;&amp;" in plan._repr_svg_()
+    assert "<script>" not in plan._repr_html_() and "&lt;script&gt;&amp;" in plan._repr_html_()
 
 
 def test_example_without_fork_there_is_one_leaf():

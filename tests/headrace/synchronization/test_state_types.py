@@ -201,7 +201,7 @@ def test_plans_say_the_type_of_every_node():
     assert {one.node.state for one in plan.leaves} == {"part"} and plan.roots[0].state == "all"
     assert hr.Plan.from_json(plan.to_json()) == plan
     assert "node 0 (all)" in repr(plan) and "leaf 0 (part)" in repr(plan)
-    drawn = ElementTree.fromstring(plan._repr_svg_())
+    drawn = ElementTree.fromstring(plan._repr_html_())
     texts, titles = ([one.text for one in drawn.iter(f"{{http://www.w3.org/2000/svg}}{kind}")] for kind in ("text", "title"))
     assert "barrier (all)" in texts and any(text.startswith("leaf 0 (part): value") for text in texts if text)
     assert titles[0].startswith("node 0 (all): barrier")

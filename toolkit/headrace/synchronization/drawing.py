@@ -1,7 +1,8 @@
 """Draws a plan: as a tree of text for the terminal, and in SVG for a notebook. Types of state are named if there are several.
 
-In SVG the roots are on the left and the leaves on the right, one below the other, each in a row of its own: a tree of 64
-leaves is as legible as one of two. A node that owns tags is a box with them; a bar beside a leaf is its share of the events.
+In SVG, in the colours of JupyterLab's theme, the roots are on the left and the leaves on the right, one below the other, each
+in a row of its own: a tree of 64 leaves is as legible as one of two. A node that owns tags is a box with them; a bar beside a
+leaf is its share of the events.
 """
 
 from __future__ import annotations
@@ -20,8 +21,11 @@ _ROW, _EDGE, _BAR = 24.0, 12.0, 110.0
 _LETTER = 6.3
 """Width of one, about, at 12 pixels."""
 _MOST_LETTERS = 64
-_INK, _SOFT, _PAPER, _LINE = "#1a1a1a", "#5a6570", "#ffffff", "#8795a3"
-_INNER, _LEAF, _SHARE = ("#fbeed3", "#b97f00"), ("#dcebf5", "#0072b2"), "#a3b5c6"
+_INK, _SOFT = "var(--jp-content-font-color1,#1a1a1a)", "var(--jp-content-font-color2,#5a6570)"
+_PAPER, _LINE = "var(--jp-layout-color0,#ffffff)", "#8795a3"
+"""After the comma: where the page has no such theme."""
+_INNER, _LEAF, _SHARE = "#b97f00", "#0072b2", "#8795a3"
+"""Edges, filled palely, which is legible on light and on dark paper."""
 
 
 def plan_text(nodes: Sequence[Placed], rates: Rates = None, predicted: float | None = None) -> str:
@@ -167,11 +171,11 @@ def _box(one: Placed, label: str, whole: str, x: float, y: float) -> str:
     said = f"<title>{escape(f'{_typed(one.name, one)}: {whole}')}</title>"
     if one.leaf < 0 and not one.node.tags:
         return f'<g>{said}<circle cx="{x:g}" cy="{y:g}" r="3" fill="{_LINE}"/></g>'
-    fill, edge = _LEAF if one.leaf >= 0 else _INNER
+    edge = _LEAF if one.leaf >= 0 else _INNER
     dash = "" if one.node.tags else ' stroke-dasharray="4 3"'
     return (
-        f'<g>{said}<rect x="{x:g}" y="{y - 10:g}" width="{_width(label):g}" height="20" rx="4" fill="{fill}"'
-        f' stroke="{edge}"{dash}/>'
+        f'<g>{said}<rect x="{x:g}" y="{y - 10:g}" width="{_width(label):g}" height="20" rx="4" fill="{edge}"'
+        f' fill-opacity=".15" stroke="{edge}"{dash}/>'
         f'<text x="{x + 7:g}" y="{y + 4:g}" fill="{_INK}">{escape(label)}</text></g>'
     )
 

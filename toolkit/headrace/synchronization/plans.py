@@ -255,7 +255,7 @@ class Plan:
     def __repr__(self) -> str:
         return plan_text(self.nodes, self.rates, self.predicted)
 
-    def _repr_svg_(self) -> str:
+    def _repr_html_(self) -> str:  # not as image/svg+xml: JupyterLab makes that an <img>, which cannot follow its theme
         return plan_svg(self.nodes, self.rates, self.predicted)
 
 

@@ -14,7 +14,11 @@ from headrace_widgets.diagrams.shapes import STYLE, WIDTH, text
 _LINE, _LETTERS = 20, 88
 """Height of a caption line in the SVG file, and how many letters fit into it."""
 
+_DARK = "@media (prefers-color-scheme:dark){svg{--jp-content-font-color1:#e0e0e0;--jp-layout-color0:#111}}"
+"""In the SVG file, which a page shows as an image: that has the scheme of its `<img>`, and nothing else of the page."""
+
 _PAGE_STYLE = """
+body[data-jp-theme-light=false] .jp-MarkdownOutput img[src*=".svg"]{color-scheme:dark}
 .hrd{max-width:860px;margin:4px 0 12px;padding:10px 14px;border:1px solid rgba(128,128,128,.5);border-radius:6px;
  background:var(--jp-layout-color0,#fff);color:var(--jp-content-font-color1,#1a1a1a);font:15px/1.45 system-ui,sans-serif}
 .hrd>b{display:block;margin-bottom:4px}
@@ -117,7 +121,7 @@ class Steps:
         said = " ".join(f"{i}. {step.caption}" for i, step in enumerate(self.steps, start=1))
         return (
             f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {y:g}" width="{WIDTH}" height="{y:g}" role="img">'
-            f"<title>{escape(self.title)}</title><desc>{escape(said)}</desc><style>{STYLE}</style>"
+            f"<title>{escape(self.title)}</title><desc>{escape(said)}</desc><style>{STYLE}{_DARK}</style>"
             f'<rect class="hrd-paper" width="100%" height="100%"/>{"".join(parts)}</svg>\n'
         )
 
