@@ -9,12 +9,14 @@ it ends with: tests/browser/test_tour.py opens that.
 import itertools
 import os
 import re
+import shutil
 import signal
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
-from headrace import cli, lesson, tour
+from headrace import cli, lab, lesson, tour
 from headrace.apps.compare import first_difference
 from support.terminal import Terminal
 
@@ -89,6 +91,26 @@ def test_example_a_wrong_result_is_noticed(cheap, monkeypatch, capfd):
     assert cli.main(["tour"]) == 1
     said = capfd.readouterr().out
     assert "WRONG: row" in said and "column 'n'" in said and "to the last bit" not in said
+
+
+@pytest.mark.parametrize(
+    ("checkout", "on_path", "commands"),
+    [
+        (True, "/bin/headrace", ["headrace lab", "headrace demo", "make dashboard"]),
+        (True, None, ["make lab", "make demo", "make dashboard"]),
+        (False, "/bin/headrace", ["headrace lab", "headrace demo"]),
+        (False, None, ["headrace lab", "headrace demo"]),
+    ],
+)
+def test_example_it_ends_with_commands_that_are_there(monkeypatch, capfd, checkout, on_path, commands):
+    """What is installed from a wheel has no Makefile, and no notebooks of ours."""
+    monkeypatch.setattr(lab, "shipped", lambda: Path("notebooks") if checkout else None)
+    monkeypatch.setattr(shutil, "which", lambda _: on_path)
+    tour._point_on()
+    said = capfd.readouterr().out
+    assert re.findall(r"^   ((?:make|headrace) \w+)", said, re.MULTILINE) == commands
+    assert ("30_elastic_reconfiguration" in said) == checkout
+    assert checkout or "headrace_widgets.Dashboard(run)" in said
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from headrace import lesson
+from headrace import lab, lesson
 from headrace.apps.compare import first_difference
 from headrace.cores import usable_cores
 from headrace.runtime.handle import QueryRun
@@ -88,15 +88,11 @@ def main(browser: bool = True, behind_s: float = BEHIND_S) -> int:
         _relief(run, 0.6 * one)
         tap.close()
         status = _compare(run, tap)
-    _say("5. Where to go from here\n")
-    call = "headrace" if shutil.which("headrace") else "make"  # `make tour` leaves the environment's commands off the PATH
-    _say(f"   {call + ' lab':20}  notebooks, in your own copy; 30_elastic_reconfiguration is this tour, in full")
-    _say(f"   {call + ' demo':20}  real flights, from a Spark DataFrame and back into one")
-    if status == 0 and browser and is_asking and find_spec("voila") and find_spec("headrace_widgets"):
-        _say("   Now the dashboard: such a stream in your browser, with a + that adds a thread. Ctrl-C here ends it.\n")
+    opens = status == 0 and browser and is_asking and bool(find_spec("voila") and find_spec("headrace_widgets"))
+    _point_on(opens)
+    if opens:
         input("   [Enter opens it] ")
         os.execv(sys.executable, [sys.executable, "-m", "headrace_widgets.serve"])
-    _say("   make dashboard        such a stream in your browser, with a + that adds a thread")
     return status
 
 
@@ -184,6 +180,23 @@ def _compare(run: QueryRun, tap: Tap) -> int:
         return 1
     _say(f"   {result.num_rows:,} results: the same rows, in the same order, to the last bit.\n")
     return 0
+
+
+def _point_on(opens: bool = False) -> None:
+    """Name what comes next; `opens`: the dashboard's page does."""
+    is_checkout = lab.shipped() is not None  # what is installed from a wheel has neither Makefile nor notebooks
+    # `make tour` leaves the environment's commands off the PATH.
+    call = "make" if is_checkout and not shutil.which("headrace") else "headrace"
+    about = "notebooks, in your own copy; 30_elastic_reconfiguration is this tour, in full"
+    _say("5. Where to go from here\n")
+    _say(f"   {call + ' lab':20}  {about if is_checkout else 'JupyterLab, on the notebooks of this folder'}")
+    _say(f"   {call + ' demo':20}  real flights, from a Spark DataFrame and back into one")
+    if opens:
+        _say("   Now the dashboard: such a stream in your browser, with a + that adds a thread. Ctrl-C here ends it.\n")
+    elif is_checkout:
+        _say("   make dashboard        such a stream in your browser, with a + that adds a thread")
+    else:
+        _say("   In a notebook, headrace_widgets.Dashboard(run) shows a run as it goes, with a + that adds a thread.")
 
 
 # -- the terminal
