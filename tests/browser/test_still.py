@@ -1,5 +1,5 @@
 """Method: a notebook of plots in a real JupyterLab, its theme changed, its outputs saved, and opened again by a page without any
-of it.
+of it; and one of drawings, whose papers are looked at in both themes.
 
 Most cells are out of sight. What is drawn is asked of the page's own elements. The last cell shows its plot as Bokeh does: its
 script finds no place when the page is opened again, which is what this is about. Should that be mended elsewhere one day,
@@ -8,6 +8,9 @@ What this cannot see: other browsers; notebooks whose outputs are not trusted, w
 """
 
 from __future__ import annotations
+
+import io
+import shutil
 
 import pytest
 
@@ -85,3 +88,36 @@ def test_example_plots_follow_the_theme_and_are_there_when_the_page_is_loaded_ag
             visit.close()
             browser.close()
     assert all("could not find #" in problem for problem in visit.problems) and visit.outside == []
+
+
+DRAWINGS = [
+    "from headrace_widgets import diagrams\ndiagrams.gate()",
+    "from IPython.display import Markdown\nMarkdown('![All steps](images/gate.svg)')",
+    "from headrace import Plan, PlanNode\nPlan([PlanNode([('value', 0, 0)])])",
+]
+PLACES = (".hrd", ".jp-RenderedMarkdown img[src*='gate.svg']", "svg[aria-label='synchronization plan']")
+
+
+def papers(visit):
+    """The colour of each drawing just inside its frame, as it is on the screen."""
+    from PIL import Image
+
+    seen = []
+    for place in PLACES:
+        drawing = Image.open(io.BytesIO(visit.page.locator(place).screenshot())).convert("RGB")
+        seen.append(drawing.getpixel((drawing.width // 2, 5)))
+    return seen
+
+
+def test_example_drawings_follow_the_theme(tmp_path):
+    (tmp_path / "drawings.ipynb").write_text(lab.notebook_of(DRAWINGS))
+    (tmp_path / "images").mkdir()
+    shutil.copy(lab.ROOT / "notebooks" / "images" / "gate.svg", tmp_path / "images")
+    with lab.jupyter_lab(tmp_path) as address, lab.visiting(address, tmp_path) as visit:
+        visit.open("drawings.ipynb")
+        visit.run_all()
+        visit.page.locator(PLACES[-1]).wait_for()
+        until(lambda: papers(visit) == [(255, 255, 255)] * 3, SLOW, "white paper")
+        visit.menu("Settings", "Theme", "JupyterLab Dark")
+        until(lambda: papers(visit) == [(17, 17, 17)] * 3, SLOW, "dark paper")
+        assert visit.problems == [] and visit.outside == []
