@@ -4,6 +4,8 @@ Cannot see: the time it takes on the full inputs (under a minute once installed;
 """
 
 import re
+import shutil
+import sys
 
 import pyarrow.parquet as pq
 import pytest
@@ -42,6 +44,15 @@ def test_example_the_demo_names_what_else_there_is():
     found = dict(re.split(r": +", line.strip(), maxsplit=1) for line in lines)
     assert sorted(name for names in found.values() for name in names.split()) == sorted(APPS)
     assert found["ordered pipelines"] == "sold_together viewed_together viewed_before abandoned declining mobility"
+
+
+@pytest.mark.parametrize(("on_path", "call"), [("/bin/headrace", "headrace"), (None, ".venv/bin/headrace")])
+def test_example_the_demo_names_a_command_that_is_there(monkeypatch, tmp_path, on_path, call):
+    """`make demo` leaves those of the environment off the PATH."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "executable", str(tmp_path / ".venv" / "bin" / "python"))
+    monkeypatch.setattr(shutil, "which", lambda _: on_path)
+    assert demo.others().startswith(f"more: `{call} run --help` lists")
 
 
 @pytest.mark.slow

@@ -10,6 +10,8 @@ scheme change during the run. No money is lost, and rows and accounts are those 
 from __future__ import annotations
 
 import os
+import shutil
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -90,7 +92,9 @@ def others() -> str:
         "elastic": "windows and joins", "transactions": "transactions", "ordering": "ordered pipelines",
         "synchronization": "programs by plans",
     }  # fmt: skip
-    lines = [f"more: `headrace run --help` lists {len(APPS)} applications, which read Parquet files and write one"]
+    # `make demo` leaves the environment's commands off the PATH.
+    call = "headrace" if shutil.which("headrace") else os.path.relpath(Path(sys.executable).with_name("headrace"))
+    lines = [f"more: `{call} run --help` lists {len(APPS)} applications, which read Parquet files and write one"]
     for engine, what in engines.items():
         names = " ".join(app.name for app in APPS.values() if app.engine == engine)
         lines.append(f"  {what + ':':<19}{names}")
