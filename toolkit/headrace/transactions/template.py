@@ -321,7 +321,8 @@ next_operation = s.fate_{number}[i] >> FATE_BITS
 fate = s.fate_{number}[i] & (1 << FATE_BITS) - 1
 if fate == BY_PARTS:
 {begin}
-    rejected |= post_{number}({call})
+    if post_{number}({call}) != 0:
+        rejected = 1
 elif fate == REFUSED:
 {begin}
     rejected = 1

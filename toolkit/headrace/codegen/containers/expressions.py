@@ -61,13 +61,20 @@ class Expressions(Places):
         raise self._error(f"{ast.unparse(node)}: strings cannot be put together here; {TEXT_WORK}", node)
 
     def _message(self, node: ast.expr | None) -> ast.expr | None:
-        """Rewrite what is raised, or its message: strings in it stay Python strings."""
+        """Rewrite what is raised, or its message: strings in it stay Python strings, and values are only named.
+
+        A kernel cannot put texts together. The message with its values, which the user sees, is that of a second call, in Python.
+        """
         if node is None:
             return None
+        shown = [_as_written(each) for each in node.args] if isinstance(node, ast.Call) else [_as_written(node)]
         self._is_message = True
-        result = self.visit(node)
+        result = self.visit(node)  # fields in it are checked, and known to be read
         self._is_message = False
-        return result
+        if isinstance(result, ast.Call):
+            result.args = shown
+            return result
+        return result if isinstance(result, ast.Name) else shown[0]
 
     def visit_Raise(self, node: ast.Raise) -> ast.stmt:
         node.exc, node.cause = self._message(node.exc), self._message(node.cause)
@@ -367,3 +374,14 @@ def is_empty(node: ast.expr, builtin: Any, kind: Any) -> bool:
         name = builtin(node)
         return {"list": ListOf, "set": SetOf, "dict": MapOf}.get(name or "") is type(kind)
     return False
+
+
+def _as_written(node: ast.expr) -> ast.expr:
+    """The constant that stands for a part of a message: its text, with the source of each value in braces."""
+    parts = node.values if isinstance(node, ast.JoinedStr) else [node]
+    texts = [
+        str(part.value) if isinstance(part, ast.Constant)
+        else f"{{{ast.unparse(part.value if isinstance(part, ast.FormattedValue) else part)}}}"
+        for part in parts
+    ]
+    return ast.copy_location(ast.Constant("".join(texts)), node)
