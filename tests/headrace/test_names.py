@@ -8,6 +8,8 @@ Cannot see  whether the closest name is what a person meant
 """
 
 import copy
+import datetime
+import decimal
 import pickle
 import traceback
 from inspect import isfunction
@@ -32,6 +34,7 @@ from headrace.expressions import aggregates
 from headrace.names import closest
 
 TABLE = pa.table({"ts": [1, 2, 12], "kind": ["a", "b", "a"], "value": [1, 2, 3]})
+FRAME = TABLE.to_pandas()
 STREAM = hr.stream(TABLE, event_time="ts")
 KEYED = STREAM.key_by("kind")
 WINDOWED = KEYED.window(10)
@@ -100,7 +103,7 @@ def test_options_of_another_engine(start, words):
         (lambda: KEYED.window(10, advanse=3), r"^window\(advanse=3\): .*did you mean advance=\?"),
         (lambda: KEYED.window("1d", time_zone="UTC"), r"^window\(time_zone='UTC'\): .* write zone=$"),
         (lambda: INPUTS.window(session=9), r"^window\(session=9\): .*fixed size; find sessions with .*single.*ordered\(\)"),
-        (lambda: STREAM.join(STREAM, within=1, how="left"), r"^join\(how='left'\): .* write where=$"),
+        (lambda: STREAM.join(STREAM, within=1, how="left"), r"^join\(how='left'\): .* as in an inner join"),
         (lambda: STREAM.map(y=hr.col("x") * 2), r"^map\(y=col\('x'\) \* 2\): give a function .* select\(\.\.\., y="),
         (lambda: STREAM.flat_map(y="int64"), r"^flat_map\(y='int64'\): give a function of a tuple, f\(t, emit\)$"),
         (lambda: STREAM.filter(), r"^filter\(\): give an expression, as in hr.col\(.a.\) > 1, or a function"),
@@ -146,6 +149,11 @@ def test_arguments_of_a_live_run():
     ("call", "words"),
     [
         (lambda: STREAM.aggregate, "a Stream has no 'aggregate'; write .key_by(...).window(...).aggregate(...)"),
+        (lambda: STREAM.count, "a Stream has no 'count'; write .key_by(...).window(...).aggregate(count=hr.count(...))"),
+        (lambda: STREAM.sort_values, "a Stream has no 'sort_values'; write hr.stream(..., sort=True), for rows in the order of"),
+        (lambda: STREAM.ordered().sort, "an OrderedStream has no 'sort'; write hr.stream(..., sort=True)"),
+        (lambda: KEYED.sum, "a KeyedStream has no 'sum'; write .window(...).aggregate(sum=hr.sum(...))"),
+        (lambda: KEYED.session, "a KeyedStream has no 'session'; write .window(..., instances='single').apply(hr.operator"),
         (lambda: STREAM.groupBy, "a Stream has no 'groupBy'; write .key_by(...)"),
         (lambda: STREAM.to_panda, "a Stream has no 'to_panda'; did you mean .to_pandas?"),
         (lambda: STREAM.collect, "a Stream has no 'collect'; write .to_arrow() or .to_pandas()"),
@@ -176,6 +184,51 @@ def test_methods(call, words):
         call()
     assert str(caught.value).startswith(words)
     assert isinstance(caught.value, AttributeError) and isinstance(caught.value, HeadraceError)
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: hr.stream(TABLE, event_time=0), "event_time=0: give the name of the column of event times"),
+        (lambda: hr.stream(FRAME, event_time=FRAME.ts), "event_time=<Series>: give the name of the column of event times"),
+        (lambda: STREAM.join(FRAME, within=1, on="kind"), "join(<DataFrame>): not a stream; give hr.stream(table, event_time="),
+        (lambda: STREAM.join(STREAM, on="kind"), "say how far apart in time two tuples may be that match"),
+        (lambda: STREAM.union(FRAME), "union(<DataFrame>): not a stream"),
+        (lambda: hr.inputs(STREAM, FRAME), "inputs(<DataFrame>): not a stream"),
+        (lambda: hr.together(a=FRAME), "together(a=<DataFrame>): give what hr.stream(...) and its methods return"),
+        (lambda: STREAM.filter(FRAME.value > 1), "filter(<Series>): give an expression"),
+        (lambda: hr.stream({"ts": [1]}, event_time="ts"), "make one of it by pyarrow.table(columns)"),
+        (lambda: hr.stream([{"ts": 1, "kind": "a"}], event_time="ts"), "make one of it by pyarrow.Table.from_pylist(rows)"),
+        (lambda: COUNTS.start(checkpoint="kept"), "only programs (hr.program) have checkpoints; leave it out"),
+    ],
+)
+def test_what_is_no_stream_and_no_column(call, words):
+    with pytest.raises(HeadraceError) as caught:
+        call()
+    assert words in str(caught.value) and "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(("column", "cast"), [("price", "float64, or scale it and cast it to int64,"), ("day", "timestamp")])
+def test_columns_that_no_function_reads(column, cast):
+    rows = pa.table({"ts": [1], "price": [decimal.Decimal("1.5")], "day": [datetime.date(2026, 1, 1)]})
+    given = hr.stream(rows, event_time="ts")
+    where = {"price": lambda l, r: l.price > 1, "day": lambda l, r: l.day > 1}[column]
+    stage = {"price": lambda t: t.price > 1, "day": lambda t: t.day > 1}[column]
+    for query in (
+        lambda: given.join(given, within=1, where=where), lambda: given.ordered().filter(stage), lambda: given.filter(stage)
+    ):  # fmt: skip
+        with pytest.raises(FunctionError, match=f"{column}: a column of type .* cannot read; cast it to {cast} before"):
+            query().to_arrow()
+
+
+def test_a_key_of_a_table_that_is_no_column():
+    named = hr.table("named", data=pa.table({"name": ["a"], "n": [1]}), key="name")
+
+    def add(e, t):
+        named[e.knd].n += 1
+
+    with pytest.raises(FunctionError, match=r"e has no field 'knd'; did you mean e.kind\?"):
+        STREAM.transact(add).to_arrow()
 
 
 def test_datasets():

@@ -32,6 +32,7 @@ def test_example_words_stand_for_it_where_no_kernel_draws_it(dashboard):
     kinds, _ = DisplayFormatter().format(dashboard.widget)
     assert kinds["text/plain"].startswith("A dashboard of headrace, live where its notebook runs")
     assert kinds["application/vnd.jupyter.widget-view+json"]["model_id"] == dashboard.widget.model_id
+    assert repr(dashboard).startswith("<Dashboard of <QueryRun number ")
 
 
 @pytest.mark.slow

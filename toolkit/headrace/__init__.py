@@ -45,7 +45,7 @@ The packages and modules of the source, each of which imports only from those be
 
     stream                     the fluent interface: from any table to a running query
 
-    synchronization            an engine: dependent events, and a plan of which workers synchronise (Flumina, DGS)
+    synchronization            an engine: dependent events, and a plan of which workers synchronize (Flumina, DGS)
     ordering                   an engine: any worker at any stage of a pipeline, with the output of one (Prasaad et al.)
     transactions               an engine: many threads on shared tables, with the result of serial execution (TStream)
     elastic                    an engine: Virtual Shared-Nothing parallelism, O+ and its special cases (STRETCH)

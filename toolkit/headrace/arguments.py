@@ -8,6 +8,8 @@ from typing import Any
 
 from headrace.errors import ParameterError
 
+_MOST_SHOWN = 160
+
 
 def is_whole_number(value: Any) -> bool:
     """Whether the value is a whole number, Python's or NumPy's; a bool is not.
@@ -23,6 +25,18 @@ def is_whole_number(value: Any) -> bool:
 def is_number(value: Any) -> bool:
     """Whether the value is a real number, Python's or NumPy's, including infinity and NaN; a bool is not."""
     return isinstance(value, numbers.Real) and not isinstance(value, bool)
+
+
+def shown(value: Any) -> str:
+    """Return what an error shows of a value: its repr, or only its type where that takes several lines or many.
+
+    Examples
+    --------
+    >>> shown("ts"), shown({"a": range(3)}), shown("x" * 200)
+    ("'ts'", "{'a': range(0, 3)}", '<str>')
+    """
+    text = repr(value)
+    return text if len(text) <= _MOST_SHOWN and "\n" not in text else f"<{type(value).__name__}>"
 
 
 def whole(name: str, value: Any, least: int, most: int, instead: str = "") -> int:

@@ -180,6 +180,9 @@ class Dashboard(LiveView):
             if part not in self._body.children:
                 part.close()
 
+    def __repr__(self) -> str:
+        return f"<Dashboard of {self.run!r}; a notebook shows it as the last value of a cell>"
+
     @property
     def runs(self) -> tuple[Any]:
         """The runs that it shows: only one."""

@@ -168,7 +168,7 @@ def test_example_a_failure_shows_the_strings():
         (Map(lambda t: t.x, {"y": "string"}), FunctionError, "t.x is a number: what is returned takes a string"),
         (Map(lambda t: t.name, {"y": "int64"}), FunctionError, "t.name is a string, in what is returned: return a number"),
         (FlatMap(lambda t, emit: emit(y=t.name), {"y": "int64"}), FunctionError, "t.name is a string.* takes a number"),
-        (Map(lambda t: t.name, {"y": "text"}), ParameterError, "y='text': the kinds are int64, .*, string"),
+        (Map(lambda t: t.name, {"y": "text"}), ParameterError, "y='text': did you mean 'string'[?] the kinds are int64, .*"),
     ],
 )
 def test_bad_text_work(step, error, words):

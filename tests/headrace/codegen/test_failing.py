@@ -93,7 +93,7 @@ def test_example_what_is_raised_says_what_the_tuple_has(function):
 
 def refuse(state, t, emit):
     if t.n > 1:
-        raise ValueError(f"{t.n} is too much")
+        raise ValueError(f"{t.n:d} is too much")
     state.sum += t.n
 
 
@@ -102,7 +102,7 @@ def expect(e, t):
 
 
 def never(e, t):
-    raise ValueError("%d is %s" % (2, "too much"))
+    raise ValueError("2 is too much")
 
 
 def both(left, right):

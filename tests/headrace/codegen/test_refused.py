@@ -181,9 +181,12 @@ def refuse_yield(state, t):
     yield t.chars  # here
 
 
-def refuse_format(state, t):
-    if t.chars > 7:
-        raise ValueError(f"{t.chars:>5} characters")  # here
+def refuse_hour(state, t):
+    state.chars = t.ts.hour  # here
+
+
+def refuse_subscript(state, t):
+    state.chars = t["chars"]  # here
 
 
 def refuse_with(state, t):
@@ -244,7 +247,8 @@ REFUSED = [
     (refuse_global, "keep the value in state"),
     (refuse_return_value, "returns a value"),
     (refuse_yield, "call emit"),
-    (refuse_format, "formats cannot be compiled; leave what follows : or ! out"),
+    (refuse_hour, "t.ts.hour: times are integers here, .* t.ts // 3_600_000_000 % 24 is the hour"),
+    (refuse_subscript, r"t\['chars'\]: write t.chars"),
     (refuse_with, "uses with"),
     (refuse_walrus, "uses :="),
     (refuse_none_equality, "write `is None`"),
@@ -279,7 +283,8 @@ def test_example_errors_in_helpers_name_the_helper():
         (lambda state, *, t: None, "keyword-only"),
         (lambda state: None, "takes 1 parameters"),
         (lambda a, b, c, d: None, "takes 4 parameters"),
-        (lambda state, t: 3, "must call emit"),
+        (lambda state, t: 3, r"emit\(...\), a parameter that it lacks: it is called with \(state, t, emit\)"),
+        (lambda state, t, emit: 3, "must call emit"),
         (lambda state, t, k=some_list: None, "default of 'k' is a list"),
     ],
 )

@@ -276,7 +276,7 @@ def test_example_int32_overflow():
         ([Map(lambda t: t.x, {"ts": "int64"})], ParameterError, "event time"),
         ([Map(lambda t: t.x, {"odd name": "int64"})], ParameterError, "not a Python name"),
         ([Map(score, {"total": "float64"})], FunctionError, "no such output field"),
-        ([FlatMap(lambda t: t.x, {"y": "int64"})], FunctionError, "must call emit"),
+        ([FlatMap(lambda t: t.x, {"y": "int64"})], FunctionError, r"results are given by emit.* called with \(t, emit\)"),
     ],
 )
 def test_example_wrong_chains(steps, error, text):

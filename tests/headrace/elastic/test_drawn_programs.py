@@ -30,7 +30,7 @@ from support.workloads import bits
 SCHEMA = pa.schema({
     "ts": pa.int64(), "k": pa.int64(), "i": pa.int64(), "j": pa.int64(), "f": pa.float64(), "w": pa.string(), "v": pa.string(),
 })  # fmt: skip
-IN_PASSING = "lists that are made in passing"
+IN_PASSING = "temporary lists: use fewer"
 """A drawn function may ask for more of them at once than there is room for; it is refused before the run."""
 
 

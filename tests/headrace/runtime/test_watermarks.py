@@ -399,7 +399,7 @@ def test_example_a_watermark_that_is_no_time_of_the_stream():
         why = r"gives Watermark\(time=.*not an event time of this stream; give a number"
         fails(InputError, why, batch(1), hr.Watermark(said))
     fails(EventTimeError, r"gives Watermark\(time=4611686018427387904\)", batch(1), hr.Watermark(2**62))
-    fails(InputError, "it must yield Arrow record batches, and may hr.Watermark among them", batch(1), 10)
+    fails(InputError, "it must yield Arrow record batches, and may yield hr.Watermark among them", batch(1), 10)
     fails(InputError, "sort=True reads all rows", batch(1), hr.Watermark(9), sort=True)
 
 

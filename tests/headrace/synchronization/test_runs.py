@@ -342,10 +342,13 @@ def test_bad_inputs_are_refused_by_name():
     values, barriers = pa.table({"ts": [1], "x": [1]}), pa.table({"ts": [2]})
     with pytest.raises(UnknownNameError, match="valeu"):
         program.over({"valeu": values, "barrier": barriers})
-    with pytest.raises(ParameterError, match="nothing brings 'barrier'"):
+    with pytest.raises(ParameterError, match="tag 'barrier' has no input; give it one"):
         program.over({"value": values})
     with pytest.raises(SchemaError, match="'x'"):
         program.over({"value": barriers, "barrier": barriers})
+    when = pa.table({"when": [1], "x": [1]})
+    with pytest.raises(SchemaError, match=r"inputs: 'value': .*does not exist.*hr.stream\(table, event_time="):
+        program.over({"value": when, "barrier": barriers})
     with pytest.raises(SchemaError, match=r"'x' is double"):
         program.over({"value": pa.table({"ts": [1], "x": [1.5]}), "barrier": barriers})
     with pytest.raises(ParameterError, match="plan='trees'"):

@@ -188,7 +188,7 @@ def test_example_programs_that_cannot_be():
 
 
 def test_example_inputs_that_cannot_be():
-    with pytest.raises(ParameterError, match="'short' is periodic, and no input brings it: event time does; leave it out"):
+    with pytest.raises(ParameterError, match="'short' is periodic: event time makes its events, and no input; leave"):
         PROGRAM.over({"value": table([]), "short": table([])})
     fine = hr.program(
         tags={"value": {"x": "int64"}, "tick": hr.every("1us")}, emits={"every": "int64", "sum": "int64"},

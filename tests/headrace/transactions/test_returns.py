@@ -472,8 +472,8 @@ def keeps_a_row_that_is_given(e, t):
 
 REFUSED = [
     (gives_nothing, 1, r"bumped\(e.k\): bumped gives nothing, and that is used here"),
-    (gives_something_sometimes, 1, "sometimes gives a value on some ways, on others none, and that is used here"),
-    (gives_a_row_or_a_number, 1, "row_or_number gives a row on some ways, on others none"),
+    (gives_something_sometimes, 1, "sometimes gives a value on some paths, and none on others, and that is used here"),
+    (gives_a_row_or_a_number, 1, "row_or_number gives a row on some paths, and none on others"),
     (gives_rows_of_two_tables, 1, "one_of_two gives rows of A and B"),
     (keeps_a_row_that_is_given, 1, r"richer\(e\) is a row of A: use its columns, as in richer\(e\).b"),
 ]

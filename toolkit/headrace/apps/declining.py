@@ -84,7 +84,7 @@ class Categorized(Step):
         twice = counts.filter(pc.greater(counts["count_all"], 1))
         if twice.num_rows:
             raise ParameterError(
-                f"--right: item {twice['item'][0]} is there {twice['count_all'][0]} times, but has one category; keep one row"
+                f"--right: item {twice['item'][0]} occurs {twice['count_all'][0]} times, but has one category; keep one row"
             )
         items, categories = (pa.array(table[name].to_numpy(), pa.int64()) for name in ("item", "category"))
         return cls(items, categories)

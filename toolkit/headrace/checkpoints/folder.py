@@ -107,7 +107,7 @@ class Folder:
             raise OutputError(f"{said}: another run keeps its checkpoints there; stop it, or give another folder") from None
         except OSError as error:
             self.end()
-            raise OutputError(f"{said} cannot be written ({error.strerror}); give a folder that may be") from None
+            raise OutputError(f"{said} cannot be written ({error.strerror}); give a folder that is writable") from None
         if not goes_on and self.numbers():
             self.end()
             raise OutputError(

@@ -348,7 +348,7 @@ def _scalar(maker: str, label: str, kind: Any) -> str:
             f": {kind!r} within another container would not have a fixed size; only the values of a map can be arrays"
             f" or records"
         )
-    raise ParameterError(f"{maker}: {label}={kind!r}{reason}; the kinds are {SCALARS_TEXT}")
+    raise ParameterError(f"{maker}: {label}={kind!r}{reason}; {kinds_are(kind, SCALARS_TEXT)}")
 
 
 def read_kind(label: str, given: Any) -> Kind | None:
@@ -366,6 +366,45 @@ def read_kind(label: str, given: Any) -> Kind | None:
     if isinstance(given, Array | ListOf | SetOf | MapOf) or scalar(given) is not None:
         return given
     return None
+
+
+_MEANT = dict.fromkeys(("int", "integer", "long", "bigint", "Int64"), "int64") | {
+    "short": "int32", "float": "float64", "double": "float64", "real": "float64", "Float64": "float64", "boolean": "bool",
+    "str": "string", "text": "string", "varchar": "string", "large_string": "string", "datetime": "timestamp[us]",
+    "datetime64": "timestamp[us]", "timestamp": "timestamp[us]", "Timestamp": "timestamp[us]", "duration": "duration[us]",
+    "timedelta": "duration[us]", "timedelta64": "duration[us]", "Timedelta": "duration[us]",
+}  # fmt: skip
+"""What a kind is called in Python, Spark, pandas and NumPy -> its name here."""
+
+
+def kinds_are(given: object, kinds: str) -> str:
+    """Say which kinds there are, and which of them other libraries call what was given.
+
+    Examples
+    --------
+    >>> kinds_are(float, "int64, float64"), kinds_are("bigint", "int64"), kinds_are("vector", "int64")
+    ("did you mean 'float64'? the kinds are int64, float64", "did you mean 'int64'? the kinds are int64", 'the kinds are int64')
+    """
+    called = given.__name__ if isinstance(given, type) else str(given)
+    near = _MEANT.get(called, called if isinstance(given, type) else "-")
+    return f"did you mean {near!r}? the kinds are {kinds}" if near in kinds else f"the kinds are {kinds}"
+
+
+def cannot_read(kind: pa.DataType) -> str:
+    """Why a compiled function cannot read a column of this type, and what to cast it to.
+
+    Examples
+    --------
+    >>> cannot_read(pa.date32())
+    'a column of type date32[day], which a compiled function cannot read; cast it to timestamp before'
+    """
+    if pa.types.is_date(kind):
+        cast = "timestamp"
+    elif pa.types.is_decimal(kind):
+        cast = "float64, or scale it and cast it to int64,"
+    else:
+        cast = "int64 or float64"
+    return f"a column of type {kind}, which a compiled function cannot read; cast it to {cast} before"
 
 
 def kinds_text(also: Mapping[str, object] | tuple[str, ...] = ()) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from headrace.codegen.kinds import Kind, MapOf, kinds_text, read_kind, scalar
+from headrace.codegen.kinds import Kind, MapOf, kinds_are, kinds_text, read_kind, scalar
 from headrace.codegen.text import python_name
 from headrace.errors import ParameterError
 
@@ -64,7 +64,7 @@ def read_emits(given: Mapping[str, Any] | None) -> dict[str, Kind]:
         _check_name(column, "emits")
         kind = read_kind(f"emits: {column}", given_kind)
         if kind is None:
-            raise ParameterError(f"emits: {column}={given_kind!r}: the kinds are {kinds_text()}")
+            raise ParameterError(f"emits: {column}={given_kind!r}: {kinds_are(given_kind, kinds_text())}")
         read[column] = kind
     return read
 
@@ -97,7 +97,7 @@ def _state_field(name: Any, value: Any) -> StateField:
         known = scalar(kind)
         return StateField(kind, None if known is None else known.zero)
     if isinstance(value, str):
-        raise ParameterError(f"state: {name}={value!r}: the kinds are {kinds_text()}")
+        raise ParameterError(f"state: {name}={value!r}: {kinds_are(value, kinds_text())}")
     if isinstance(value, bool):
         return StateField("bool", value)
     if isinstance(value, int) and value in _INT64:
@@ -105,6 +105,6 @@ def _state_field(name: Any, value: Any) -> StateField:
     if isinstance(value, float):
         return StateField("float64", value)
     raise ParameterError(
-        f"state: {name}={value!r}: give a kind ({kinds_text()}) or a first value (a whole number within"
-        f" int64, a float or a bool)"
+        f"state: {name}={value!r}: give a kind or a first value (a whole number within int64, a float or a bool);"
+        f" {kinds_are(value, kinds_text())}"
     )

@@ -316,7 +316,10 @@ def cast_hint(kind: pa.DataType) -> str:
     if pa.types.is_binary_view(kind) or pa.types.is_fixed_size_binary(kind):
         return "cast it to int64 or float64, or to binary as a key"
     if pa.types.is_decimal(kind):
-        return "cast it to double, or scale it and cast to bigint (in Spark SQL 0.5 is a decimal: write 0.5D)"
+        return (
+            "cast it to double (pandas: .astype(float); in Spark SQL 0.5 is a decimal: write 0.5D), or scale it and cast it to"
+            " bigint"
+        )
     if is_string(plain_type(kind)):
         return "cast it to a number, or use it as a key or as a carried column"
     if is_list(kind):

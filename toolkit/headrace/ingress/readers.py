@@ -357,7 +357,10 @@ def _open(source: Any, columns, batch_rows: int, name: str, schema: pa.Schema | 
         return open_stream(source.schema, lambda: source, columns, name)
     if isinstance(source, Iterable) and not isinstance(source, (dict, set, bytes)):
         return _open_iterable(source, columns, name, schema)
-    made = "; make one of it by pyarrow.table(...)" if isinstance(source, dict) else ""
+    made = ""
+    if isinstance(source, dict):  # of columns, or one of several rows
+        has_columns = all(isinstance(value, Iterable) and not isinstance(value, str | bytes) for value in source.values())
+        made = f"; make one of it by pyarrow.{'table(columns)' if has_columns else 'Table.from_pylist(rows)'}"
     made = ", and of a query or a run its results, .to_arrow()" if hasattr(source, "to_arrow") else made
     raise InputError(
         f"{display_name(name)}: give a Parquet path, an Arrow table, a pandas frame, a DataFrame, or record batches{made}"
@@ -543,7 +546,7 @@ def _batches_of(item: Any, name: str) -> list[pa.RecordBatch]:
     found = type(item).__name__
     made = ", such as pyarrow.RecordBatch.from_pylist([{...}, ...]) makes" if isinstance(item, dict) else ""
     raise InputError(
-        f"{display_name(name)} yields {found}: it must yield Arrow record batches{made}, and may hr.Watermark among them"
+        f"{display_name(name)} yields {found}: it must yield Arrow record batches{made}, and may yield hr.Watermark among them"
     )
 
 

@@ -25,7 +25,7 @@ from headrace.codegen.bindings import (
 )
 from headrace.codegen.capture import capture
 from headrace.codegen.functions import GeneratedFunction, specialise
-from headrace.codegen.kinds import Kind
+from headrace.codegen.kinds import Kind, cannot_read
 from headrace.codegen.text import attributes
 from headrace.egress.containers import holds_text
 from headrace.ingress.columns import is_scalar, is_text, plain_type, value_dtype
@@ -213,7 +213,7 @@ def _input_fields(schema: pa.Schema, event_time: str) -> tuple[dict[str, Column]
             readable[name] = Column(name, column, what, dtype)
             fields[name] = FieldBinding(f"c_{name}", kind="string" if what == "string" else None, valid=f"n_{name}")
         else:
-            fields[name] = Unreadable(f"a column of type {kind}, which a compiled function cannot read; cast it before")
+            fields[name] = Unreadable(cannot_read(kind))
     fields["ts"] = event_time_binding((schema.names, event_time))
     readable.pop("ts", None)
     return readable, fields

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from headrace.arguments import shown
 from headrace.codegen.state import named_by_python
 from headrace.errors import ParameterError, SchemaError
 from headrace.expressions import Expression
@@ -196,7 +197,7 @@ def function_step(
     from headrace.codegen.stateless import Filter, FlatMap, Map  # imports the compiler
 
     if not callable(function):
-        raise ParameterError(f"{kind}({function!r}): give {WANTED[kind]}")
+        raise ParameterError(f"{kind}({shown(function)}): give {WANTED[kind]}")
     columns = named_by_python(kind, columns)
     operations = {
         "filter": lambda: Filter(function),

@@ -187,7 +187,7 @@ class Section(Protocol):
     @property
     def lacks_checkpoints(self) -> str:
         """Why the section takes no checkpoints, in one sentence."""
-        return "its engine takes no checkpoints (checkpoint= in help(headrace.Stream.start) says of what they are taken)"
+        return "only programs (hr.program) have checkpoints"
 
     def stop(self) -> None:
         """End everything that belongs to it, waking all sleepers. Any thread may call it, repeatedly; it never blocks."""

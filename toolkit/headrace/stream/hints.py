@@ -15,6 +15,7 @@ OTHER_NAMES = {
     "collect": ".to_arrow() or .to_pandas()", "compute": ".to_arrow() or .to_pandas()",
     "show": ".to_pandas()", "head": ".to_pandas().head()", "to_polars": "polars.from_arrow(stream.to_arrow())",
     **dict.fromkeys(("to_parquet", "write", "write_parquet", "save"), ".start(sink=hr.parquet(path))"),
+    **dict.fromkeys(("sort", "sort_by", "sort_values", "order_by"), "hr.stream(..., sort=True), for rows in the order of time"),
     "to_csv": ".to_pandas().to_csv(path)", "to_json": ".to_pandas().to_json(path)",
     "to_dict": ".to_pandas().to_dict(...)", "to_list": ".to_arrow().to_pylist()", "to_pylist": ".to_arrow().to_pylist()",
 }  # fmt: skip
@@ -25,11 +26,13 @@ AGGREGATES = (
     "collect_list", "collect_set", "median", "quantile", "mode", "top",
 )  # fmt: skip
 WINDOWED = ".window(size, advance)"
+SESSIONS = (
+    ".window(..., instances='single').apply(hr.operator(...)), as in the notebook 20_windows_and_joins, or keep a session as a"
+    " state, in stream.ordered().partitioned(f, by=..., state=...)"
+)
+WINDOW_NAMES = dict.fromkeys(WINDOWS, WINDOWED) | dict.fromkeys(("session", "sessions", "session_window"), SESSIONS)
+"""What other libraries call their ways to cut windows -> what to write here."""
 WINDOW_WORDS = {
     "width": "size", "slide": "advance", "step": "advance", "every": "advance", "hop": "advance",
     "tz": "zone", "timezone": "zone", "time_zone": "zone",
-} | dict.fromkeys(
-    ("session", "gap"),
-    "windows have a fixed size; find sessions with window(..., instances='single').apply(hr.operator(...)), as in the notebook"
-    " 20_windows_and_joins, or keep a session as a state, in stream.ordered().partitioned(f, by=..., state=...)",
-)  # fmt: skip
+} | dict.fromkeys(("session", "gap"), f"windows have a fixed size; find sessions with {SESSIONS}")

@@ -71,7 +71,7 @@ class Staged:
         """Make zero, one or many tuples from each tuple: a stateless stage. Its parameters are those of `map`."""
         return self._and("flat_map", function, emits=emits, name=name)
 
-    @explains_arguments()
+    @explains_arguments(key="by", keys="by")
     def partitioned(
         self,
         function: Callable,

@@ -8,7 +8,7 @@ from functools import wraps
 from typing import Any
 
 from headrace.arguments import is_whole_number
-from headrace.errors import ParameterError, UnknownNameError
+from headrace.errors import ParameterError, SchemaError, UnknownNameError
 from headrace.ingress.columns import is_text, plain_type
 from headrace.names import instead, missing_attribute
 from headrace.plan.nodes import check_result, operator_node
@@ -49,7 +49,7 @@ def streams(source: Any, count: int = 1, *, by: str | None = None, tag: str | No
     tag : str, optional
         A string column with the tag of each row.
     event_time : str
-        The event-time column of a table.
+        The event-time column of a table: "ts" by default.
 
     Raises
     ------
@@ -219,19 +219,21 @@ def _read_inputs(program: Program, inputs: Any) -> list[tuple[Input, Stream]]:
             if name not in program.tags:
                 raise UnknownNameError(f"inputs: there is no tag {name!r}; {instead(name, program.tags, 'the tags')}")
             if name in program.periodic:
-                raise ParameterError(f"inputs: {name!r} is periodic, and no input brings it: event time does; leave it out")
+                raise ParameterError(f"inputs: {name!r} is periodic: event time makes its events, and no input; leave it out")
         given = value if isinstance(value, list | tuple) else [value]
         read.extend(_read_input(names, one, seen) for one in given)
     missing = [name for name, count in seen.items() if not count and name not in program.periodic]
     if missing:
-        raise ParameterError(
-            f"inputs: nothing brings {missing[0]!r}; give it an input, an empty table if there are no such events"
-        )
+        raise ParameterError(f"inputs: tag {missing[0]!r} has no input; give it one, an empty table if it has no events")
     return read
 
 
 def _read_input(names: Sequence[str], one: Any, seen: dict[str, int]) -> tuple[Input, Stream]:
-    given = one if isinstance(one, Streams) else streams(one)
+    try:
+        given = one if isinstance(one, Streams) else streams(one)
+    except SchemaError as error:
+        which = ", ".join(map(repr, names))
+        raise SchemaError(f"inputs: {which}: {error}; give hr.stream(table, event_time=...) if it has another") from None
     if len(names) > 1 and given.tag is None:
         raise ParameterError(f"inputs: {tuple(names)!r}: which rows are which? Give hr.streams(table, tag='column')")
     first = tuple(seen[name] for name in names)

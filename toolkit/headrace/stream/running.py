@@ -71,7 +71,10 @@ class Runnable(Summarised):
         print("\n\n".join(texts))
 
     def start(self, **options: Any):
-        """Start the query, and return its run at once.
+        """Start the query, and return its run while that goes on.
+
+        The first start of a kind of query compiles it, which takes ten to thirty seconds. What was compiled is kept on
+        disk, and later starts, also in other processes, find it there.
 
         Keep a reference to the run for as long as it is to go on: a run that nothing refers to is stopped, with a warning,
         even if its results go to a file. ``with query.start(...) as run:``, a call that waits (``run.wait()``) and a

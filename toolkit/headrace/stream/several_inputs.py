@@ -6,6 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from headrace.arguments import shown
 from headrace.elastic.specs import key_types, keys_text, window_text
 from headrace.errors import ParameterError, SchemaError
 from headrace.names import explains_arguments, missing_attribute
@@ -118,6 +119,9 @@ def inputs(*streams: KeyedStream | Stream) -> KeyedInputs:
     keyed = tuple(s._without_keys() if isinstance(s, Stream) else s for s in streams)
     if not keyed:
         raise ParameterError("inputs(): give at least one keyed stream")
+    for one in keyed:
+        if not isinstance(one, KeyedStream):
+            raise ParameterError(f"inputs({shown(one)}): not a stream; give hr.stream(table, event_time=...), with .key_by(...)")
     first = keyed[0]
     types = _key_types(first)
     for other in keyed[1:]:

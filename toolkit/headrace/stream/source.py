@@ -6,7 +6,7 @@ import functools
 from collections.abc import Sequence
 from typing import Any
 
-from headrace.arguments import whole
+from headrace.arguments import shown, whole
 from headrace.errors import ParameterError, SchemaError
 from headrace.expressions.rows import check_movable
 from headrace.ingress.readers import (
@@ -58,7 +58,8 @@ def stream(
         microseconds; without a zone it is UTC) or an integer in `time_unit`. A null is an error.
         In a pandas frame, too, it must be a column and not the index: ``frame.reset_index()``.
     time_unit : str
-        Unit of an integer event time, for durations given as text.
+        What an integer event time counts, for durations given as text: "ms" by default, or "ns", "us", "s", "min", "h" or
+        "d". A timestamp has its own unit.
     sort : bool
         Sort the input by event time first (a DataFrame is sorted by Spark).
     lateness : duration, optional
@@ -109,6 +110,8 @@ def stream(
             f"stream({sources!r}): a list is several sources; one that gives watermarks among its batches is iter([...]), or a"
             f" generator"
         )
+    if not isinstance(event_time, str):
+        raise ParameterError(f"event_time={shown(event_time)}: give the name of the column of event times")
     if watermarks is not None:
         check_column(watermarks)
     if late not in ("error", "drop", "side"):

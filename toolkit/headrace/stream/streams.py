@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from headrace.arguments import shown
 from headrace.elastic.specs import ForwardSpec
 from headrace.errors import ParameterError, SchemaError
 from headrace.expressions import Each, Expression, Hashtags, Pairs, Predicate, Words, col
@@ -15,7 +16,7 @@ from headrace.ordering.stages import Stage
 from headrace.plan.checks import check_columns, check_output_names
 from headrace.plan.nodes import Node, Spec, StepNode, UnionNode, check_result, check_spec, operator_node
 from headrace.plan.steps import WANTED, FilterStep, SelectStep, Step, function_step
-from headrace.stream.hints import OTHER_NAMES, WINDOW_WORDS, WINDOWED, WINDOWS
+from headrace.stream.hints import AGGREGATES, OTHER_NAMES, WINDOW_NAMES, WINDOW_WORDS
 from headrace.stream.joins import read_join
 from headrace.stream.keys import read_keys, with_key_columns
 from headrace.stream.ordered import Staged, pipeline_node
@@ -34,7 +35,8 @@ class Stream(Runnable):
             "agg": ".key_by(...).window(...).aggregate(...)",
             "apply": ".key_by(...).window(...).apply(...)",
         }
-        raise missing_attribute(self, name, stateful | dict.fromkeys(WINDOWS, WINDOWED) | OTHER_NAMES)
+        stateful |= {name: f".key_by(...).window(...).aggregate({name}=hr.{name}(...))" for name in AGGREGATES}
+        raise missing_attribute(self, name, stateful | WINDOW_NAMES | OTHER_NAMES)
 
     # -- stateless
 
@@ -175,6 +177,7 @@ class Stream(Runnable):
         >>> a.union(b).to_arrow().to_pydict()
         {'ts': [1, 2, 3, 4]}
         """
+        _check_streams("union", *others)
         for other in others:
             if shared_schema(self.schema, other.schema) is None:
                 raise SchemaError(
@@ -261,7 +264,11 @@ class Stream(Runnable):
     def _without_keys(self) -> KeyedStream[Stream]:
         return KeyedStream(Stream, self._node, (), (), "error")
 
-    @explains_arguments(how="where", left_on="on", right_on="on", by="on", suffixes="prefixes", tolerance="within")
+    @explains_arguments(
+        how="tuples that match nothing have no result, as in an inner join; where= is the condition of a match",
+        within="say how far apart in time two tuples may be that match, as in within='5min'",
+        left_on="on", right_on="on", by="on", suffixes="prefixes", tolerance="within",
+    )  # fmt: skip
     def join(
         self,
         other: Stream,
@@ -273,7 +280,7 @@ class Stream(Runnable):
         index: bool = True,
         name: str = "join",
     ) -> Stream:
-        """Join this stream with another stream or with itself: J and J+.
+        """Join this stream with another stream or with itself: J and J+. Tuples that match nothing have no result.
 
         Parameters
         ----------
@@ -289,7 +296,7 @@ class Stream(Runnable):
             stream's unit; `operator` lists the other differences from Python. A tuple with a
             null in a column that the function reads matches nothing, whichever part of
             the condition reads it; ``is None`` cannot test for it.
-        on : str or (left, right), optional
+        on : str, (left, right), or a list of these, optional
             Columns that must be equal. They are of one kind, but their units may differ (1 s
             equals 1000 ms; a timestamp without a zone is in UTC). Infinity
             equals itself, NaN equals nothing. A column with the same name on both sides,
@@ -333,6 +340,7 @@ class Stream(Runnable):
         >>> orders.join(paid, within=10, on="id").to_arrow().to_pylist()
         [{'ts': 3, 'id': 'a', 'price': 3, 'by': 'card'}, {'ts': 10, 'id': 'b', 'price': 5, 'by': 'cash'}]
         """
+        _check_streams("join", other)
         left, right = self._node, other._node
         if left.unit != right.unit:
             raise SchemaError(f"join: event times are in {left.unit!r} and {right.unit!r}; cast one")
@@ -493,9 +501,7 @@ class Stream(Runnable):
         (['ts', 'text', 'number'], ('numbered',))
         """
         check_spec(spec, "through()")
-        for other in others:
-            if not isinstance(other, Stream):
-                raise ParameterError(f"through(): {other!r} is not a stream; give what hr.stream(...) and its methods return")
+        _check_streams("through", *others)
         first = self if spec.has_sides or not others else self.union(*others)
         inputs = [first._node, *(other._node for other in others if spec.has_sides)]
         node = operator_node(spec, inputs, name)
@@ -516,6 +522,12 @@ def with_step(stream: Stream, step: Step) -> Stream:
     schema = step.result_schema(stream._node.schema)
     check_columns(schema, [stream._node.event_time], "the event time must stay")
     return Stream(StepNode(stream._node, step, schema, stream._node.event_time, stream._node.unit))
+
+
+def _check_streams(called: str, *others: Any) -> None:
+    for other in others:
+        if not isinstance(other, Stream):
+            raise ParameterError(f"{called}({shown(other)}): not a stream; give hr.stream(table, event_time=...)")
 
 
 def _columns(stream: Stream) -> str:

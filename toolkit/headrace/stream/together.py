@@ -6,6 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from headrace.arguments import shown
 from headrace.elastic.specs import ForwardSpec
 from headrace.errors import ParameterError
 from headrace.plan.nodes import Query
@@ -112,7 +113,7 @@ def together(**streams: Stream) -> Together:
         raise ParameterError("together(): give streams by name, as in together(counts=..., posts=...)")
     for name, stream in streams.items():
         if not isinstance(stream, Stream):
-            raise ParameterError(f"together({name}={stream!r}): give what hr.stream(...) and its methods return")
+            raise ParameterError(f"together({name}={shown(stream)}): give what hr.stream(...) and its methods return")
     return Together(streams)
 
 

@@ -16,7 +16,7 @@ from headrace.names import explains_arguments, missing_attribute
 from headrace.plan.checks import check_columns, check_output_names
 from headrace.plan.nodes import Node, operator_node
 from headrace.stream.described import describe
-from headrace.stream.hints import AGGREGATES, OTHER_NAMES, RUNNING, WINDOW_WORDS, WINDOWED, WINDOWS
+from headrace.stream.hints import AGGREGATES, OTHER_NAMES, RUNNING, WINDOW_NAMES, WINDOW_WORDS
 from headrace.summary import Summarised
 from headrace.windows import Duration, Window
 
@@ -41,8 +41,9 @@ class KeyedStream(Summarised, Generic[S]):
             "agg": ".window(...).aggregate(...)",
             "apply": ".window(...).apply(...)",
         }
+        stateful |= {name: f".window(...).aggregate({name}=hr.{name}(...))" for name in AGGREGATES}
         first = dict.fromkeys([*RUNNING, *OTHER_NAMES], ".window(...).aggregate(...) first")
-        raise missing_attribute(self, name, stateful | dict.fromkeys(WINDOWS, WINDOWED) | first)
+        raise missing_attribute(self, name, stateful | WINDOW_NAMES | first)
 
     @explains_arguments(**WINDOW_WORDS)
     def window(

@@ -59,7 +59,7 @@ def make_plan(
             raise ParameterError(f"plan({inputs!r:.60}): tag {name!r} is missing; give its inputs, or how many streams it has")
     known = None if rates is None else read_rates(program, tags, rates)
     if by in ("best", "latency") and known is None:
-        raise ParameterError(f"plan(by={by!r}): the best by what is not said; give rates=, events per second of each tag")
+        raise ParameterError(f"plan(by={by!r}): it weighs plans by rates; give rates=, events per second of each tag")
     if not program.can_fork:
         leaves = 1
     graph = Dependence(program)

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from headrace.codegen.kinds import Kind, MapOf, scalar
+from headrace.codegen.kinds import Kind, MapOf, kinds_are, scalar
 from headrace.codegen.state import named_by_python, read_emits, read_state
 from headrace.errors import NotSupportedError, ParameterError, UnknownNameError
 from headrace.names import instead
@@ -121,7 +121,7 @@ def _read_columns(of: Tag, given: Any) -> dict[str, str]:
             raise ParameterError(f"{where}: {name!r} is the event time, which every event has; leave it out, and read e.{TIME}")
         kind = "string" if str(value) == "large_string" else str(value)  # Arrow's types go by their names
         if scalar(kind) is None or kind in ("int32", "float32"):
-            raise ParameterError(f"{where}: {name}={value!r}: no function can read that; the kinds are {_COLUMN_KINDS}")
+            raise ParameterError(f"{where}: {name}={value!r}: no function can read that; {kinds_are(value, _COLUMN_KINDS)}")
         columns[name] = kind
     if of.by is not None:
         if of.by not in columns:

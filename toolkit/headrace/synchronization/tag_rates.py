@@ -40,7 +40,7 @@ def read_rates(
     for key, value in given.items():
         if isinstance(key, tuple):
             if key not in of_name.get(key[0], ()):
-                raise ParameterError(f"rates: {key!r} is not there; the tags are {tags_text(tags)}")
+                raise ParameterError(f"rates: there is no {key!r}; the tags are {tags_text(tags)}")
             rates[ImplementationTag(*key)] = _rate(key, value)
         elif key not in of_name:
             raise UnknownNameError(f"rates: there is no tag {key!r}; {instead(key, program.tags, 'the tags')}")

@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from headrace.codegen.bindings import Binding, FieldBinding, Unreadable, event_time_binding
 from headrace.codegen.inference import NUMBERS, TEXTS
+from headrace.codegen.kinds import cannot_read
 from headrace.codegen.text import attributes
 from headrace.ingress.columns import is_list, is_scalar, is_text, plain_type, value_dtype
 from headrace.ingress.lists import element_dtype
@@ -64,9 +65,7 @@ def event_fields(schema: pa.Schema, event_time: str) -> tuple[dict[str, Readable
             readable[name] = Readable(column, dtype, "bool" if dtype == "uint8" else dtype)
             fields[name] = FieldBinding(f"c_{name}", valid=f"n_{name}")
         else:
-            fields[name] = Unreadable(
-                f"a column of type {kind}, which a compiled function cannot read; cast it to int64 or float64 before"
-            )
+            fields[name] = Unreadable(cannot_read(kind))
     fields["ts"] = event_time_binding((schema.names, event_time))
     readable.pop("ts", None)
     return readable, fields

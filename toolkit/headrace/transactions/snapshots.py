@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -52,9 +52,10 @@ def parse_every(asked: Any) -> Every | None:
     if is_whole_number(asked) and 1 <= asked <= MOST_EVENTS:
         return Every(events=int(asked))
     if not isinstance(asked, int | float):
-        seconds = parse_seconds(asked, "snapshot_every")
-        if seconds >= LEAST_S:
-            return Every(seconds=seconds)
+        with suppress(ParameterError):  # which would ask for seconds, where a number is of events
+            seconds = parse_seconds(asked, "snapshot_every")
+            if seconds >= LEAST_S:
+                return Every(seconds=seconds)
     raise ParameterError(
         f"snapshot_every={asked!r}: give a whole number of events from 1, or a duration from 1ms with its unit, such as '2s'"
     )

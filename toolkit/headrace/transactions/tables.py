@@ -16,7 +16,18 @@ from typing import Any
 import pyarrow as pa
 
 from headrace.arguments import is_whole_number
-from headrace.codegen.kinds import SCALAR_NAMES, Array, Container, Kind, ListOf, MapOf, Record, SetOf, scalar
+from headrace.codegen.kinds import (
+    SCALAR_NAMES,
+    Array,
+    Container,
+    Kind,
+    ListOf,
+    MapOf,
+    Record,
+    SetOf,
+    kinds_are,
+    scalar,
+)
 from headrace.codegen.text import python_name
 from headrace.errors import NotSupportedError, ParameterError
 from headrace.ingress.columns import is_text
@@ -67,12 +78,12 @@ def _column(where: str, kind: Any, least: Any = None) -> Column:
         kind = "string" if is_text(kind) else str(kind)
     if isinstance(kind, str) and kind not in SCALAR_NAMES:
         if scalar(kind) is None:
-            raise ParameterError(f"{where}: {kind!r} is not a kind; the kinds are {KINDS_TEXT}")
+            raise ParameterError(f"{where}: {kind!r} is not a kind; {kinds_are(kind, KINDS_TEXT)}")
         raise ParameterError(
             f"{where}: {kind!r} cannot be a column of a table: use int64, in its unit; the kinds are {KINDS_TEXT}"
         )
     if isinstance(kind, Record) or not isinstance(kind, str | Array | ListOf | SetOf | MapOf):
-        raise ParameterError(f"{where}: {kind!r}: give a kind of {KINDS_TEXT}")
+        raise ParameterError(f"{where}: {kind!r} is not a kind; {kinds_are(kind, KINDS_TEXT)}")
     if least is None:
         return Column(kind)
     if not isinstance(kind, str) or kind in ("bool", "string"):
@@ -223,7 +234,8 @@ def table(
         What an unknown key does: reject the transaction, end the run, or insert a row of zeros and empty
         strings. A null key always rejects.
     conserve : str, optional
-        An int64 column whose sum never changes unless something is lost; the run watches it.
+        An int64 column whose sum no transaction should change. The run adds it up, and goes on in any case:
+        ``run.metrics().holds`` says whether the sum is that of the start, and the operator's `balance` what is missing.
     max_rows : int, optional
         With ``unknown="insert"``, the most rows: by default 1,048,576, or twice those at first.
 

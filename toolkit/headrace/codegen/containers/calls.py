@@ -53,7 +53,7 @@ class Calls(Expressions):
                     return self._summed(node, name, argument, is_view)
                 if name in ("sorted", "list"):
                     raise self._error(
-                        f"{ast.unparse(node)}: use it in a loop, in emit, or give it a name or to a list", node
+                        f"{ast.unparse(node)}: use it in a loop, in emit, give it a name, or assign it to a list", node
                     )
         if name in ("min", "max") and node.keywords:
             option = node.keywords[0].arg

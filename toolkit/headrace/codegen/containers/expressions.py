@@ -51,7 +51,9 @@ class Expressions(Places):
         return node
 
     def visit_JoinedStr(self, node: ast.JoinedStr) -> ast.expr:
-        if self.host.texts is None or self._is_message:
+        if self._is_message:
+            return self.generic_visit(node)  # what it shows may be fields
+        if self.host.texts is None:
             for part in node.values:
                 if isinstance(part, ast.FormattedValue) and (part.format_spec is not None or part.conversion != -1):
                     advice = "leave what follows : or ! out"
@@ -158,11 +160,14 @@ class Expressions(Places):
             is_mixed = isinstance(static, tuple) and len(set(static)) > 1
             if is_mixed and not isinstance(node.slice, ast.Constant | ast.UnaryOp):
                 raise self._error(f"{ast.unparse(node)}: give a number, as in {ast.unparse(node.value)}[0]", node)
+            named = node.slice.value if isinstance(node.slice, ast.Constant) else None
+            if isinstance(named, str) and isinstance(node.value, ast.Name) and self.roles.get(node.value.id) in self.objects:
+                raise self._error(f"{ast.unparse(node)}: write {node.value.id}.{named}", node)
             self._refuse(node.slice, f"{ast.unparse(node)}: it cannot be an index")
             return None
         if isinstance(node.slice, ast.Slice):
             raise self._error(
-                f"{ast.unparse(node)}: use it in a loop, in len, in emit, or give it a name or to a list", node
+                f"{ast.unparse(node)}: use it in a loop, in len, in emit, give it a name, or assign it to a list", node
             )
         if isinstance(static, MapOf) and not isinstance(static.value, str):
             raise self._error(f"{ast.unparse(node)} is {said(static.value)}: use its elements", node)

@@ -208,7 +208,7 @@ class Places(ast.NodeTransformer):
         number = self.written.temporaries
         self.written.temporaries += 1
         if number >= memory.most:
-            raise self._error(f"needs more than {memory.most} lists that are made in passing: use fewer", node)
+            raise self._error(f"needs more than {memory.most} temporary lists: use fewer", node)
         at = memory.temporary_at.replace("{number}", str(number))
         return Place(ListOf(kind), memory.temporaries, at, memory.temporary_lists)
 

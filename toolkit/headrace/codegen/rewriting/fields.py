@@ -14,6 +14,12 @@ from headrace.codegen.rewriting.numbers import Numbers
 from headrace.codegen.trees import statements
 from headrace.names import closest
 
+_OF_TIMES = frozenset((
+    "year", "month", "day", "hour", "minute", "second", "microsecond", "weekday", "dayofweek", "date", "time", "timestamp",
+    "days", "seconds", "total_seconds", "dt",
+))  # fmt: skip
+"""What datetimes and timedeltas have in Python and pandas."""
+
 
 class Fields(Numbers):
     """Rewriting of reads and assignments."""
@@ -71,6 +77,12 @@ class Fields(Numbers):
             kept = self._kept_attribute(node)
             if kept is not None:
                 return kept
+            if node.attr in _OF_TIMES and self._object_of(node.value) is not None:
+                field = ast.unparse(node.value)
+                raise self._error(
+                    f"{ast.unparse(node)}: times are integers here, in the unit of their column; of microseconds"
+                    f" {field} // 3_600_000_000 % 24 is the hour, in UTC", node,
+                )  # fmt: skip
             result = self.generic_visit(node)
             dotted = ast.unparse(result)
             if dotted.startswith(("np.random.", "random.")):

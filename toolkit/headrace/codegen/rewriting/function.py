@@ -56,6 +56,7 @@ def rewrite(captured: CapturedFunction, roles: tuple[str, ...], host: HostKernel
     bound = dict(zip(given, roles, strict=False))
     bound |= {name: row.role for name, row in host.rows.items()} | dict(host.named)
     function = _Function(captured, bound, (), host.name, host.returns, written, {}, {})
+    function.asked = roles
     function.write()
     written.parameters = function.passes
     return written

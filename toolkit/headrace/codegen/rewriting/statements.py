@@ -18,6 +18,9 @@ class Statements(Calls):
     returns: str | None
     """What the function returns: see `headrace.codegen.functions.specialise`; "helper": whatever it returns."""
 
+    asked: tuple[str, ...] = ()
+    """The roles of the user's parameters; none of a helper."""
+
     walks: int
     """How many loops over stored tuples enclose the current statement."""
 
@@ -49,6 +52,11 @@ class Statements(Calls):
         if self.returns is None:
             if nothing:
                 return ast.copy_location(ast.Return(None), node)
+            if "emit" in self.asked and "emit" not in self.roles.values():
+                raise self._error(
+                    f"returns a value, which is not used: results are given by emit(...), a parameter that it lacks: it is called"
+                    f" with ({', '.join(self.asked)})", node,
+                )  # fmt: skip
             if isinstance(self.captured.node.body[-1], ast.Return) and self.captured.name == "<lambda>":
                 raise self._error("the value of this lambda is not used: it must call emit", node)
             raise self._error("returns a value, which is not used: assign to state or call emit", node)
@@ -93,6 +101,9 @@ class Statements(Calls):
 
     def _open(self, row: Opened, name: ast.Name, node: ast.Assign) -> list[ast.stmt]:
         """Return statements that find the row a name stands for from here on."""
+        role = self._object_of(node.value)
+        if role is not None and isinstance(node.value, ast.Attribute):
+            self._binding(node.value, role)  # a column that does not exist is no number
         if row.key == "string":
             self._expect("string", node.value, f"the key of {name.id}")
         else:

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headrace.codegen.batch_texts import BatchTexts, reads_as_text
-from headrace.codegen.kinds import Scalar
+from headrace.codegen.kinds import Scalar, cannot_read
 
 
 def unreadable(type_: pa.DataType) -> str | None:
@@ -20,7 +20,7 @@ def unreadable(type_: pa.DataType) -> str | None:
         return None
     if pa.types.is_timestamp(type_) or pa.types.is_duration(type_) or reads_as_text(type_):
         return None
-    return f"a column of type {type_}, which a compiled function cannot read; cast it to int64 or float64 before"
+    return cannot_read(type_)
 
 
 def values_of(column: pa.Array, is_event_time: bool = False) -> np.ndarray:

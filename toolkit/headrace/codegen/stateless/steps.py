@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from headrace.codegen.kinds import SCALARS_TEXT, Scalar, scalar
+from headrace.codegen.kinds import SCALARS_TEXT, Scalar, kinds_are, scalar
 from headrace.errors import ParameterError
 from headrace.expressions import Expression
 
@@ -74,7 +74,7 @@ def check_step(step: Step, event_time: str) -> None:
             given = ", ".join(f"{column}={of!r}" for column, of in kind.items())
             raise ParameterError(f"{name}={kind!r}: give each column by its name, as in {given or 'total=' + repr('int64')}")
         if scalar(kind) is None:
-            raise ParameterError(f"{name}={kind!r}: the kinds are {SCALARS_TEXT}")
+            raise ParameterError(f"{name}={kind!r}: {kinds_are(kind, SCALARS_TEXT)}")
         if name == event_time:
             raise ParameterError(
                 f"{name}={kind!r}: the event time is carried and cannot be computed; give the column another name"

@@ -23,7 +23,7 @@ from headrace.codegen.functions import (
     Unreadable,
     specialise,
 )
-from headrace.codegen.kinds import Array, Kind
+from headrace.codegen.kinds import Array, Kind, cannot_read
 from headrace.codegen.text import attributes
 from headrace.egress.containers import holds_text
 from headrace.elastic.custom.operator import CustomOperator
@@ -288,9 +288,7 @@ def _unreadable(kind: pa.DataType) -> str | None:
     plain = plain_type(kind)
     if is_scalar(plain) or is_text(plain):
         return None
-    return (
-        f"a column of type {kind}, which a compiled function cannot read; cast it to int64 or float64 before"
-    )
+    return cannot_read(kind)
 
 
 def pasted(generated: GeneratedFunction | None) -> Function | None:

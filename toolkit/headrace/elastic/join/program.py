@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from headrace.codegen.bindings import LITERALS, TEXT_FIELDS, Unreadable, event_time_binding, texts_in
 from headrace.codegen.functions import FieldBinding, explain_failure, specialise, translate_error
+from headrace.codegen.kinds import cannot_read
 from headrace.codegen.text import attributes, python_name
 from headrace.elastic.failures import INDEX_FULL
 from headrace.elastic.join import indexed, template
@@ -169,17 +170,23 @@ class JoinProgram(Program):
             )
 
         def bindings(role: str, read: list[str], side: int) -> dict[str, FieldBinding | Unreadable]:
+            schema, time = self._schemas[side], self._time[side]
             found: dict[str, FieldBinding | Unreadable] = {
+                name: Unreadable(cannot_read(schema.field(column).type))
+                for name, column in attributes(schema.names).items()
+                if column != time and column not in fields[side]
+            }
+            found |= {
                 python_name(name): FieldBinding(
                     f"{role}_{i}", kind="string" if self._is_text(side, name) else None, unasked=_NULLS_MATCH_NOTHING
                 )
                 for i, name in enumerate(read)
             }
-            time = found.pop(self.time_value, None)
-            if time is not None:
-                found |= {python_name(self._time[side]): time}
-                as_ts = event_time_binding((self._schemas[side].names, self._time[side]))
-                found["ts"] = as_ts if isinstance(as_ts, Unreadable) else time
+            given = found.pop(self.time_value, None)
+            if given is not None:
+                found |= {python_name(time): given}
+                as_ts = event_time_binding((schema.names, time))
+                found["ts"] = as_ts if isinstance(as_ts, Unreadable) else given
             return found
 
         texts = texts_in("buffer")  # the first literal also stands for nulls, which a speculative test reads

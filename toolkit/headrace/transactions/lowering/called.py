@@ -109,7 +109,7 @@ class Called(Emissions):
         values = [each.value for each in assigned if isinstance(each.targets[0], ast.Name) and each.targets[0].id == result]
         rows = [self._tables_given(value) for value in values]
         if any(rows) and not all(rows):
-            raise self._error(f"{ast.unparse(node)}: {helper.name} gives a row on some ways, on others none", node)
+            raise self._error(f"{ast.unparse(node)}: {helper.name} gives a row on some paths, and none on others", node)
         tables = {table.name: table for each in rows for row in each if (table := self._table_of(row)) is not None}
         if len(tables) > 1:
             raise self._error(f"{ast.unparse(node)}: {helper.name} gives rows of {' and '.join(sorted(tables))}", node)

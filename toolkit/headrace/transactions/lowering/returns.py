@@ -28,7 +28,7 @@ class Gives(Enum):
 
     NOTHING = "nothing"
     VALUE = "a value"
-    EITHER = "a value on some ways, on others none"
+    EITHER = "a value on some paths, and none on others"
 
 
 def at_end(
