@@ -5,6 +5,7 @@ Method: a process of its own for each. Cannot see: how it feels at a terminal.
 
 import contextlib
 import fcntl
+import io
 import os
 import pty
 import re
@@ -23,6 +24,7 @@ import pytest
 
 import headrace as hr
 from headrace import cli
+from headrace.apps import command
 from support.command_line import COMMAND, ENVIRONMENT, left_behind, start, words
 from support.workloads import eventually
 
@@ -78,6 +80,25 @@ def test_example_progress_on_a_terminal():
     assert process.wait(180) == 0
     assert b"forward:" in shown and b"/300" in shown and b"threads=1" in shown
     assert re.search(rb"headrace: forward: 300 rows in, 300 rows out, in \d+\.\d\d s; written: o\.parquet\r\n$", shown), shown
+
+
+class Screen(io.StringIO):
+    is_terminal = True
+
+    def isatty(self):
+        return self.is_terminal
+
+
+@pytest.mark.parametrize("is_terminal", [True, False])
+def test_example_a_long_start_is_explained_on_a_terminal(monkeypatch, is_terminal):
+    screen = Screen()
+    screen.is_terminal = is_terminal
+    monkeypatch.setattr(sys, "stderr", screen)
+    monkeypatch.setattr(command, "COMPILING_S", 0.0)
+    with command._why_it_takes_long("longest"):
+        if is_terminal:
+            assert eventually(lambda: screen.getvalue().endswith("\n"))
+    assert screen.getvalue() == (f"headrace: longest: {command.COMPILING}\n" if is_terminal else "")
 
 
 @pytest.mark.slow

@@ -7,6 +7,7 @@ import math
 import os
 import re
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -28,6 +29,11 @@ from headrace.errors import (
 
 PROGRESS_DELAY_S = 1.0
 """A run that ends sooner shows no progress bar."""
+
+COMPILING_S = 2.0
+"""A start that takes longer is explained."""
+
+COMPILING = "compiling, which takes ten to thirty seconds the first time; what is compiled is kept for the next time"
 
 _POLL_S = 0.1
 
@@ -77,15 +83,17 @@ def run(request: Asked) -> dict[str, Any]:
         feeds = 2 if app.is_self_join else 1
         planned = [(feeds * math.ceil(share * inputs.rows), count) for share, count in schedule]
         rate = None if request.rate is None else request.rate / inputs.sources
-        with query.start(
-            threads=request.threads,
-            max_threads=max_threads,
-            reconfigure=planned,
-            sink=sink,
-            rate=rate,
-            pin=request.pin,
-            **engine.start_options(),
-        ) as started:
+        with _why_it_takes_long(app.name):
+            started = query.start(
+                threads=request.threads,
+                max_threads=max_threads,
+                reconfigure=planned,
+                sink=sink,
+                rate=rate,
+                pin=request.pin,
+                **engine.start_options(),
+            )
+        with started:
             _follow(started, app.name, inputs.rows, feeds)
             report = summarize(started, engine, inputs.rows)
         complete(started)
@@ -190,6 +198,19 @@ class _Output(ParquetSink):
             super().publish()
         finally:
             self.abort()
+
+
+@contextmanager
+def _why_it_takes_long(name: str) -> Iterator[None]:
+    """On a terminal, say that a query is being compiled if that takes long: nothing moves yet."""
+    said = threading.Timer(COMPILING_S, lambda: print(f"headrace: {name}: {COMPILING}", file=sys.stderr))
+    said.daemon = True
+    if sys.stderr.isatty():
+        said.start()
+    try:
+        yield
+    finally:
+        said.cancel()
 
 
 def _follow(started: Any, name: str, rows: int, feeds: int) -> None:
