@@ -74,8 +74,8 @@ class Counterexample:
             text = f"C3 fails: swapping events of {tags} changes the state or what is emitted"
             remedy = "make these tags depend on each other"
         sides = self.run()
-        if error := sides.one.error or sides.other.error:
-            text += f" ({error})"
+        if failed := next((each for each in (sides.one, sides.other) if each.error), None):
+            text += f" ({failed.error}{failed.where and f', in {failed.where}'})"
         if self.verdict == ROUNDING:
             text += ", by rounding alone: floats are added in another order"
             remedy = "sum fixed-point integers, or make the result independent of the order"

@@ -14,8 +14,10 @@ A `Case` says how a state is reached from the first one, through updates, forks 
 from __future__ import annotations
 
 import math
+import os
+import traceback
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
 
@@ -42,6 +44,7 @@ from headrace.synchronization.tags import ImplementationTag
 Tags = tuple[ImplementationTag, ...]
 NOTHING = Sequence(())
 AGREE, ROUNDING, DIFFERENT = "agree", "rounding", "different"
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _CLOSE = 1e-6
 
 
@@ -103,6 +106,8 @@ class Outcome:
     state: dict[str, Any]
     outputs: tuple[list[dict[str, Any]], ...] = ()
     error: str = ""
+    where: str = field(default="", compare=False)
+    """The user's function that raised the error, and its line."""
 
 
 @dataclass(frozen=True)
@@ -220,7 +225,9 @@ def _outcome(program: Definition, compute: Any) -> Outcome:
     try:
         state, outputs = compute()
     except Exception as error:  # whatever a user function raises is an outcome of it
-        return Outcome({}, (), f"{type(error).__name__}: {error}")
+        theirs = [each for each in traceback.extract_tb(error.__traceback__) if not each.filename.startswith(_PACKAGE)]
+        where = f"{theirs[-1].name}, line {theirs[-1].lineno}" if theirs else ""
+        return Outcome({}, (), f"{type(error).__name__}: {error}", where)
     return Outcome(content(program, state), tuple(outputs))
 
 
