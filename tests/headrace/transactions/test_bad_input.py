@@ -271,7 +271,7 @@ def test_example_tables_outside_a_transaction():
         (ParameterError, {"chains": "skip"}, ["chains='skip'", "'skiplist'"]),
         (ParameterError, {"reconfigure": [(1, {"chains": "radix"})]}, ["'chains", "the controls"]),
         (ParameterError, {"pin": "yes"}, ["pin='yes'", "True or False"]),
-        (ParameterError, {"snapshot_every": "often"}, ["snapshot_every='often'", "'200ms'"]),
+        (ParameterError, {"snapshot_every": "often"}, ["snapshot_every='often'", "such as '2s'"]),
         (ParameterError, {"max_delay": "soon"}, ["max_delay='soon'", "'200ms'"]),
         (ParameterError, {"reconfigure": [(1, {"schem": "lock"})]}, ["'schem", "did you mean 'scheme'?"]),
         (ParameterError, {"reconfigure": [(5, 2), (3, 1)]}, ["(3, ", "rising from 5"]),

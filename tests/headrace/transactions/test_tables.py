@@ -316,7 +316,7 @@ BAD = [
     ({"rows": 1, "columns": {"i": "timestamp[us]"}}, ParameterError, "use int64, in its unit"),
     ({"rows": 1, "columns": {"i": hr.record(n="int64")}}, ParameterError, "record(n='int64') is not a kind; the kinds are int64"),
     ({"rows": 1, "columns": {"i": 5}}, ParameterError, "columns: i: 5 is not a kind; the kinds are int64"),
-    ({"rows": 1, "columns": {"i": float}}, ParameterError, "'float'> is not a kind; did you mean 'float64'[?]"),
+    ({"rows": 1, "columns": {"i": float}}, ParameterError, "'float'> is not a kind; did you mean 'float64'?"),
     ({"rows": 1, "first": {"j": 1}, **COLUMNS}, ParameterError, "first: there is no column 'j'; the columns are 'i'"),
     ({"rows": 1, "first": {"i": 1.0}, **COLUMNS}, ParameterError, "first: i=1.0: give a whole number, as the kind is int64"),
     ({"rows": 1, "first": {"i": True}, **COLUMNS}, ParameterError, "first: i=True: give a whole number"),

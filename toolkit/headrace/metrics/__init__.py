@@ -1,4 +1,4 @@
-"""The metrics of a run, of any engine: snapshots, the books, histograms, history.
+"""The metrics of a run, of any engine: snapshots, balances, histograms, history.
 
 An engine declares what it measures (`measures.Measure`) and fills in the values;
 the declarations determine what is shown of them, and where.
