@@ -191,10 +191,10 @@ def test_methods(call, words):
     [
         (lambda: hr.stream(TABLE, event_time=0), "event_time=0: give the name of the column of event times"),
         (lambda: hr.stream(FRAME, event_time=FRAME.ts), "event_time=<Series>: give the name of the column of event times"),
-        (lambda: STREAM.join(FRAME, within=1, on="kind"), "join(<DataFrame>): not a stream; give hr.stream(table, event_time="),
+        (lambda: STREAM.join(FRAME, within=1, on="kind"), "join(<DataFrame>): is not a stream; give what hr.stream("),
         (lambda: STREAM.join(STREAM, on="kind"), "say how far apart in time two tuples may be that match"),
-        (lambda: STREAM.union(FRAME), "union(<DataFrame>): not a stream"),
-        (lambda: hr.inputs(STREAM, FRAME), "inputs(<DataFrame>): not a stream"),
+        (lambda: STREAM.union(FRAME), "union(<DataFrame>): is not a stream"),
+        (lambda: hr.inputs(STREAM, FRAME), "inputs(<DataFrame>): is not a stream"),
         (lambda: hr.together(a=FRAME), "together(a=<DataFrame>): give what hr.stream(...) and its methods return"),
         (lambda: STREAM.filter(FRAME.value > 1), "filter(<Series>): give an expression"),
         (lambda: hr.stream({"ts": [1]}, event_time="ts"), "make one of it by pyarrow.table(columns)"),

@@ -309,7 +309,7 @@ def test_example_not_an_input():
         with pytest.raises(InputError) as error:
             list(open_input(source))
         one_line(error)
-    for source, remedy in (({"ts": [1]}, "pyarrow.table(...)"), ([{"ts": 1}], "pyarrow.RecordBatch.from_pylist(")):
+    for source, remedy in (({"ts": [1]}, "pyarrow.table(columns)"), ([{"ts": 1}], "pyarrow.RecordBatch.from_pylist(")):
         with pytest.raises(InputError, match=re.escape(remedy)):
             list(open_input(source))
 

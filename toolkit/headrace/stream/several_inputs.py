@@ -121,7 +121,7 @@ def inputs(*streams: KeyedStream | Stream) -> KeyedInputs:
         raise ParameterError("inputs(): give at least one keyed stream")
     for one in keyed:
         if not isinstance(one, KeyedStream):
-            raise ParameterError(f"inputs({shown(one)}): not a stream; give hr.stream(table, event_time=...), with .key_by(...)")
+            raise ParameterError(f"inputs({shown(one)}): is not a stream; give hr.stream(table, event_time=...).key_by(...)")
     first = keyed[0]
     types = _key_types(first)
     for other in keyed[1:]:

@@ -527,7 +527,8 @@ def with_step(stream: Stream, step: Step) -> Stream:
 def _check_streams(called: str, *others: Any) -> None:
     for other in others:
         if not isinstance(other, Stream):
-            raise ParameterError(f"{called}({shown(other)}): not a stream; give hr.stream(table, event_time=...)")
+            wanted = "give what hr.stream(table, event_time=...) and its methods return"
+            raise ParameterError(f"{called}({shown(other)}): is not a stream; {wanted}")
 
 
 def _columns(stream: Stream) -> str:
