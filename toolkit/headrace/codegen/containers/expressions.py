@@ -52,7 +52,8 @@ class Expressions(Places):
 
     def visit_JoinedStr(self, node: ast.JoinedStr) -> ast.expr:
         if self._is_message:
-            return self.generic_visit(node)  # what it shows may be fields
+            self.generic_visit(node)  # what it shows may be fields
+            return node
         if self.host.texts is None:
             for part in node.values:
                 if isinstance(part, ast.FormattedValue) and (part.format_spec is not None or part.conversion != -1):
