@@ -89,10 +89,9 @@ def test_mappings_that_cannot_be():
         source.let_all()
         assert run.wait(HANG_S)
     for call, words in (
-        (lambda: hr.Mapping.even(2).swap("x", 1), ["swap", "a='x'", "0 to 1023"]),
-        (lambda: hr.Mapping.even(2).swap(0, 2**70), ["swap", f"b={2**70}", "0 to 1023"]),
-        (lambda: hr.Mapping.even(2).swap(0, 1.5), ["swap", "b=1.5", "0 to 1023"]),
         (lambda: hr.Mapping.even(2).move([1], to="x"), ["move", "to='x'", "0 to 1023"]),
+        (lambda: hr.Mapping.even(2).move([1], to=2**70), ["move", f"to={2**70}", "0 to 1023"]),
+        (lambda: hr.Mapping.even(2).move([1], to=1.5), ["move", "to=1.5", "0 to 1023"]),
         (lambda: hr.Mapping.even(2).move(["y"], to=1), ["move", "bucket 'y'", "0 to 1023"]),
         (lambda: hr.Mapping.even(2).move(5, to=1), ["move(5)", "list"]),
     ):

@@ -19,7 +19,6 @@ from headrace.memory.cells import aligned, padded_cells
 from headrace.memory.event_count import cancel, prepare, signal, sleep
 
 pytestmark = pytest.mark.stress
-WAITERS = (0, CELL)
 TIMEOUT_NS = 1_200_000_000_000
 """Longer than the whole test may take: a thread that is woken late still ends, one that only the timeout wakes does not."""
 ALL_S = 400

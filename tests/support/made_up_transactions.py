@@ -92,7 +92,7 @@ class _Drawing:
         return PRELUDE + "".join(self._function(number) for number in range(count)), [f"f{n}" for n in range(count)]
 
     def _function(self, number):
-        self._loops, self._depth, self._helps = [], 0, self._draw.random() < 0.5
+        self._loops, self._helps = [], self._draw.random() < 0.5
         lines = ["u = e.x", "q = e.k", "v = 0", "n = e.nk"]
         lines.append("r = A[q] if e.p else A[e.y]" if self._draw.random() < 0.3 else "r = A[e.y]")
         for _ in range(self._draw.randrange(1, 5)):

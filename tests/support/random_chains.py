@@ -16,7 +16,6 @@ import headrace as hr
 from support.pipelines import Shape
 
 EMITS = {"key": "int64", "v": "int64"}
-MOST_AT_ONCE = 50
 
 
 def is_odd(t):

@@ -99,12 +99,10 @@ def test_example_equal_loads_and_none_give_even_shares():
     assert Mapping.balanced(row([], 1.0), [1, 3]) == Mapping.even([1, 3])
 
 
-def test_example_swap_and_move():
+def test_example_move():
     mapping = Mapping.even(3)
-    assert mapping.swap(0, 2).shares == (341, 341, 342) and mapping.swap(0, 2).owners[0] == 2
-    assert mapping.swap(0, 2).swap(0, 2) == mapping == mapping.swap(1, 1)
-    assert mapping.swap(1, 7).instances == (0, 2, 7)
     assert mapping.move(range(342), to=1).instances == (1, 2)
+    assert mapping.move(np.flatnonzero(mapping.owners == 1), to=7).instances == (0, 2, 7)
 
 
 @pytest.mark.parametrize(
@@ -118,7 +116,6 @@ def test_example_swap_and_move():
         (lambda: Mapping.even(2).move([-1], to=0), r"there is no bucket -1"),
         (lambda: Mapping.even(2).move([0], to=-1), r"owner -1"),
         (lambda: Mapping.even(2).move([3], to=70_000), r"bucket 3 has owner 70000"),
-        (lambda: Mapping.even(2).swap(0, -1), r"owner -1"),
         (lambda: Mapping.even(3).predicted_imbalance(row([1]), 2), r"instances=2: instance 2 owns buckets .*; add it"),
     ],
 )

@@ -13,7 +13,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headrace.changes import Change
 from headrace.control.cost_model import CostModel, Prediction
 from headrace.control.observation import Observation
 
@@ -105,16 +104,6 @@ def test_what_it_does_not_learn_from():
     model.add(Observation(**{**interval(4, 1e5, 50, 100, 0).__dict__, "cores": 2}))
     model.add(interval(1, 1, 50, 100, 0))  # busy for less than 0.5 %
     assert model.samples == 0 and math.isnan(model.error) and not model.is_trusted
-
-
-def test_barriers():
-    model = CostModel()
-    assert math.isnan(model.barrier_ms)
-    for ms, outcome in ((1, "done"), (3, "done"), (2, "done"), (900, "failed")):
-        change = Change("counts", {"threads": 1}, {"threads": 2}, requested_ns=5, started_ns=10)
-        change.settle(outcome, 10 + ms * 1_000_000)
-        model.add_change(change)
-    assert model.barrier_ms == 2.0
 
 
 costs = st.floats(0, 500)

@@ -94,7 +94,6 @@ class ControlLoop:
         self._last: Reading | None = None
         self._origin_ns = 0
         self._change: Change | None = None
-        self._learned: Change | None = None
         self._refused: Request | None = None
         """The last request, if it was impossible."""
         self._unsettled: list[tuple[Decision, list[Observation]]] = []
@@ -102,6 +101,8 @@ class ControlLoop:
 
     def __repr__(self) -> str:
         state = "attached" if self.is_attached else "detached"
+        if held_s := self.held_s:
+            state += f", kept off for {held_s:.0f} s more by a manual change"
         return f"<{type(self).__name__} {self.name} at {self.operator!r}, {state}, looks every {self.interval_s:g} s>"
 
     # -- for the caller that attached it
@@ -195,7 +196,7 @@ class ControlLoop:
                 return
             is_changing = self._change is not None and not self._change.is_settled
             observation = observe(before, reading, self._origin_ns, is_changing or before.mapping != reading.mapping)
-            self._learn(observation)
+            self.cost_model.add(observation)
             observation = with_cost(observation, self.cost_model)
             self._observations.append(observation)
             self._realise(observation)
@@ -209,12 +210,6 @@ class ControlLoop:
                 self._make(request, name, observation)
 
     # -- pieces
-
-    def _learn(self, observation: Observation) -> None:
-        if self._change is not None and self._change.is_settled and self._change is not self._learned:
-            self._learned = self._change
-            self.cost_model.add_change(self._change)
-        self.cost_model.add(observation)
 
     def _decide(self, observation: Observation) -> tuple[Request | None, str]:
         name = self.name

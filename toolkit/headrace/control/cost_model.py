@@ -4,9 +4,8 @@
                           + update x (key, window) updates of the keys it owns
                           + comparison x pairs it compared
 
-and one barrier for each reconfiguration. The three costs are the non-negative
-least-squares fit of the measurements: each thread of each interval is one sample, and
-older samples count less and less. While the samples cannot distinguish two costs
+The three costs are the non-negative least-squares fit of the measurements: each
+thread of each interval is one sample, and older samples count less and less. While the samples cannot distinguish two costs
 (with one thread every tuple makes the same updates) the fit stays near the ratio of
 the built-in guesses, and the error of a prediction for another
 number of threads is as large as this uncertainty.
@@ -26,8 +25,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from headrace.changes import Change
-
 if TYPE_CHECKING:
     from headrace.control.observation import Observation
 
@@ -44,7 +41,6 @@ _LEAST_BUSY = 0.005
 _TRUSTED_SAMPLES = 10
 _TRUSTED_ERROR = 0.25
 _TRUSTED_GROWTH = 0.05
-_BARRIERS_KEPT = 50
 
 
 @dataclass(frozen=True)
@@ -89,7 +85,6 @@ class CostModel:
         self._products = np.zeros(size)  # sum of x / y
         self._costs = _GUESS_NS.copy()
         self._residual = 0.0
-        self._barriers: list[float] = []
         self.samples = 0
 
     # -- fitting
@@ -109,12 +104,6 @@ class CostModel:
             self._products += features / busy_ns
             self.samples += 1
         self._costs = self._fit()
-
-    def add_change(self, change: Change) -> None:
-        """Learn the duration of a barrier from a completed reconfiguration."""
-        if change.outcome == "done" and change.completed_ns > change.started_ns > 0:
-            self._barriers.append((change.completed_ns - change.started_ns) / 1e6)
-            del self._barriers[:-_BARRIERS_KEPT]
 
     def _guess(self) -> tuple[np.ndarray, float]:
         """The guesses at the size that fits best, and what being wrong by all of one weighs, in samples."""
@@ -146,11 +135,6 @@ class CostModel:
     def costs(self) -> dict[str, float]:
         """Nanoseconds for each tuple read, (key, window) updated and pair compared."""
         return {term: float(cost) for term, cost in zip(TERMS, self._costs, strict=True)}
-
-    @property
-    def barrier_ms(self) -> float:
-        """Median time from placing a reconfiguration in the stream to its completion; NaN before the first."""
-        return float(np.median(self._barriers)) if self._barriers else math.nan
 
     @property
     def error(self) -> float:

@@ -200,7 +200,11 @@ class Mapping:
         >>> Mapping.even(2).move([0, 1, 2], to=1).shares
         (509, 515)
         """
-        _check_instance("move", "to", to)
+        # For a number within the table, the new mapping says which bucket it would own.
+        if not (is_whole_number(to) and abs(int(to)) < 2**62):
+            raise ReconfigurationError(
+                f"move: to={to!r}: there is no such instance; instances are numbered 0 to {MOST_INSTANCES - 1}"
+            )
         if not isinstance(buckets, Iterable):
             raise ReconfigurationError(f"move({buckets!r}): give the buckets as a list or a range")
         chosen = list(buckets)
@@ -209,29 +213,6 @@ class Mapping:
             raise ReconfigurationError(f"move: there is no bucket {wrong[0]!r}; buckets are numbered 0 to {BUCKETS - 1}")
         table = self._owners.astype(np.int64)
         table[chosen] = to
-        return Mapping(table)
-
-    def swap(self, a: int, b: int) -> Mapping:
-        """Return the mapping in which instances `a` and `b` own each other's buckets.
-
-        Parameters
-        ----------
-        a, b : int
-
-        Raises
-        ------
-        ReconfigurationError
-            An instance is impossible.
-
-        Examples
-        --------
-        >>> Mapping.even([0, 1]).swap(1, 5).instances
-        (0, 5)
-        """
-        _check_instance("swap", "a", a)
-        _check_instance("swap", "b", b)
-        table = self._owners.astype(np.int64)
-        table[self._owners == a], table[self._owners == b] = b, a
         return Mapping(table)
 
     def predicted_imbalance(
@@ -289,15 +270,6 @@ class Mapping:
     def __repr__(self) -> str:
         shares = ", ".join(f"{i}: {n}" for i, n in zip(self.instances, self.shares, strict=True))
         return f"Mapping({{{shares}}} buckets)"
-
-
-def _check_instance(call: str, name: str, instance: Any) -> None:
-    """Raise `ReconfigurationError` unless it is a whole number."""
-    # For a number within the table, the new mapping says which bucket it would own.
-    if not (is_whole_number(instance) and abs(int(instance)) < 2**62):
-        raise ReconfigurationError(
-            f"{call}: {name}={instance!r}: there is no such instance; instances are numbered 0 to {MOST_INSTANCES - 1}"
-        )
 
 
 def check_loads(loads: Sequence[float] | np.ndarray) -> np.ndarray:

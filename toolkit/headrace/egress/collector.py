@@ -120,7 +120,6 @@ class Collector:
         self.rows = 0
         self._rest_s = 0.0
         self.watermark = MIN_TIME
-        self.last_emission_ns = 0
         self.finished = threading.Event()
         self._held: Held | None = None
         self._list_words = ListWords(out, lists) if lists else None
@@ -228,7 +227,6 @@ class Collector:
         if len(records) < FEW_ROWS:
             self._rest_s = min(MOST_REST_S, self._rest * (now - begin) / 1e9) if self._is_saturated() else 0.0
         self.latency.add(now - records.at)
-        self.last_emission_ns = now
         self.rows += batch.num_rows
         for consumer in self._consumers:
             consumer.write(batch)

@@ -180,7 +180,7 @@ def link_operation(me, c, o, batch):
 
 @kernel
 def take_ready(me, c, l, config, executed):
-    """Take an event of the caller's that no longer waits for anything (I1); -1 if it finds none."""
+    """Take an event of the caller's that no longer waits for anything (I1), or OUT_OF_EVENTS."""
     if l[DEPTH] > 0:
         l[DEPTH] -= 1
         return c.stack[me, l[DEPTH]]

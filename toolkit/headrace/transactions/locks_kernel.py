@@ -28,7 +28,7 @@ Checked     tests/headrace/transactions/test_interleave.py, test_interleave_part
 from headrace.kernel import kernel
 from headrace.memory.atomics import fetch_add, store_release
 from headrace.transactions.phases_kernel import await_value
-from headrace.transactions.words import CURSOR, LAST, NEXT, RECORD_WORDS, TURN
+from headrace.transactions.words import CURSOR, LAST, NEXT, OUT_OF_EVENTS, RECORD_WORDS, STOP_SEEN, TURN
 
 BLOCK = 8
 
@@ -38,7 +38,7 @@ WRITES, READS, WRITES_OVER, READS_OVER = range(4)
 
 @kernel
 def take_locked(me, c, l, executed):
-    """Take the next event, once it has all its locks; -1 if there is none left, -2 when the run stops."""
+    """Take the next event, once it has all its locks; OUT_OF_EVENTS, or STOP_SEEN."""
     if l[NEXT] >= l[LAST]:
         begun = begin_block(me, c, l, executed)  # L0
         if begun < 0:
@@ -49,20 +49,20 @@ def take_locked(me, c, l, executed):
     i = l[NEXT]
     l[NEXT] += 1
     if not await_locks(me, c, i):
-        return -2
+        return STOP_SEEN
     return i
 
 
 @kernel
 def begin_block(me, c, l, executed):
-    """Take the next block of events, NEXT to LAST - 1, when it is its turn; -1 if none is left, -2 when the run stops."""
+    """Take the next block of events, NEXT to LAST - 1, when it is its turn; OUT_OF_EVENTS, or STOP_SEEN."""
     first = fetch_add(c.words, CURSOR, BLOCK)
     if first >= executed:
-        return -1
+        return OUT_OF_EVENTS
     l[NEXT] = first
     l[LAST] = min(executed, first + BLOCK)
     if not await_value(me, c, c.words, TURN, first):  # L0
-        return -2
+        return STOP_SEEN
     return 0
 
 

@@ -31,7 +31,7 @@ from headrace.kernel import kernel
 from headrace.memory.atomics import CELL, load_relaxed, store_release
 from headrace.references import BUCKET_MASK
 from headrace.transactions.phases_kernel import await_value
-from headrace.transactions.words import LAST, NEXT, PART, THREADS
+from headrace.transactions.words import LAST, NEXT, OUT_OF_EVENTS, PART, STOP_SEEN, THREADS
 
 
 @kernel
@@ -81,13 +81,13 @@ def start_slices(me, c, config):
 
 @kernel
 def take_in_partition(me, c, l, config, executed):
-    """Take the executor's next event, once its turn has come in all partitions; -1: none is left, -2: the run stops."""
+    """Take the executor's next event, once its turn has come in all partitions; OUT_OF_EVENTS, or STOP_SEEN."""
     threads = c.rows[config, THREADS]
     while True:
         while l[NEXT] >= l[LAST]:
             l[PART] += 1
             if l[PART] >= threads:
-                return -1
+                return OUT_OF_EVENTS
             l[NEXT] = c.part_at[l[PART], threads + me]
             l[LAST] = c.part_at[l[PART], threads + me + 1]
         i = c.order[l[NEXT]]
@@ -100,7 +100,7 @@ def take_in_partition(me, c, l, config, executed):
                 p = c.owner[config, c.sets[o] >> 1 & BUCKET_MASK]
                 number = c.base[me, l[PART] * threads + p] + c.link[o]
                 if not await_value(me, c, c.served, p * CELL, number):  # T1
-                    return -2
+                    return STOP_SEEN
         return i
 
 

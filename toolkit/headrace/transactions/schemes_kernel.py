@@ -34,6 +34,7 @@ from headrace.transactions.words import (
     MVLK,
     NEXT,
     NONE,
+    OUT_OF_EVENTS,
     PART,
     PARTITION,
     PREPARE_NS,
@@ -45,9 +46,6 @@ from headrace.transactions.words import (
     THREADS,
     VERSIONED,
 )
-
-OUT_OF_EVENTS = -1
-STOP_SEEN = -2
 
 
 @kernel
@@ -144,6 +142,4 @@ def settle_slice(c, l, first, last):
         l[VERSIONED] = 0
 
 
-__all__ = [
-    "OUT_OF_EVENTS", "arrange_batch", "arrange_slice", "begin_taking", "has_sets", "is_free", "let_go", "settle_slice", "take",
-]  # fmt: skip
+__all__ = ["arrange_batch", "arrange_slice", "begin_taking", "has_sets", "is_free", "let_go", "settle_slice", "take"]

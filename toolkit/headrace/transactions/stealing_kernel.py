@@ -36,7 +36,15 @@ from headrace.memory.atomics import (
     pause,
     store_release,
 )
-from headrace.transactions.words import DEPTH, HUNGRY, SHARED_NOTHING, SHARED_SOCKET, SHARING, THREADS
+from headrace.transactions.words import (
+    DEPTH,
+    HUNGRY,
+    OUT_OF_EVENTS,
+    SHARED_NOTHING,
+    SHARED_SOCKET,
+    SHARING,
+    THREADS,
+)
 from headrace.workers.worker_kernel import stopped
 
 LOOKS = 64
@@ -58,19 +66,19 @@ def offer_one(me, c, l, config):
 
 @kernel
 def take_offer(c, e):
-    """Take the event that an executor offers; -1 if it is gone."""
+    """Take the event that an executor offers; OUT_OF_EVENTS if it is gone."""
     offered = load_acquire(c.offers, e * CELL)
     if offered != 0 and compare_exchange(c.offers, e * CELL, offered, 0):  # O2
         return offered - 1
-    return -1
+    return OUT_OF_EVENTS
 
 
 @kernel
 def steal(me, c, config):
-    """Take an event that another executor offers, or the caller's own offer that no other took; -1 if it finds none."""
+    """Take an event that another executor offers, or the caller's own offer that no other took; or OUT_OF_EVENTS."""
     threads, sharing = c.rows[config, THREADS], c.rows[config, SHARING]
     if sharing == SHARED_NOTHING:
-        return -1
+        return OUT_OF_EVENTS
     i = take_offer(c, me)
     if i >= 0:
         return i
@@ -81,7 +89,7 @@ def steal(me, c, config):
     hungry = fetch_add(c.words, HUNGRY, 1) + 1
     for _ in range(LOOKS):
         for e in range(first, last):
-            i = take_offer(c, e) if e != me else -1
+            i = take_offer(c, e) if e != me else OUT_OF_EVENTS
             if i >= 0:
                 fetch_add(c.words, HUNGRY, -1)
                 return i
@@ -89,7 +97,7 @@ def steal(me, c, config):
             break
         pause()
         hungry = load_relaxed(c.words, HUNGRY)
-    return -1
+    return OUT_OF_EVENTS
 
 
 __all__ = ["offer_one", "steal"]

@@ -53,6 +53,7 @@ from headrace.transactions.words import (
     ROW_SIZE,
     ROWS_AT,
     SEEN,
+    STOP_SEEN,
     TURN,
     VERSIONS,
 )
@@ -60,7 +61,7 @@ from headrace.transactions.words import (
 
 @kernel
 def take_versioned(me, c, l, executed):
-    """Take the next event, once all versions that it must see exist; -1 if none is left, -2 when the run stops."""
+    """Take the next event, once all versions that it must see exist; OUT_OF_EVENTS, or STOP_SEEN."""
     if l[NEXT] >= l[LAST]:
         begun = begin_block(me, c, l, executed)  # L0
         if begun < 0:
@@ -71,7 +72,7 @@ def take_versioned(me, c, l, executed):
     i = l[NEXT]
     l[NEXT] += 1
     if not await_versions(me, c, l, i):
-        return -2
+        return STOP_SEEN
     return i
 
 

@@ -16,7 +16,6 @@ from headrace.kernel import kernel
 from headrace.memory.atomics import load_relaxed
 from headrace.transactions.key_sets_kernel import begin_region, begin_set, end_set, note
 from headrace.transactions.schemes_kernel import (
-    OUT_OF_EVENTS,
     arrange_batch,
     arrange_slice,
     begin_taking,
@@ -26,7 +25,7 @@ from headrace.transactions.schemes_kernel import (
     settle_slice,
     take,
 )
-from headrace.transactions.words import CAUSE, FIT, LAST, NEXT, SLICE_FIRST, SLICE_LAST
+from headrace.transactions.words import CAUSE, FIT, LAST, NEXT, OUT_OF_EVENTS, SLICE_FIRST, SLICE_LAST
 
 FAMILY_HERE = 0
 

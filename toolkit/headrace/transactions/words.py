@@ -40,6 +40,9 @@ WORD_COUNT = WORKER_WORDS + 31
 EXECUTE_AT, VALIDATE_AT, LOWERED = CURSOR, CURSOR_2, TURN
 """What speculation uses these for: they are 0 when a batch begins."""
 
+OUT_OF_EVENTS, STOP_SEEN = -1, -2
+"""What an executor gets instead of the next event of a transaction that runs whole: none is left; the run stops."""
+
 FIRST_PHASE = 1
 """An executor is activated with the number of the phase that it begins in: never 0."""
 
