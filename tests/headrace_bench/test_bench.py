@@ -81,6 +81,8 @@ def test_measurements_wait_for_near_cores_but_not_for_ever(monkeypatch):
     assert patience.await_near() == 185.0, "the patience is that of all measurements"
     monkeypatch.setattr(machine, "line_ns", lambda: float("nan"))
     assert np.isnan(machine.Patience(10.0).await_near()), "another program has a core"
+    monkeypatch.delattr(machine, "line_ns")
+    assert np.isnan(machine.Patience(10.0).await_near(threads=1)), "one thread has no other core to be near"
 
 
 @pytest.mark.slow

@@ -140,8 +140,7 @@ def _window(case: Case, name: str, repetitions: int, is_goal: bool) -> tuple[lis
         found["one loop that merges"] = case.events / seconds
         runs = []
         for leaves, label in LEAVES.items():
-            if leaves > 1:
-                patience.await_near()
+            patience.await_near(leaves)
             run, sums = case.planned(leaves)
             assert sums.tolist() == expected.tolist(), f"{name}: {label} differ"
             found[label] = run.per_second

@@ -215,8 +215,7 @@ def _rows_of(case: Case, name: str, repetitions: int, cost: int) -> list[Row]:
         seconds, expected = case.serial()
         rates["one loop, presorted"].append(case.events / seconds / 1e6)
         for leaves, label, order in ((1, LEAVES[1], "events"), (2, LEAVES[2], "events"), (2, ANY_ORDER, "none")):
-            if leaves > 1:
-                patience.await_near()
+            patience.await_near(leaves)
             run = case.planned(leaves, order)
             assert same(run, expected, order == "events"), f"{name}: {label} differ"
             rates[label].append(run.per_second / 1e6)

@@ -95,10 +95,13 @@ class Patience:
     def __init__(self, seconds: float = PATIENCE_S):
         self.left_s = seconds
 
-    def await_near(self) -> float:
-        """Return nanoseconds of a cache line between the cores when they are near, or when patience is at an end."""
+    def await_near(self, threads: int = 2) -> float:
+        """Return nanoseconds of a cache line between the cores when they are near, or when patience is at an end.
+
+        At once, and NaN, for a measurement on one thread.
+        """
         while True:
-            found = line_ns() if usable_cores() > 1 else math.nan
+            found = line_ns() if min(threads, usable_cores()) > 1 else math.nan
             if self.left_s <= 0 or not found >= NEAR_NS:
                 return found
             time.sleep(_LOOK_S)

@@ -101,8 +101,7 @@ def rates_of(case: Case, variants: Mapping[str, Mapping[str, Any]], repetitions:
         assert content == case.content, "the hand-written loop makes something else every time"
         taken = {}
         for name, options in variants.items():
-            if options.get("threads", 1) > 1:
-                patience.await_near()
+            patience.await_near(options.get("threads", 1))
             taken[name] = case.run(**options).per_second
         if repetition or repetitions == 1:  # the first one warms up
             by_hand.append(case.table.num_rows / seconds / 1e6)

@@ -97,8 +97,7 @@ def measure(full: bool, tiny: bool = False) -> list[Row]:
             for scheme, threads in (("serial", 1), ("speculative", 2)):
                 run = Executed(stream, table, like=first, scheme=scheme, threads=threads, punctuation=PUNCTUATION)
                 first = first or run
-                if threads > 1:
-                    patience.await_near()
+                patience.await_near(threads)
                 run.run()
                 assert run.content == first.content, f"{name}, {scheme}: not what serial made"
                 if repetition or tiny:  # the first one warms up

@@ -251,8 +251,7 @@ def _measured(workload: Workload, cost_ns: int, goals: Sequence[Goal], sizes: Si
     for repetition in range(sizes.repetitions + 1):
         for variant in _variants(cost_ns, case.schemes):
             scheme, threads, punctuation = variant
-            if threads > 1:
-                patience.await_near()
+            patience.await_near(threads)
             run = case.run(scheme, threads, punctuation=punctuation)
             if repetition or sizes.repetitions == 1:  # the first one warms up
                 rates.setdefault(variant, []).append(run.per_second / 1e6)
@@ -311,8 +310,7 @@ def _by_partition(workload: Workload, sizes: Sizes) -> list[Row]:
     for _ in range(sizes.repetitions):
         for scheme in case.schemes:
             threads = 1 if scheme == "serial" else 2
-            if threads > 1:
-                patience.await_near()
+            patience.await_near(threads)
             run = case.run(scheme, threads, **({} if threads == 1 else {"mapping": split_evenly(2)}))
             rates.setdefault(scheme, []).append(run.per_second / 1e6)
     serial = median(rates.pop("serial"))

@@ -230,7 +230,10 @@ class SteeredRun(RunLife):
 
     @property
     def decisions(self) -> DecisionLog:
-        """What controllers decided, with reasons and outcomes; ``print(run.decisions)``, ``.to_pandas()``."""
+        """What controllers decided, with reasons and outcomes: ``print(run.decisions)``, ``.to_pandas()``.
+
+        Its ``.prediction_error`` says how far their predictions were from what came of the changes.
+        """
         return self._controls.decisions
 
     @property
