@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import weakref
-from collections.abc import Mapping as Dict
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
@@ -15,10 +14,15 @@ from headrace.elastic.configuration import Configuration, check_threads, resolve
 from headrace.elastic.outlets import CHANNELS, WAYS, lines, outlets
 from headrace.errors import ParameterError
 from headrace.gates.variants import check_gate
-from headrace.names import instead
 from headrace.plan.nodes import OperatorNode, Query
-from headrace.progress import END_OF_TIME
-from headrace.runtime.options import DEFAULT_MAX_STATE, RunOptions, check_named, pool_size
+from headrace.runtime.options import (
+    DEFAULT_MAX_STATE,
+    RunOptions,
+    check_named,
+    checked_max_state,
+    pool_size,
+    read_changes,
+)
 
 CONTROLS = ("threads", "mapping")
 """What a planned change may say."""
@@ -32,7 +36,6 @@ DEFAULT_MAX_KEYS = 1 << 24
 MOST_CAPACITY = 1 << 26  # beyond, the gates' arrays alone are larger than most machines' memory
 MOST_BOUND_NS = 1 << 62
 MOST_KEYS = 1 << 30  # key ids have 32 bits, and there may be twice as many ids as keys
-LEAST_STATE, MOST_STATE = 1 << 12, 1 << 44
 
 
 def largest_named(threads: Any) -> int:
@@ -44,20 +47,10 @@ def largest_named(threads: Any) -> int:
     return 0
 
 
-def _changes(reconfigure: Any) -> list[tuple[Any, Dict[str, Any]]]:
-    """Parse ``reconfigure=`` into pairs of tuple count and dict of control to value; any other value stands for threads."""
-    try:
-        return [(at, given if isinstance(given, Dict) else {"threads": given}) for at, given in reconfigure]
-    except (TypeError, ValueError):
-        raise ParameterError(
-            f"reconfigure={reconfigure!r}: give a list of (tuple count, threads), such as [(1000, 4)]"
-        ) from None
-
-
 class ElasticOptions:
     """Checked options of `start` for the elastic engine; `run` has those of every engine."""
 
-    lacks: ClassVar[Dict[str, str]] = {
+    lacks: ClassVar[dict[str, str]] = {
         **dict.fromkeys(("scheme", "sharing", "punctuation", "unsafe", "chains"), "a window or join has no transactions"),
         **dict.fromkeys(("schedule", "queues", "reorder", "time_slice"), "a window or join has no stages that take turns"),
         **dict.fromkeys(("plan", "leaves", "heartbeat"), "mapping= says who owns which keys, there is no plan of leaves"),
@@ -69,7 +62,7 @@ class ElasticOptions:
         threads: Any = 1,
         max_threads: int | None = None,
         mapping: Mapping | None = None,
-        reconfigure: Sequence[tuple[int, int]] = (),
+        reconfigure: Sequence[tuple[int, Any]] = (),
         gate: str = "log",
         mode: str = "vsn",
         input_order: str | dict[str, str] = "merged",
@@ -92,7 +85,7 @@ class ElasticOptions:
                 f" that large; pass a larger bound_ns= as well"
             )
         self.max_keys = whole("max_keys", max_keys, 1, MOST_KEYS)
-        self.max_state = whole("max_state", max_state, LEAST_STATE, MOST_STATE)
+        self.max_state = checked_max_state(max_state)
         check_gate(gate)
         self.debug = run is not None and run.debug
         self.gate, self.mode = gate, mode
@@ -112,29 +105,19 @@ class ElasticOptions:
         self.sections: weakref.WeakValueDictionary[str, Any] = weakref.WeakValueDictionary()
         """Sections made so far, upstream first, by the name of their node."""
         self._threads = threads if isinstance(threads, dict) else {None: threads}
-        changes = _changes(reconfigure)
+        changes = read_changes(reconfigure, CONTROLS, "{'threads': 2, 'mapping': ...}")
         named = [*self._threads.values(), *(requested.get("threads") for _, requested in changes)]
         self.max_threads = pool_size(max_threads, map(largest_named, named))
         self._mapping = mapping
         self._planned: list[tuple[int, Configuration]] = []
-        last = 0
         for at, requested in changes:
-            if not is_whole_number(at) or not last <= at < END_OF_TIME:
-                raise ParameterError(
-                    f"reconfigure=[({at!r}, {requested.get('threads', requested)!r})]: give tuple counts as whole numbers,"
-                    f" rising from {last} and below 2**62"
-                )
-            for name in requested:
-                if name not in CONTROLS:
-                    raise ParameterError(f"reconfigure=[({at!r}, {requested!r})]: {instead(name, CONTROLS, 'the controls')}")
             if "threads" not in requested:
                 raise ParameterError(
-                    f"reconfigure=[({at!r}, {requested!r})]: say threads= as well, as in {{'threads': 2, 'mapping': ...}}"
+                    f"reconfigure=[({at}, {requested!r})]: say threads= as well, as in {{'threads': 2, 'mapping': ...}}"
                 )
             # An even mapping, unless the change has one: the mapping of the change before does not matter.
             configuration = resolve(requested["threads"], requested.get("mapping"), Configuration.even(1), self.max_threads)
-            self._planned.append((int(at), configuration))
-            last = int(at)
+            self._planned.append((at, configuration))
 
     def check_operators(self, operators: Sequence[str]) -> None:
         """Raise `ParameterError` if an option names an operator that does not exist."""

@@ -16,6 +16,7 @@ from headrace.runtime.options import (
     DEFAULT_MAX_STATE,
     RunOptions,
     check_named,
+    checked_max_state,
     largest_count,
     pool_size,
     read_changes,
@@ -121,7 +122,7 @@ class OrderedOptions:
         self._window = round(1e9 * parse_seconds(window, "window"))
         self._most_behind = None if most_behind is None else whole("most_behind", most_behind, 1, MOST_BEHIND)
         self._least_before = whole("least_before", least_before, 1, MOST_CAPACITY)
-        self.max_state = whole("max_state", max_state, 1 << 12, 1 << 44)
+        self.max_state = checked_max_state(max_state)
         self._first = self.checked({"threads": largest_count(self._threads.values()), "schedule": schedule, "batch": batch})
         for count in self._threads.values():
             whole("threads", count, 1, self.max_threads)

@@ -23,7 +23,7 @@ from headrace.runtime.step_threads import AUTO
 PassedTime = Sequence[tuple[str, int, int, int]]
 """What the clock decided in a run: (operator, source, rows of the source before, event time it was advanced to)."""
 
-DEFAULT_MAX_STATE = 1 << 35
+LEAST_STATE, DEFAULT_MAX_STATE, MOST_STATE = 1 << 12, 1 << 35, 1 << 44
 """``max_state`` of every engine: bytes of address space; memory is taken only when it is written."""
 _MEANT = {
     "parallelism": "threads", "workers": "threads", "cores": "threads", "num_threads": "threads",
@@ -159,27 +159,41 @@ def read_changes(reconfigure: Any, controls: Sequence[str], example: str) -> lis
     example : str
         A dict as a user would write it.
 
+    Raises
+    ------
+    ParameterError
+        It is no such sequence, the rows do not rise, or there is no such control.
+
     Examples
     --------
     >>> read_changes([(1000, 4), (2000, {"batch": 8})], ("threads", "batch"), '{"batch": 8}')
     [(1000, {'threads': 4}), (2000, {'batch': 8})]
     """
     try:
-        changes = [(at, dict(given) if isinstance(given, Mapping) else {"threads": given}) for at, given in reconfigure]
+        pairs = [(at, given) for at, given in reconfigure]
     except (TypeError, ValueError):
         raise ParameterError(
             f"reconfigure={reconfigure!r}: give a list of (row, threads), such as [(1000, 4)], or of (row, dict), such as"
             f" [(1000, {example})]"
         ) from None
+    changes: list[tuple[int, dict[str, Any]]] = []
     last = 0
-    for at, requested in changes:
+    for at, given in pairs:
+        label = f"reconfigure=[({at!r}, {given!r})]"
         if not is_whole_number(at) or not last <= at < END_OF_TIME:
-            raise ParameterError(f"reconfigure=[({at!r}, {requested!r})]: give row counts as whole numbers, rising from {last}")
+            raise ParameterError(f"{label}: give rows as whole numbers, rising from {last} and below 2**62")
+        requested = dict(given) if isinstance(given, Mapping) else {"threads": given}
         for name in requested:
             if name not in controls:
-                raise ParameterError(f"reconfigure=[({at!r}, {requested!r})]: {instead(name, controls, 'the controls')}")
+                raise ParameterError(f"{label}: {instead(name, controls, 'the controls')}")
         last = int(at)
-    return [(int(at), requested) for at, requested in changes]
+        changes.append((last, requested))
+    return changes
+
+
+def checked_max_state(max_state: Any) -> int:
+    """Return ``max_state`` of any engine, in bytes, or raise `ParameterError`."""
+    return whole("max_state", max_state, LEAST_STATE, MOST_STATE)
 
 
 def largest_count(counts: Iterable[Any]) -> Any:

@@ -89,7 +89,7 @@ class Runnable(Summarised):
             largest number named if that is larger.
         mapping : Mapping
             Which instance owns which bucket of keys at the start; equal ranges by default.
-        reconfigure : list of (tuple count, threads)
+        reconfigure : list of (row, threads)
             Planned changes, each before the tuple of that number (from 0) of the merged input. For an engine with
             more to change, a dict in place of the threads: ``(1000, {"scheme": "lock"})``, ``(1000, {"batch": 1})``. Changes
             of a run of transactions can be repeated: ``[c.as_planned for c in run.changes if c.position is not None]``.

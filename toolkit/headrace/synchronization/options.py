@@ -12,6 +12,7 @@ from headrace.runtime.options import (
     DEFAULT_MAX_STATE,
     RunOptions,
     check_named,
+    checked_max_state,
     pool_size,
     read_changes,
 )
@@ -103,7 +104,7 @@ class ProgramOptions:
         self.has_heartbeats = not isinstance(heartbeat, str) or heartbeat != NO_HEARTBEATS
         given = heartbeat if self.has_heartbeats else MOST_HEARTBEAT
         self.heartbeat = whole("heartbeat", given, 1, MOST_HEARTBEAT, f", or {NO_HEARTBEATS!r}")
-        self.max_state = whole("max_state", max_state, 1 << 12, 1 << 44)
+        self.max_state = checked_max_state(max_state)
 
     def check_operators(self, operators: Sequence[str]) -> None:
         """Raise `ParameterError` if an option names an operator that does not exist."""

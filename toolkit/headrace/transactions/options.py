@@ -16,6 +16,7 @@ from headrace.runtime.options import (
     DEFAULT_MAX_STATE,
     RunOptions,
     check_named,
+    checked_max_state,
     largest_count,
     pool_size,
     read_changes,
@@ -112,7 +113,7 @@ class TransactionOptions:
         named = [*self._threads.values(), *(requested.get("threads", 1) for _, requested in self._planned)]
         self.max_threads = pool_size(max_threads, named)
         self.max_operations = 0 if max_operations is None else whole("max_operations", max_operations, 1, 1 << 30)
-        self.max_state = whole("max_state", max_state, 1 << 12, 1 << 44)
+        self.max_state = checked_max_state(max_state)
         self.snapshot_every = parse_every(snapshot_every)
         if chains not in CHAIN_KINDS:
             raise ParameterError(f"chains={chains!r}: {instead(chains, CHAIN_KINDS, 'the ways to make chains')}")
