@@ -116,7 +116,7 @@ def test_example_what_a_pipeline_says_of_itself(capsys):
     explained.explain()
     assert capsys.readouterr().out.splitlines()[6:10] == [
         "gap: partitioned; one worker at a time in each of 7 buckets of key",
-        "  reads key, v",
+        "  reads ts, key, v",
         "  keeps seen: bool, last: int64, total: int64, 24 bytes a key",
         "  gives key: int64, v: int64, gap: int64",
     ]

@@ -43,6 +43,16 @@ def test_example_what_was_said():
     assert (window.update, window.fork, window.join) == ({"value": add, "barrier": close}, split, merge)
 
 
+def test_example_what_functions_read_of_an_event_is_said(capsys):
+    def late(state, e, emit):
+        state.sum += e.x * e.ts
+
+    tables = {"value": pa.table({"ts": [1], "x": [2]}), "barrier": pa.table({"ts": [3]})}
+    made(update={"value": late, "barrier": close}).over(tables).explain()
+    said = capsys.readouterr().out
+    assert "value: reads ts, x\n" in said and "barrier: reads no column\n" in said
+
+
 def test_example_dependence_is_completed_and_said():
     window = made()
     assert window.completed == (("value", "barrier"),)

@@ -70,6 +70,7 @@ class BoundStage:
     stage: Stage
     columns: tuple[Column, ...]
     """Of its input records, in order."""
+    event_time: str
     nullable: bool
     """Whether they are the input's, which may be null."""
     function: GeneratedFunction
@@ -97,7 +98,10 @@ class BoundStage:
             "partitioned": f"one worker at a time in each of {stage.buckets} {parts} of {stage.by}",
             "stateful": "one worker at a time, in order",
         }.get(stage.kind, "any number of workers at once")
-        read = [name for name in self.function.reads.get("t", ()) if name != OWN_TIME]
+        fields = self.function.reads.get("t", ())
+        read = [name for name in fields if name not in (OWN_TIME, self.event_time)]
+        if len(read) < len(fields):
+            read.insert(0, self.event_time)
         lines = [f"{stage.name}: {stage.kind}; {workers}", f"  reads {', '.join(read) or 'no column'}"]
         if stage.is_kept:
             kept = ", ".join(f"{name}: {one.kind}" for name, one in stage.state.items())
@@ -179,7 +183,7 @@ def bind(stages: Sequence[Stage], schema: pa.Schema, event_time: str, debug: boo
             fields, nullable = _emitted_fields(columns, event_time), False
         function = writing.function(number, stage, columns, fields)
         end = writing.end(number, stage) if stage.end is not None else None
-        one = BoundStage(stage, columns, nullable, function, end)
+        one = BoundStage(stage, columns, event_time, nullable, function, end)
         found.append(one)
         columns = one.emitted
     kinds: list[Kind] = [column.kind for one in found for column in (*one.columns, *one.emitted)]

@@ -88,11 +88,12 @@ class ProgramSpec:
         return ProgramSection(node, branches, options)
 
     def explain(self, node: OperatorNode) -> str:
-        """Say what each tag's function reads."""
+        """Say what each tag's function reads of an event."""
         lines = [repr(self.program)]
         for one in self.bind().tags:
-            read = ", ".join(column.name for column in one.columns) or "no column"
-            lines.append(f"{one.tag.name}: reads {read}")
+            times = ["ts" for update in one.updates.values() if "ts" in update.reads.get("e", ())]
+            read = dict.fromkeys([*times, *(column.name for column in one.columns)])
+            lines.append(f"{one.tag.name}: reads {', '.join(read) or 'no column'}")
         return "\n".join(lines)
 
     def describe(self, unit: str = "") -> str:
