@@ -36,8 +36,9 @@ The path of a tuple::
 
 The packages and modules of the source, each of which imports only from those below it::
 
-    cli  demo  doctor          the command `headrace`; one job from end to end; what works on this machine
-    tour  lesson  lab          a guided tour, and the stream that it shows; JupyterLab on the user's copy of the notebooks
+    cli                        the command `headrace`
+    demo  doctor  lab  tour    one job from end to end; what works here; JupyterLab on the user's copy of the notebooks; a tour
+    lesson                     the stream that the tour shows
     apps                       the papers' applications, which ``headrace run`` runs
     report  prometheus         a run as a page of plots, and as a page for Prometheus
     counterfactual             the same stream under several controllers
@@ -58,7 +59,8 @@ The packages and modules of the source, each of which imports only from those be
     gates                      the tuple buffer: a merged log, or the papers' lock-free skip list
     plan                       what a query means, before anything runs; `Spec`, the interface of an engine
     ingress                    readers, event times, key dictionary, columns, store
-    workers  metrics           the life cycle of a worker, the threads of a run; measures and their history
+    workers                    the life cycle of a worker, the threads of a run
+    metrics                    measures, what they count, and their history
     codegen                    compiles user functions to kernels, and caches them
     memory  expressions        atomics, cells, waiting; column expressions, aggregates, keys, predicates
     kernel                     how every kernel is compiled
