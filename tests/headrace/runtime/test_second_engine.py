@@ -6,6 +6,7 @@ Oracle      the running sum of twice the column, by NumPy.
 Cannot see  an engine of compiled workers: the elastic one is.
 """
 
+import itertools
 import re
 import threading
 import urllib.request
@@ -43,28 +44,22 @@ def query(given, **options):
     return hr.stream(given, event_time="ts").through(TwoStages("x", **options))
 
 
-def endless(stop):
-    """Rows until the event is set."""
-    at = 0
-    while not stop.is_set():
+def endless():
+    for at in itertools.count(0, 500):
         yield pa.record_batch({"ts": np.arange(at, at + 500), "x": np.ones(500, np.int64)})
-        at += 500
 
 
 @pytest.fixture
 def live():
-    stop = threading.Event()
-    with query(endless(stop)).start() as run:
+    with query(endless()).start() as run:
         eventually(lambda: run.metrics().tuples_out > 0)
         yield run
-    stop.set()
 
 
 @pytest.mark.spark
 def test_oracle_from_a_dataframe(spark):
     given = table(3000)
-    frame = spark.createDataFrame(given.to_pandas())
-    result = query(frame).to_spark(spark).toPandas()
+    result = query(spark.createDataFrame(given.to_pandas())).to_spark(spark).toPandas()
     assert result["total"].tolist() == sums(given)
 
 
