@@ -114,23 +114,23 @@ class UserAloneCompiler(LibraryCompiler):
     library = UserAloneLibrary
 
 
-class SeldomLibrary(PartLibrary):
+class SeldomPartLibrary(PartLibrary):
     """LLVM code of a rarely called function: it is not inlined, and its callers treat the call as unlikely."""
 
     placing = (*_WIDE, "noinline", "cold")
 
 
-class SeldomCompiler(EntryCompiler):
-    """The same into a `SeldomLibrary`."""
+class SeldomPartCompiler(EntryCompiler):
+    """The same into a `SeldomPartLibrary`."""
 
-    library = SeldomLibrary
+    library = SeldomPartLibrary
 
 
 PART: dict[str, Any] = {"pipeline_class": PartCompiler, **UNWRAPPED}
 """Options of `numba.njit` for a part."""
 WITHIN: dict[str, Any] = {"pipeline_class": WithinCompiler, **UNWRAPPED}
 """Options for a part that is inlined into its one caller, whatever its size."""
-SELDOM: dict[str, Any] = {"pipeline_class": SeldomCompiler, **UNWRAPPED}
+SELDOM: dict[str, Any] = {"pipeline_class": SeldomPartCompiler, **UNWRAPPED}
 """Options for a part that is seldom called."""
 USER: dict[str, Any] = {"pipeline_class": UserCompiler, **UNWRAPPED}
 """Options for a part that is a user's function."""

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-import numpy as np
-
 from headrace.arguments import is_whole_number
 from headrace.control.mapping import Mapping
 from headrace.elastic.arrays import InstanceArrays
 from headrace.errors import ReconfigurationError
+from headrace.runtime.capabilities import checked_threads
 
 
 @dataclass(frozen=True)
@@ -27,15 +26,8 @@ class Configuration:
 
 def check_threads(threads: object, max_threads: int) -> tuple[int, ...]:
     """Turn `threads` (a count, or the instances themselves) into members, or raise an error that says what is wrong."""
-    if isinstance(threads, (bool, str, bytes)) or not isinstance(threads, (int, np.integer, Iterable)):
-        raise ReconfigurationError(f"threads={threads!r}: give a whole number from 1 to {max_threads}")
-    if isinstance(threads, (int, np.integer)):
-        if not 1 <= threads <= max_threads:
-            raise ReconfigurationError(
-                f"threads={threads}: must be from 1 to max_threads={max_threads};"
-                f" start the run with a larger max_threads= to go beyond"
-            )
-        return tuple(range(int(threads)))
+    if isinstance(threads, (str, bytes)) or not isinstance(threads, Iterable):
+        return tuple(range(checked_threads(threads, max_threads)))
     members = tuple(sorted(set(threads)))
     if not members or not all(is_whole_number(m) and 0 <= m < max_threads for m in members):
         raise ReconfigurationError(

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from headrace.arguments import is_whole_number, whole
+from headrace.arguments import whole
 from headrace.errors import ReconfigurationError
 from headrace.ordering.arrays import PipelineArrays
 from headrace.ordering.configuration import SCHEDULES, Configuration, write_configuration
 from headrace.ordering.options import check_schedule
 from headrace.ordering.words import MOST_BATCH
 from headrace.runtime.at_once import AtOnce
-from headrace.runtime.capabilities import Capabilities, Control
+from headrace.runtime.capabilities import Capabilities, Control, checked_threads
 
 
 class Reconfiguration(AtOnce):
@@ -61,18 +61,13 @@ class Reconfiguration(AtOnce):
         given = {name: value for name, value in requested.items() if value is not None}
         if not given:
             raise ReconfigurationError("reconfigure(): give threads=, schedule= or batch=")
-        threads = given.get("threads", newest.threads)
-        if not is_whole_number(threads) or not 1 <= threads <= self._max_threads:
-            raise ReconfigurationError(
-                f"threads={threads!r}: give a whole number from 1 to max_threads={self._max_threads}; start the run with a"
-                f" larger max_threads= to go beyond"
-            )
+        threads = checked_threads(given.get("threads", newest.threads), self._max_threads)
         schedule = given.get("schedule", newest.schedule)
         if isinstance(schedule, Mapping):
             check_schedule(schedule, self._names, self._max_threads)
         elif "schedule" in given:
             self.capabilities["schedule"].check("schedule", schedule)
-        return Configuration(int(threads), schedule, whole("batch", given.get("batch", newest.batch), 1, MOST_BATCH))
+        return Configuration(threads, schedule, whole("batch", given.get("batch", newest.batch), 1, MOST_BATCH))
 
     def describe(self, configuration: Configuration) -> dict[str, Any]:
         """Control -> value."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 from headrace.arguments import is_number, is_whole_number
-from headrace.errors import ParameterError
+from headrace.errors import ParameterError, ReconfigurationError
 
 C = TypeVar("C")
 """A configuration: the values of all controls in force at an operator."""
@@ -72,6 +72,22 @@ class Control:
             kind = "a whole number" if whole else "a number"
             raise ParameterError(f"reconfigure({name}={value!r}): give {kind} from {self.least:g} to {self.most:g}")
         return value
+
+
+def checked_threads(threads: Any, max_threads: int) -> int:
+    """Return a requested number of threads, or raise `ReconfigurationError`.
+
+    Examples
+    --------
+    >>> checked_threads(2, 4)
+    2
+    """
+    if not is_whole_number(threads) or not 1 <= threads <= max_threads:
+        raise ReconfigurationError(
+            f"threads={threads!r}: give a whole number from 1 to max_threads={max_threads}; start the run with a larger"
+            f" max_threads= to go beyond"
+        )
+    return int(threads)
 
 
 class Capabilities(Mapping[str, Control]):

@@ -13,7 +13,7 @@ from headrace.runtime.steering import OperatorSteering
 from headrace.workers.pool import WorkerPool
 
 
-class Measured(Protocol):
+class MeasuredRun(Protocol):
     """What a snapshot reads of a run."""
 
     operators: Mapping[str, OperatorSteering]
@@ -27,7 +27,7 @@ class Measured(Protocol):
         ...
 
 
-def measure(run: Measured, state: str, ended_ns: int) -> Metrics:
+def measure(run: MeasuredRun, state: str, ended_ns: int) -> Metrics:
     """Take a snapshot of a run in this state; `ended_ns` is when it ended, 0 if it goes on."""
     end = ended_ns or time.monotonic_ns()
     seconds = (end - first_tuple_ns(run)) / 1e9
@@ -56,7 +56,7 @@ def measure(run: Measured, state: str, ended_ns: int) -> Metrics:
     )
 
 
-def first_tuple_ns(run: Measured) -> int:
+def first_tuple_ns(run: MeasuredRun) -> int:
     """Monotonic time of the first tuple; until one comes, of the start."""
     return min((source.first_add_ns for source in run.sources if source.first_add_ns), default=run.started_ns)
 

@@ -10,12 +10,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from headrace.arguments import is_whole_number
 from headrace.errors import ReconfigurationError
 from headrace.kernel import compile_now
 from headrace.memory.cells import read_cell
 from headrace.runtime.at_once import AtOnce
-from headrace.runtime.capabilities import Capabilities, Completion, Control
+from headrace.runtime.capabilities import Capabilities, Completion, Control, checked_threads
 from headrace.synchronization import words
 from headrace.synchronization.arrays import PlanArrays
 from headrace.synchronization.configuration import Configuration, Planned, write_configuration
@@ -81,15 +80,10 @@ class Reconfiguration(AtOnce):
         plan, threads = requested.get("plan"), requested.get("threads")
         if plan is None and threads is None:
             raise ReconfigurationError("reconfigure(): give threads= or plan=")
-        threads = newest.threads if threads is None else threads
-        if not is_whole_number(threads) or not 1 <= threads <= self._max_threads:
-            raise ReconfigurationError(
-                f"threads={threads!r}: give a whole number from 1 to max_threads={self._max_threads}; start the run with a"
-                f" larger max_threads= to go beyond"
-            )
+        threads = newest.threads if threads is None else checked_threads(threads, self._max_threads)
         if plan is None:
-            return Configuration(int(threads), newest.plan)
-        return Configuration(int(threads), self._read_plan(plan))
+            return Configuration(threads, newest.plan)
+        return Configuration(threads, self._read_plan(plan))
 
     @property
     def current(self) -> Configuration:

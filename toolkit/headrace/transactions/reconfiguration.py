@@ -16,7 +16,6 @@ from typing import Any
 
 import numpy as np
 
-from headrace.arguments import is_whole_number
 from headrace.callers import depth_of_caller
 from headrace.control.mapping import Mapping as Buckets
 from headrace.errors import ParameterError, ReconfigurationError, UnsafeResultsWarning
@@ -25,7 +24,7 @@ from headrace.kernel import compile_now
 from headrace.memory.atomics import CELL
 from headrace.memory.cells import read_cell
 from headrace.references import BUCKETS
-from headrace.runtime.capabilities import Capabilities, Control
+from headrace.runtime.capabilities import Capabilities, Control, checked_threads
 from headrace.runtime.configuration_rows import ConfigurationRows
 from headrace.transactions import words
 from headrace.transactions.arrays import ExecutorArrays
@@ -191,16 +190,7 @@ def resolve(requested: Mapping[str, Any], newest: Configuration, max_threads: in
     given = {name: value for name, value in requested.items() if value is not None}
     if not given:
         raise ReconfigurationError("reconfigure(): give threads=, mapping=, scheme=, sharing= or punctuation=")
-    threads = given.get("threads", newest.threads)
-    if not is_whole_number(threads):
-        raise ReconfigurationError(
-            f"threads={threads!r}: give a whole number from 1 to {max_threads}; executors 0 to threads - 1 are active"
-        )
-    if not 1 <= threads <= max_threads:
-        raise ReconfigurationError(
-            f"threads={threads}: must be from 1 to max_threads={max_threads};"
-            f" start the run with a larger max_threads= to go beyond"
-        )
+    threads = checked_threads(given.get("threads", newest.threads), max_threads)
     mapping = given.get("mapping")
     if mapping is None:
         mapping = newest.mapping if threads == newest.threads else in_turn(int(threads))
