@@ -308,5 +308,15 @@ def parquet(path: str | os.PathLike[str]) -> ParquetSink:
 
 
 def discard() -> DiscardSink:
-    """Discard results, for ``start(sink=hr.discard())`` in benchmarks and dashboards."""
+    """Discard results, for ``start(sink=hr.discard())`` in benchmarks and dashboards.
+
+    Examples
+    --------
+    >>> import headrace as hr, pyarrow as pa
+    >>> per_window = hr.stream(pa.table({"ts": [1, 2]}), event_time="ts").window(10).aggregate(n=hr.count())
+    >>> with per_window.start(sink=hr.discard()) as run:
+    ...     ended = run.wait()
+    >>> run.metrics().tuples_out
+    1
+    """
     return DiscardSink()

@@ -58,7 +58,20 @@ class Aggregate:
 
 @explains_arguments()
 def count(column: str | None = None) -> Aggregate:
-    """Count tuples, or the non-null values of a column of any type; int64."""
+    """Count tuples, or the non-null values of a column of any type; int64.
+
+    Parameters
+    ----------
+    column : str, optional
+        By default all tuples count.
+
+    Examples
+    --------
+    >>> import headrace as hr, pyarrow as pa
+    >>> orders = hr.stream(pa.table({"ts": [1, 2, 3], "item": ["tea", None, "tea"]}), event_time="ts").window(10)
+    >>> orders.aggregate(n=hr.count(), known=hr.count("item"), kinds=hr.count_distinct("item")).to_arrow().to_pylist()
+    [{'ts': 10, 'n': 3, 'known': 2, 'kinds': 1}]
+    """
     return Aggregate("count", None if column is None else column_name("count", column))
 
 
@@ -67,21 +80,62 @@ def sum(column: str) -> Aggregate:
     """Add the non-null values, in input order, as int64 or durations of the column's unit, with overflow an error; or as float64.
 
     Dates, times of day and timestamps have no sum and are refused.
+
+    Parameters
+    ----------
+    column : str
+        A column of numbers or durations.
+
+    Examples
+    --------
+    >>> import headrace as hr, pyarrow as pa, datetime as dt
+    >>> waits = pa.table({"ts": [1, 2], "wait": [dt.timedelta(minutes=1), dt.timedelta(minutes=4)]})
+    >>> calls = hr.stream(waits, event_time="ts").window(10).aggregate(all=hr.sum("wait"), mean=hr.mean("wait"))
+    >>> [str(value) for value in calls.to_arrow().to_pylist()[0].values()]
+    ['10', '0:05:00', '0:02:30']
     """
     return Aggregate("sum", column_name("sum", column))
 
 
 @explains_arguments(skipna="ignore_nan")
 def min(column: str, ignore_nan: bool = False) -> Aggregate:
-    """Find the smallest non-null value, of the column's type: strings by code point; NaN if there is one, unless
-    `ignore_nan`."""
+    """Find the smallest non-null value, of the column's type: strings by code point.
+
+    Parameters
+    ----------
+    column : str
+        A column of numbers, bools, strings, dates, times or durations.
+    ignore_nan : bool
+        Skip NaN; by default the result is NaN if there is one.
+
+    Examples
+    --------
+    >>> import headrace as hr, pyarrow as pa
+    >>> waits = hr.stream(pa.table({"ts": [1, 2, 3], "ms": [5.0, float("nan"), 4.0]}), event_time="ts").window(10)
+    >>> waits.aggregate(least=hr.min("ms", ignore_nan=True), most=hr.max("ms")).to_arrow().to_pylist()
+    [{'ts': 10, 'least': 4.0, 'most': nan}]
+    """
     return Aggregate("min", column_name("min", column), bool(ignore_nan))
 
 
 @explains_arguments(skipna="ignore_nan")
 def max(column: str, ignore_nan: bool = False) -> Aggregate:
-    """Find the largest non-null value, of the column's type: strings by code point; NaN if there is one, unless
-    `ignore_nan`."""
+    """Find the largest non-null value, of the column's type: strings by code point.
+
+    Parameters
+    ----------
+    column : str
+        A column of numbers, bools, strings, dates, times or durations.
+    ignore_nan : bool
+        Skip NaN; by default the result is NaN if there is one.
+
+    Examples
+    --------
+    >>> import headrace as hr, pyarrow as pa
+    >>> waits = hr.stream(pa.table({"ts": [1, 2, 3], "ms": [5.0, float("nan"), 4.0]}), event_time="ts").window(10)
+    >>> waits.aggregate(least=hr.min("ms", ignore_nan=True), most=hr.max("ms")).to_arrow().to_pylist()
+    [{'ts': 10, 'least': 4.0, 'most': nan}]
+    """
     return Aggregate("max", column_name("max", column), bool(ignore_nan))
 
 
@@ -90,6 +144,11 @@ def mean(column: str) -> Aggregate:
     """Average the non-null values; float64, or a time or duration of the column's unit, rounded half away from zero.
 
     Integers, times and durations are added exactly (in 128 bits), and floats in input order.
+
+    Parameters
+    ----------
+    column : str
+        A column of numbers, dates, times or durations.
 
     Examples
     --------
@@ -104,19 +163,55 @@ def mean(column: str) -> Aggregate:
 
 @explains_arguments()
 def first(column: str) -> Aggregate:
-    """Keep the first non-null value, of the column's type."""
+    """Keep the first non-null value, of the column's type, in the order of the stream.
+
+    Parameters
+    ----------
+    column : str
+
+    Examples
+    --------
+    >>> import headrace as hr, pyarrow as pa
+    >>> prices = hr.stream(pa.table({"ts": [1, 2, 3], "price": [None, 5, 4]}), event_time="ts").window(10)
+    >>> prices.aggregate(opened=hr.first("price"), closed=hr.last("price")).to_arrow().to_pylist()
+    [{'ts': 10, 'opened': 5, 'closed': 4}]
+    """
     return Aggregate("first", column_name("first", column))
 
 
 @explains_arguments()
 def last(column: str) -> Aggregate:
-    """Keep the last non-null value, of the column's type."""
+    """Keep the last non-null value, of the column's type, in the order of the stream.
+
+    Parameters
+    ----------
+    column : str
+
+    Examples
+    --------
+    >>> import headrace as hr, pyarrow as pa
+    >>> prices = hr.stream(pa.table({"ts": [1, 2, 3], "price": [None, 5, 4]}), event_time="ts").window(10)
+    >>> prices.aggregate(opened=hr.first("price"), closed=hr.last("price")).to_arrow().to_pylist()
+    [{'ts': 10, 'opened': 5, 'closed': 4}]
+    """
     return Aggregate("last", column_name("last", column))
 
 
 @explains_arguments()
 def count_distinct(column: str) -> Aggregate:
-    """Count distinct non-null values, as int64; NaN equals NaN, and -0.0 equals 0.0."""
+    """Count distinct non-null values, as int64; NaN equals NaN, and -0.0 equals 0.0.
+
+    Parameters
+    ----------
+    column : str
+
+    Examples
+    --------
+    >>> import headrace as hr, pyarrow as pa
+    >>> orders = hr.stream(pa.table({"ts": [1, 2, 3], "item": ["tea", None, "tea"]}), event_time="ts").window(10)
+    >>> orders.aggregate(n=hr.count(), known=hr.count("item"), kinds=hr.count_distinct("item")).to_arrow().to_pylist()
+    [{'ts': 10, 'n': 3, 'known': 2, 'kinds': 1}]
+    """
     return Aggregate("count_distinct", column_name("count_distinct", column))
 
 
@@ -125,6 +220,10 @@ def collect_list(column: str) -> Aggregate:
     """List the non-null values in the order of the stream: by event time, source, position in the source.
 
     The list is empty if there are none. Its values have the column's type.
+
+    Parameters
+    ----------
+    column : str
 
     Examples
     --------
@@ -138,14 +237,42 @@ def collect_list(column: str) -> Aggregate:
 
 @explains_arguments()
 def collect_set(column: str) -> Aggregate:
-    """List the distinct non-null values in ascending order, strings by code point; NaN equals NaN and comes last, and -0.0
-    equals 0.0. The list is empty if there are none."""
+    """List the distinct non-null values in ascending order, strings by code point.
+
+    NaN equals NaN and comes last, and -0.0 equals 0.0. The list is empty if there are none.
+
+    Parameters
+    ----------
+    column : str
+
+    Examples
+    --------
+    >>> import headrace as hr, pyarrow as pa
+    >>> orders = hr.stream(pa.table({"ts": [1, 2, 3], "item": ["tea", "milk", "tea"]}), event_time="ts").window(10)
+    >>> orders.aggregate(items=hr.collect_list("item"), kinds=hr.collect_set("item")).to_arrow().to_pylist()
+    [{'ts': 10, 'items': ['tea', 'milk', 'tea'], 'kinds': ['milk', 'tea']}]
+    """
     return Aggregate("collect_set", column_name("collect_set", column))
 
 
 @explains_arguments(skipna="ignore_nan")
 def median(column: str, ignore_nan: bool = False) -> Aggregate:
-    """Find the middle of the non-null values, exactly: `quantile` of 0.5."""
+    """Find the middle of the non-null values, exactly: `quantile` of 0.5.
+
+    Parameters
+    ----------
+    column : str
+        A column of numbers, times or durations.
+    ignore_nan : bool
+        Skip NaN; by default the result is NaN if there is one.
+
+    Examples
+    --------
+    >>> import headrace as hr, pyarrow as pa
+    >>> delays = hr.stream(pa.table({"ts": [1, 2, 3, 4], "ms": [3, 1, 2, 10]}), event_time="ts").window(10)
+    >>> delays.aggregate(half=hr.median("ms"), most=hr.quantile("ms", 0.75)).to_arrow().to_pylist()
+    [{'ts': 10, 'half': 2.5, 'most': 4.75}]
+    """
     return quantile(column, 0.5, ignore_nan)
 
 
@@ -189,6 +316,17 @@ def mode(column: str) -> Aggregate:
     """Find the most frequent non-null value, and the smallest of equally frequent ones; of the column's type.
 
     All zeros are one value, 0.0. All NaN are one value, too, which is larger than all numbers.
+
+    Parameters
+    ----------
+    column : str
+
+    Examples
+    --------
+    >>> import headrace as hr, pyarrow as pa
+    >>> table = pa.table({"ts": [1, 2, 3, 4], "item": ["tea", "milk", "tea", "milk"]})
+    >>> hr.stream(table, event_time="ts").window(10).aggregate(most=hr.mode("item")).to_arrow().to_pylist()
+    [{'ts': 10, 'most': 'milk'}]
     """
     return Aggregate("mode", column_name("mode", column))
 

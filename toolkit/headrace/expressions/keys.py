@@ -66,7 +66,7 @@ def keys(function: Callable, kind: str) -> Keys:
 
     Notes
     -----
-    STRETCH (Gulisano et al.), section 4.2 and Table I: f_MK, which gives a tuple's set of keys.
+    STRETCH (Gulisano et al.), Definition 4: f_MK, which gives a tuple's set of keys.
 
     Examples
     --------
@@ -86,17 +86,73 @@ def keys(function: Callable, kind: str) -> Keys:
 
 
 def each(column: str) -> Each:
-    """Give a tuple one key for each distinct element of a list column, for ``key_by(tag=hr.each("tags"))``."""
+    """Give a tuple one key for each distinct element of a list column, for ``key_by(tag=hr.each("tags"))``.
+
+    Parameters
+    ----------
+    column : str
+        A column of lists.
+
+    Notes
+    -----
+    STRETCH (Gulisano et al.), Definition 4: f_MK gives a set of keys, in which a key counts once.
+
+    Examples
+    --------
+    >>> import headrace as hr, pyarrow as pa
+    >>> posts = pa.table({"ts": [1, 2], "tags": [["a", "b"], ["a", "a"]]})
+    >>> by_key = hr.stream(posts, event_time="ts").key_by(key=hr.each("tags"))
+    >>> by_key.window(10).aggregate(n=hr.count()).to_arrow().to_pydict()
+    {'ts': [10, 10], 'key': ['a', 'b'], 'n': [2, 1]}
+    """
     return Each(column_name("each", column))
 
 
 def words(column: str) -> Words:
-    """Give a tuple one key for each distinct word of a text column, for ``key_by(word=hr.words("text"))``."""
+    """Give a tuple one key for each distinct word of a text column, for ``key_by(word=hr.words("text"))``.
+
+    Parameters
+    ----------
+    column : str
+        A column of texts, which ``str.split()`` divides into words.
+
+    Notes
+    -----
+    STRETCH (Gulisano et al.), Definition 4: f_MK gives a set of keys, in which a key counts once.
+
+    Examples
+    --------
+    >>> import headrace as hr, pyarrow as pa
+    >>> posts = pa.table({"ts": [1, 2], "text": ["so much tea", "tea tea"]})
+    >>> by_key = hr.stream(posts, event_time="ts").key_by(key=hr.words("text"))
+    >>> by_key.window(10).aggregate(n=hr.count()).to_arrow().to_pydict()
+    {'ts': [10, 10, 10], 'key': ['much', 'so', 'tea'], 'n': [1, 1, 2]}
+    """
     return Words(column_name("words", column))
 
 
 def hashtags(column: str) -> Hashtags:
-    """Give a tuple one key for each distinct hashtag of a text column, for ``key_by(tag=hr.hashtags("text"))``."""
+    """Give a tuple one key for each distinct hashtag of a text column, for ``key_by(tag=hr.hashtags("text"))``.
+
+    A hashtag is a word that begins with # and has more; the key is the word without that #.
+
+    Parameters
+    ----------
+    column : str
+        A column of texts, which ``str.split()`` divides into words.
+
+    Notes
+    -----
+    STRETCH (Gulisano et al.), Definition 4: f_MK gives a set of keys, in which a key counts once.
+
+    Examples
+    --------
+    >>> import headrace as hr, pyarrow as pa
+    >>> posts = pa.table({"ts": [1, 2], "text": ["#rain at #work", "#work # again"]})
+    >>> by_key = hr.stream(posts, event_time="ts").key_by(key=hr.hashtags("text"))
+    >>> by_key.window(10).aggregate(n=hr.count()).to_arrow().to_pydict()
+    {'ts': [10, 10], 'key': ['rain', 'work'], 'n': [1, 2]}
+    """
     return Hashtags(column_name("hashtags", column))
 
 

@@ -44,6 +44,23 @@ def aggregate(
     -------
     list of Row
         One for each window and key with at least one tuple, by (right boundary, key).
+
+    Raises
+    ------
+    ParameterError
+        There is no such function, or it has no column.
+    KeyNullError
+        A key is null, and `null_keys` is "error".
+
+    Notes
+    -----
+    STRETCH (Gulisano et al.), section 2.1: A; Definition 5: A+, with f_MK.
+
+    Examples
+    --------
+    >>> source = [(1, {"x": 3}), (4, {"x": 7}), (12, {"x": 5})]
+    >>> [(row.ts, row.values) for row in aggregate([source], Window(10, 10), aggregates={"total": ("sum", "x")})]
+    [(10, {'total': 10}), (20, {'total': 5})]
     """
     aggregates = aggregates or {"count": ("count", None)}
     for name, (function, column, *more) in aggregates.items():

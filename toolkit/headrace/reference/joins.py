@@ -15,7 +15,17 @@ Predicate = Callable[[Payload, Payload], bool]
 
 
 class Match(NamedTuple):
-    """A pair that joined, under one key (``()`` if there are no keys)."""
+    """A pair that joined, under one key.
+
+    Parameters
+    ----------
+    ts : int
+        The later event time + delta.
+    key : value, or tuple of values
+        ``()`` if there are no keys.
+    left, right : dict
+        The payloads of the two tuples.
+    """
 
     ts: int
     key: Any
@@ -53,6 +63,23 @@ def join(
     list of Match
         By (position of the later tuple, position of the earlier one, key);
         each at the later event time + delta.
+
+    Raises
+    ------
+    ParameterError
+        `within` is below 1.
+    KeyNullError
+        A key is null, and `null_keys` is "error".
+
+    Notes
+    -----
+    STRETCH (Gulisano et al.), section 2.1: J; Definition 5: J+, with keys.
+
+    Examples
+    --------
+    >>> quotes, trades = [(1, {"bid": 7}), (4, {"bid": 9})], [(2, {"price": 8})]
+    >>> [(match.ts, match.left, match.right) for match in join([quotes], [trades], 2)]
+    [(3, {'bid': 7}, {'price': 8})]
     """
     if within < 1:
         raise ParameterError(f"within = {within}: must be at least 1; pairs are less than this apart")
@@ -86,12 +113,34 @@ def self_join(
     """Join a stream with itself: it is fed as both inputs.
 
     So every tuple also meets itself, and each pair occurs in both orders.
+
+    Parameters
+    ----------
+    sources : list of Source
+    within, predicate, keys, null_keys
+        As of `join`.
+
+    Examples
+    --------
+    >>> [(match.left["x"], match.right["x"]) for match in self_join([[(1, {"x": 1}), (2, {"x": 2})]], 5)]
+    [(1, 1), (2, 1), (1, 2), (2, 2)]
     """
     return join(sources, sources, within, predicate, keys, null_keys=null_keys)
 
 
 def equal(left_column: str, right_column: str) -> Predicate:
-    """Return the predicate ``tL == tR``, as float64 if either is a float; null and NaN equal nothing."""
+    """Return the predicate ``tL == tR``, as float64 if either is a float; null and NaN equal nothing.
+
+    Parameters
+    ----------
+    left_column, right_column : str
+
+    Examples
+    --------
+    >>> same = equal("id", "of")
+    >>> same({"id": 1}, {"of": 1.0}), same({"id": None}, {"of": None})
+    (True, False)
+    """
 
     def matches(tl: Payload, tr: Payload) -> bool:
         x, a = tl[left_column], tr[right_column]
@@ -109,6 +158,23 @@ def band(left_column: str, right_column: str, width: float) -> Predicate:
 
     Exact if both are integers, otherwise as computed in float64. Null and NaN
     match nothing, nor does infinity itself: it has no distance from anything.
+
+    Parameters
+    ----------
+    left_column, right_column : str
+    width : int or float
+        From 0.
+
+    Raises
+    ------
+    ParameterError
+        `width` is negative or NaN.
+
+    Examples
+    --------
+    >>> near = band("x", "a", 10)
+    >>> near({"x": 5}, {"a": 15}), near({"x": 5}, {"a": 16})
+    (True, False)
     """
     if not width >= 0:
         raise ParameterError(f"band width = {width!r}: must not be negative or NaN")

@@ -2,6 +2,8 @@
 
 A key function takes a payload and returns an iterable of keys. A repeated key
 counts once; a tuple without keys contributes nothing, yet still advances time.
+
+Source      STRETCH (Gulisano et al.), Definition 4: f_MK.
 """
 
 from __future__ import annotations
@@ -19,22 +21,63 @@ _NAN = float("nan")  # one object: dicts and sets find it by identity, so NaN ke
 
 
 def no_key(payload: Payload) -> list[Any]:
-    """All tuples have the one key ``()``."""
+    """All tuples have the one key ``()``.
+
+    Parameters
+    ----------
+    payload : dict
+
+    Examples
+    --------
+    >>> no_key({"x": 1})
+    [()]
+    """
     return [()]
 
 
 def column(name: str) -> KeyFunction:
-    """Return a function whose key is the value of a column."""
+    """Return a function whose key is the value of a column.
+
+    Parameters
+    ----------
+    name : str
+
+    Examples
+    --------
+    >>> column("k")({"k": "a", "x": 1})
+    ['a']
+    """
     return lambda payload: [payload[name]]
 
 
 def each(name: str) -> KeyFunction:
-    """Return a function whose keys are the elements of a list column; a null list is a null key."""
+    """Return a function whose keys are the elements of a list column; a null list is a null key.
+
+    Parameters
+    ----------
+    name : str
+
+    Examples
+    --------
+    >>> each("tags")({"tags": ["a", "b"]}), each("tags")({"tags": None})
+    (['a', 'b'], [None])
+    """
     return lambda payload: [None] if payload[name] is None else payload[name]
 
 
 def columns(*functions: KeyFunction) -> KeyFunction:
-    """Return a function whose keys are tuples, one part from each function, in all combinations."""
+    """Return a function whose keys are tuples, one part from each function, in all combinations.
+
+    Parameters
+    ----------
+    *functions : function (payload)
+        Each returns keys.
+
+    Examples
+    --------
+    >>> list(columns(column("k"), each("tags"))({"k": 1, "tags": ["a", "b"]}))
+    [(1, 'a'), (1, 'b')]
+    """
     return lambda payload: itertools.product(*(function(payload) for function in functions))
 
 

@@ -82,12 +82,35 @@ def operator(
         and `purge_stale` behind ``slide``.
     purge : bool
         False: without `purge_stale`; `slide` takes out tuples, or none leave before their window instance ends.
+    null_keys : str
+        ``"error"`` or ``"drop"``.
 
     Returns
     -------
     list of Row
         What ``emit(name=value, ...)`` was given, at the right boundary of its window;
         of containers what they held then, as lists (of pairs, for a map).
+
+    Raises
+    ------
+    ParameterError
+        `instances` is neither.
+    KeyNullError
+        A key is null, and `null_keys` is "error".
+
+    Examples
+    --------
+    The largest value of each key in windows of 10:
+
+    >>> def update(state, t, emit):
+    ...     state.most = max(state.most, t.x)
+    >>> def output(key, state, emit):
+    ...     emit(most=state.most)
+    >>> source = [(1, {"k": "a", "x": 3}), (4, {"k": "a", "x": 7}), (12, {"k": "a", "x": 5})]
+    >>> window, by = Window(10, 10), lambda t: [t["k"]]
+    >>> rows = operator([[source]], window, by, state={"most": "int64"}, update=update, output=output)
+    >>> [(row.ts, row.key, row.values) for row in rows]
+    [(10, 'a', {'most': 7}), (20, 'a', {'most': 5})]
     """
     if instances not in ("multi", "single"):
         raise ParameterError(f"instances = {instances!r}: give 'multi' or 'single'")

@@ -18,7 +18,19 @@ Arrivals = Sequence[tuple[int, Payload | None]]
 
 
 class Tuple(NamedTuple):
-    """A tuple of the merged input; `position` counts them from 0."""
+    """A tuple of the merged input.
+
+    Parameters
+    ----------
+    ts : int
+        Event time, in the stream's unit.
+    source : int
+        Index of its source.
+    position : int
+        In the merged input, from 0.
+    payload : dict
+        Column -> value; None for null.
+    """
 
     ts: int
     source: int
@@ -27,7 +39,17 @@ class Tuple(NamedTuple):
 
 
 class Row(NamedTuple):
-    """A result: event time, key (one value, or a tuple of several), values by name."""
+    """A result.
+
+    Parameters
+    ----------
+    ts : int
+        Event time, in the stream's unit: of a window its right boundary.
+    key : value, or tuple of values
+        ``()`` if there are no keys.
+    values : dict
+        Name -> value; None for null.
+    """
 
     ts: int
     key: Any
@@ -37,12 +59,26 @@ class Row(NamedTuple):
 def merge(sources: Sequence[Source]) -> list[Tuple]:
     """Merge sorted sources into one stream, ordered by (ts, source index, position in source).
 
+    Parameters
+    ----------
+    sources : list of Source
+
     Raises
     ------
     EventTimeError
         If an event time is not an int (null, NaN, NaT).
     DisorderError
         If an event time is below its predecessor in the source.
+
+    Notes
+    -----
+    STRETCH (Gulisano et al.), Definition 3, and Viper (Walulya et al.), Definition 1: the order in which tuples
+    are ready.
+
+    Examples
+    --------
+    >>> [(t.ts, t.source, t.position) for t in merge([[(1, {}), (3, {})], [(1, {}), (2, {})]])]
+    [(1, 0, 0), (1, 1, 1), (2, 1, 2), (3, 0, 3)]
     """
     for index, source in enumerate(sources):
         previous = None
@@ -78,6 +114,16 @@ def as_source(rows: Iterable[Row], *key_names: str) -> list[tuple[int, Payload]]
 
     No key name is right for operators without a key; one name takes the key
     itself, several take its parts.
+
+    Parameters
+    ----------
+    rows : iterable of Row
+    *key_names : str
+
+    Examples
+    --------
+    >>> as_source([Row(10, "tea", {"n": 2})], "item")
+    [(10, {'item': 'tea', 'n': 2})]
     """
     source = []
     for row in rows:
@@ -109,6 +155,18 @@ def reorder(
     -------
     kept, late : Source, Source
         The kept rows by (ts, order of arrival), the late ones as they came.
+
+    Raises
+    ------
+    LateRowError
+        A row is late, and `late` is "error".
+    DisorderError
+        The source's own watermarks go back.
+
+    Examples
+    --------
+    >>> reorder([(5, {"x": 1}), (3, {"x": 2}), (9, {"x": 3}), (4, {"x": 4})], lateness=2, late="side")
+    ([(3, {'x': 2}), (5, {'x': 1}), (9, {'x': 3})], [(4, {'x': 4})])
     """
     if late not in ("error", "drop", "side"):
         raise ParameterError(f"late = {late!r}: give 'error', 'drop' or 'side'")
@@ -148,6 +206,11 @@ def watermark(arrivals: Sequence[Arrivals], lateness: int | None = 0) -> int | N
     -------
     int or None
         None: a source has given nothing yet.
+
+    Examples
+    --------
+    >>> watermark([[(5, {}), (3, {})], [(9, {})]], lateness=2)
+    3
     """
     reached: list[int] = []
     for source in arrivals:

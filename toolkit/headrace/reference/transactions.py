@@ -210,6 +210,31 @@ def transact(
     list of dict
         A row for each event: ts, carried columns, emitted ones (None if nothing was emitted by a function that was not
         rejected), and whether any of its functions was rejected. Tables hold what is in them after the last one.
+
+    Raises
+    ------
+    ValueError
+        Several functions emit for one event.
+    KeyError
+        A function names a key that a table with unknown="error" does not have.
+
+    Notes
+    -----
+    TStream (Zhang et al.), Definition 2: the schedule in the order of timestamps that every scheme has to be equal to.
+
+    Examples
+    --------
+    >>> accounts = Table("accounts", {"balance": "int64"}, {"a": {"balance": 5}, "b": {}})
+    >>> def transfer(e, t):
+    ...     if accounts[e.source].balance < e.amount:
+    ...         t.reject()
+    ...     accounts[e.source].balance -= e.amount
+    ...     accounts[e.to].balance += e.amount
+    >>> events = [(1, {"source": "a", "to": "b", "amount": 4}), (2, {"source": "a", "to": "b", "amount": 4})]
+    >>> [row["rejected"] for row in transact([events], [transfer], [accounts])]
+    [False, True]
+    >>> accounts.content()
+    [{'key': 'a', 'balance': 1}, {'key': 'b', 'balance': 4}]
     """
     functions, tables = list(functions), list(tables)
     rows = []

@@ -56,6 +56,17 @@ def stop_all() -> None:
     ------
     RunStoppedError
         Threads of a run did not stop; all other runs have been stopped.
+
+    Examples
+    --------
+    >>> import headrace as hr, pyarrow as pa
+    >>> def endless():
+    ...     while True:
+    ...         yield pa.record_batch({"ts": [1]})
+    >>> run = hr.stream(endless(), event_time="ts").window(10).aggregate(n=hr.count()).start()
+    >>> hr.stop_all()
+    >>> run.state
+    'stopped'
     """
     with ExitStack() as stopping:  # in reverse order: the first run last
         for run in runs():
