@@ -67,6 +67,16 @@ class ControlLoop:
         How long a manual reconfiguration keeps the controller off.
     clock_ns : callable
         The clock of the readings.
+
+    Examples
+    --------
+    >>> import headrace as hr, pyarrow as pa
+    >>> per_window = hr.stream(pa.table({"ts": [1, 2]}), event_time="ts").window(10).aggregate("counts", n=hr.count())
+    >>> with per_window.start() as run:
+    ...     loop = run.control(None)  # only watches
+    ...     ended = run.wait()
+    >>> loop.name, loop.operator
+    ('watching', 'counts')
     """
 
     def __init__(
@@ -139,11 +149,25 @@ class ControlLoop:
             return self.cost_model.predict(self._observations[-1], threads)
 
     def quality(self, target: float = 0.70, band: tuple[float, float] = (0.45, 0.90)) -> Quality:
-        """Judge the control so far: stability, accuracy, settling time, overshoot."""
+        """Judge the control so far: stability, accuracy, settling time, overshoot.
+
+        Parameters
+        ----------
+        target : float
+            The load that it should settle at, a fraction of the threads' capacity.
+        band : (float, float)
+            Loads that count as settled, from and to.
+        """
         return quality(self.observations, target, band)
 
     def release(self, reason: str = "released by hand") -> None:
-        """Detach the controller. Its thread ends within a moment."""
+        """Detach the controller. Its thread ends within a moment.
+
+        Parameters
+        ----------
+        reason : str
+            For the decision log.
+        """
         with self._lock:
             if not self._released.is_set():
                 self._released.set()
@@ -168,7 +192,13 @@ class ControlLoop:
             return change
 
     def run(self, is_over: Callable[[], bool]) -> None:
-        """Body of its thread: step until it is released or the run is over."""
+        """Body of its thread: step until it is released or the run is over.
+
+        Parameters
+        ----------
+        is_over : function ()
+            Whether the run is over.
+        """
         due = time.monotonic()
         self.step()
         while not self._released.is_set() and not is_over():

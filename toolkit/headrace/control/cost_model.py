@@ -56,6 +56,11 @@ class Prediction:
         The present arrivals, as a share of that capacity.
     error : float
         One standard deviation of the prediction, as a fraction of it.
+
+    Examples
+    --------
+    >>> print(Prediction(threads=2, capacity=50_000.0, load=0.6, error=0.1))
+    2 threads: at most 50,000 tuples/s, a load of 60%, give or take 10% of both
     """
 
     threads: int
@@ -90,7 +95,12 @@ class CostModel:
     # -- fitting
 
     def add(self, observation: Observation) -> None:
-        """Learn from an interval in which nothing was reconfigured."""
+        """Learn from an interval, unless something was reconfigured in it.
+
+        Parameters
+        ----------
+        observation : Observation
+        """
         if observation.is_changing or observation.threads > observation.at_once(observation.threads):
             return  # threads on one core are busy waiting for it
         self._moments *= _FORGET
@@ -147,13 +157,26 @@ class CostModel:
         return self.samples >= _TRUSTED_SAMPLES and self.error <= _TRUSTED_ERROR
 
     def per_tuple_ns(self, observation: Observation, threads: int) -> float:
-        """Work per tuple of all threads together, with this many threads."""
+        """Work per tuple of all threads together, with this many threads, in nanoseconds.
+
+        Parameters
+        ----------
+        observation : Observation
+            Its updates and comparisons per tuple are assumed.
+        threads : int
+        """
         return float(_work(observation, threads) @ self._costs)
 
     def growth(self, observation: Observation, threads: int) -> float | None:
         """Work per tuple with this many threads, relative to that with the present ones; None if it is unknown.
 
         It is unknown while the samples do not show which part of the cost every thread bears in full.
+
+        Parameters
+        ----------
+        observation : Observation
+            Its updates and comparisons per tuple are assumed.
+        threads : int
         """
         per_tuple = self.per_tuple_ns(observation, observation.threads)
         work, now = _work(observation, threads), _work(observation, observation.threads)
@@ -175,6 +198,12 @@ class CostModel:
         """Predict the effect of `threads` threads with the work of this interval.
 
         If there are more threads than cores for them, they share the cores.
+
+        Parameters
+        ----------
+        observation : Observation
+            Its rates, and updates and comparisons per tuple, are assumed to go on.
+        threads : int
         """
         work = _work(observation, threads)
         per_tuple = float(work @ self._costs)

@@ -35,6 +35,16 @@ class Damping(Policy):
         Rest after a change.
     max_step : int, optional
         Most threads added or removed at once; by default any number.
+
+    Examples
+    --------
+    >>> damping = Damping(up_after_s=1.0)
+    >>> for at in (0.0, 0.5, 1.0):  # four threads are wished for, and then five
+    ...     seen = Observation(at_s=at, interval_s=0.5, threads=2, max_threads=8, utilisation=0.9)
+    ...     print(damping.settled(seen, 5 if at == 1.0 else 4))
+    None
+    None
+    4
     """
 
     up_after_s: float = 0.5

@@ -48,6 +48,11 @@ class Decision:
     error : BaseException or None
     figures : dict of str to float
         Other numbers that the controller computed, by its own names, such as the "regret" of `AdaptiveScheme`.
+
+    Examples
+    --------
+    >>> print(Decision("released", 2.5, 0, "counts", "Threshold", "released by hand"))
+        2.50 s  Threshold on counts: released by hand
     """
 
     kind: str
@@ -95,6 +100,13 @@ class DecisionLog(Sequence[Decision]):
     ----------
     limit : int
         Most decisions kept; older ones are forgotten.
+
+    Examples
+    --------
+    >>> log = DecisionLog()
+    >>> log.add(Decision("attached", 0.0, 0, "counts", "Threshold", "looks every 0.2 s"))
+    >>> len(log), log[0].reason, log.of_kind("request")
+    (1, 'looks every 0.2 s', [])
     """
 
     def __init__(self, limit: int = DEFAULT_LIMIT):

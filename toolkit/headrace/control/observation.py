@@ -140,6 +140,12 @@ class Observation:
         1 if unknown.
     cost : CostModel or None
         Fitted up to this interval.
+
+    Examples
+    --------
+    >>> seen = Observation(at_s=5, interval_s=1, threads=1, max_threads=4, utilisation=0.9, arrived=2000, processed=1000, cores=4)
+    >>> seen.load, seen.load_with(threads=3), seen.fewest_threads(target=0.7)
+    (1.8, 0.6, 3)
     """
 
     at_s: float
@@ -240,7 +246,15 @@ class Observation:
         return each * self.overload * self.at_once(self.threads) * factor / self.at_once(threads)
 
     def fewest_threads(self, target: float, factor: float = 1.0) -> int:
-        """The smallest number of threads whose predicted load is at most `target`; else the smallest of the best ones."""
+        """The smallest number of threads whose predicted load is at most `target`; else the smallest of the best ones.
+
+        Parameters
+        ----------
+        target : float
+            A load, as a fraction of the threads' capacity.
+        factor : float
+            Work relative to now.
+        """
         loads = [self.load_with(n, factor) for n in range(1, self.max_threads + 1)]
         for n, load in enumerate(loads, start=1):
             if load <= target * (1 + 1e-9):

@@ -48,6 +48,15 @@ class Quality:
         Largest excess of threads over the number it settled with, as a fraction of that number.
     thread_seconds : float
         Number of threads, summed over time.
+
+    Examples
+    --------
+    >>> steady = [
+    ...     Observation(at_s=at, interval_s=1, threads=2, max_threads=4, utilisation=0.7, busiest=0.7, arrived=100, processed=100)
+    ...     for at in range(10)]
+    >>> found = quality(steady, target=0.70, band=(0.45, 0.90))
+    >>> found.is_stable, found.in_band, found.settling_s, found.thread_seconds
+    (True, 1.0, 0.0, 20.0)
     """
 
     disturbances: int

@@ -63,7 +63,22 @@ class Request:
 
 
 class Controller(Protocol):
-    """Anything with `decide`; a plain function of an observation will do as well."""
+    """Anything with `decide`; a plain function of an observation will do as well.
+
+    Examples
+    --------
+    >>> def at_night(observation):
+    ...     if observation.coming < 100 and observation.threads > 1:
+    ...         return Request(threads=1, reason="hardly anything comes")
+    >>> at_night(Observation(at_s=9, interval_s=1, threads=4, max_threads=4, utilisation=0.01)).threads
+    1
+    """
 
     def decide(self, observation: Observation) -> Request | None:
-        """Ask for a change, or return None. Called once an interval, always from the same thread."""
+        """Ask for a change, or return None. Called once an interval, always from the same thread.
+
+        Parameters
+        ----------
+        observation : Observation
+            Of the interval that has just ended.
+        """

@@ -53,10 +53,33 @@ _PAGE = """\
 def write_html(path: str | os.PathLike[str], heading: str, records: Sequence[Record]) -> Path:
     """Write the report.
 
+    Parameters
+    ----------
+    path : str or path
+        Of the HTML file; one that is there is replaced.
+    heading : str
+    records : sequence of Record
+        The runs, each with its plots, and side by side in the closing table.
+
+    Returns
+    -------
+    Path
+
     Raises
     ------
     OutputError
         If the file cannot be written.
+
+    Examples
+    --------
+    >>> import headrace as hr, pyarrow as pa, tempfile
+    >>> from headrace.report import Record
+    >>> per_window = hr.stream(pa.table({"ts": [1, 2]}), event_time="ts").window(10).aggregate(n=hr.count())
+    >>> with per_window.start() as run, tempfile.TemporaryDirectory() as folder:
+    ...     ended = run.wait()
+    ...     page = write_html(f"{folder}/report.html", "A window", [Record("once", "a window", run.history, 2)]).read_text()
+    >>> "<h1>A window</h1>" in page
+    True
     """
     from bokeh.embed import file_html
     from bokeh.resources import INLINE
@@ -94,7 +117,13 @@ def write_html(path: str | os.PathLike[str], heading: str, records: Sequence[Rec
 
 
 def about() -> str:
-    """Return text that names the machine and the versions."""
+    """Return text that names the machine and the versions.
+
+    Examples
+    --------
+    >>> "Python" in about()
+    True
+    """
     versions = ", ".join(f"{name} {metadata.version(name)}" for name in ("numba", "pyarrow", "pyspark"))
     return f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores; Python {platform.python_version()}, {versions}"
 

@@ -88,6 +88,10 @@ def spaced(name: str) -> str:
 def describe(change: Change) -> str:
     """Describe a reconfiguration, with the milliseconds it took, in a few characters.
 
+    Parameters
+    ----------
+    change : Change
+
     Examples
     --------
     >>> done = Change("count", {"threads": 1}, {"threads": 4}, requested_ns=0, outcome="done", completed_ns=412_000)
@@ -116,6 +120,19 @@ def figures_of(records: Sequence[Record]) -> dict[str, list[str]]:
     """Return the figures of several runs side by side: name -> one for each run, "-" where a run has none.
 
     A figure that only some runs have keeps its position among their figures.
+
+    Parameters
+    ----------
+    records : sequence of Record
+
+    Examples
+    --------
+    >>> import headrace as hr, pyarrow as pa
+    >>> per_window = hr.stream(pa.table({"ts": [1, 2]}), event_time="ts").window(10).aggregate(n=hr.count())
+    >>> with per_window.start() as run:
+    ...     ended = run.wait()
+    >>> figures_of([Record("once", "a window", run.history, 2), Record("again", "the same", run.history, 2)])["rows in"]
+    ['2', '2']
     """
     columns = [record.figures() for record in records]
     names: list[str] = []

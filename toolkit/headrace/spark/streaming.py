@@ -272,8 +272,16 @@ def live(
     trigger: dict[str, Any] | None = None,
     restarts: int = 0,
 ) -> LiveInput:
-    """Make a streaming DataFrame the source of a run; see `LiveInput` for the parameters.
+    """Make a streaming DataFrame the source of a run; ``hr.stream(frame, ...)`` does the same with the defaults.
 
-    ``hr.stream(frame, ...)`` does the same with the defaults.
+    Parameters
+    ----------
+    frame, checkpoint, trigger, restarts
+        As of `LiveInput`.
+
+    Examples
+    --------
+    >>> frame = spark.readStream.schema("ts long, k string").json("incoming")  # doctest: +SKIP
+    >>> live = hr.spark.live(frame, trigger={"availableNow": True})  # doctest: +SKIP
     """
     return LiveInput(frame, checkpoint, trigger, restarts)

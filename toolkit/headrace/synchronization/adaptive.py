@@ -85,7 +85,18 @@ class AdaptivePlan(Policy):
         check_seconds("cooldown_s", self.cooldown_s)
 
     def decide(self, observation: Observation) -> Request | None:
-        """Request the optimizer's plan once it has been better for long enough; else None."""
+        """Request the optimizer's plan once it has been better for long enough; else None.
+
+        Parameters
+        ----------
+        observation : Observation
+            Of the interval that has just ended.
+
+        Raises
+        ------
+        NotSupportedError
+            The operator has no plan.
+        """
         plan = observation.configuration.get("plan")
         if not isinstance(plan, Plan) or plan.program is None:
             raise NotSupportedError(

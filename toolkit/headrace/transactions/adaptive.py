@@ -151,7 +151,18 @@ class AdaptiveScheme(Policy):
                 raise ParameterError(f"{name}={getattr(self, name)!r}: give a fraction, above 0 and below 1")
 
     def decide(self, observation: Observation) -> Request | None:
-        """Ask for the next trial, or for the fastest choice; None while a trial is measured."""
+        """Ask for the next trial, or for the fastest choice; None while a trial is measured.
+
+        Parameters
+        ----------
+        observation : Observation
+            Of the interval that has just ended.
+
+        Raises
+        ------
+        NotSupportedError
+            The operator has no scheme.
+        """
         if "scheme" not in observation.configuration:
             raise NotSupportedError(
                 "AdaptiveScheme chooses a scheme of transactions, and this operator has none; attach it to an operator made by"

@@ -40,6 +40,20 @@ class LoadBalancer(Policy):
     ------
     NotSupportedError
         By `start`, `run.control` and `decide`: the operator has no key mapping.
+
+    Notes
+    -----
+    STRETCH (Gulisano et al.), section 5: f_mu, which a reconfiguration may change without moving state.
+
+    Examples
+    --------
+    >>> loads = np.where(np.arange(1024) < 256, 3.0, 1.0)  # of the buckets, which threads 0 and 1 own by halves
+    >>> seen = Observation(
+    ...     at_s=3, interval_s=3, threads=2, max_threads=2, utilisation=0.5, members=(0, 1), mapping=Mapping.even(2),
+    ...     bucket_load=loads)
+    >>> asked = LoadBalancer().decide(seen)
+    >>> round(asked.value, 2), round(asked.predicted["imbalance_cv"], 2)
+    (0.33, 0.05)
     """
 
     needs: ClassVar[str] = "mapping"
@@ -61,7 +75,18 @@ class LoadBalancer(Policy):
         self._damping = Damping(cooldown_s=self.cooldown_s)
 
     def decide(self, observation: Observation) -> Request | None:
-        """Ask for another key mapping if the loads are uneven; None if nothing is to be done."""
+        """Ask for another key mapping if the loads are uneven; None if nothing is to be done.
+
+        Parameters
+        ----------
+        observation : Observation
+            Of the interval that has just ended.
+
+        Raises
+        ------
+        NotSupportedError
+            The operator has no key mapping.
+        """
         if observation.mapping is None:
             raise NotSupportedError(
                 "LoadBalancer moves key buckets, and this operator has no key mapping; attach it to an operator that has one"

@@ -104,7 +104,13 @@ class ProactiveOperations(Policy):
         check_seconds("memory_s", self.memory_s, LEAST_S)
 
     def decide(self, observation: Observation) -> Request | None:
-        """Ask for the threads that the coming and waiting tuples need; None if the present ones will do."""
+        """Ask for the threads that the coming and waiting tuples need; None if the present ones will do.
+
+        Parameters
+        ----------
+        observation : Observation
+            Of the interval that has just ended.
+        """
         threads = observation.threads
         self._learn(observation)
         if not self._learned:

@@ -46,6 +46,15 @@ class ProactiveJoin(Policy):
     STRETCH (Gulisano et al.), section 8.5: band of 70 to 80 %, load from pending and predicted
     work by the model of its reference 22 (Gulisano, Papadopoulos, Nikolakopoulos,
     Papatriantafilou, Tsigas: Performance modeling of stream joins, DEBS 2017).
+
+    Examples
+    --------
+    >>> from headrace.control.observation import Observation
+    >>> busy = {"threads": 1, "max_threads": 4, "utilisation": 0.95, "busiest": 0.95, "interval_s": 0.1, "cores": 4}
+    >>> controller = ProactiveJoin()
+    >>> asked = [controller.decide(Observation(at_s=at, arrived=900, processed=900, **busy)) for at in (1.0, 1.1, 1.2)]
+    >>> asked[0], asked[2].threads
+    (None, 2)
     """
 
     upper: float = 0.80
@@ -64,7 +73,13 @@ class ProactiveJoin(Policy):
         check_seconds("drain_s", self.drain_s, LEAST_S)
 
     def decide(self, observation: Observation) -> Request | None:
-        """Ask for the threads that the predicted work needs; None if the present ones will do."""
+        """Ask for the threads that the predicted work needs; None if the present ones will do.
+
+        Parameters
+        ----------
+        observation : Observation
+            Of the interval that has just ended.
+        """
         self._note(observation)
         if observation.processed <= 0:
             self.damping.settled(observation, observation.threads)

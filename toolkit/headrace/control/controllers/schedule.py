@@ -45,7 +45,13 @@ class Schedule(Policy):
             last = at_s
 
     def decide(self, observation: Observation) -> Request | None:
-        """Ask for the last configuration whose time has come, until it is in force."""
+        """Ask for the last configuration whose time has come, until it is in force.
+
+        Parameters
+        ----------
+        observation : Observation
+            Of the interval that has just ended.
+        """
         due = sum(at_s <= observation.at_s for at_s, _ in self.steps)
         if due == self._done or observation.is_changing:
             return None

@@ -52,7 +52,13 @@ class Threshold(Policy):
         check_rising(lower=self.lower, target=self.target, upper=self.upper)
 
     def decide(self, observation: Observation) -> Request | None:
-        """Ask for more threads above the upper bound, fewer below the lower one; None between them."""
+        """Ask for more threads above the upper bound, fewer below the lower one; None between them.
+
+        Parameters
+        ----------
+        observation : Observation
+            Of the interval that has just ended.
+        """
         load, threads = observation.load, observation.threads
         wished, bound = threads, self.upper
         if load > self.upper:
