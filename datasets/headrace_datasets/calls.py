@@ -79,6 +79,11 @@ def calls(
         ts; caller, callee, and area of the caller, int64; caller_lat, caller_lon, callee_lat, callee_lon, float64, in degrees.
         Event times are whole milliseconds.
 
+    Raises
+    ------
+    ValueError
+        A parameter is out of its range; the text names it and says what to give.
+
     Examples
     --------
     >>> from headrace_datasets import calls

@@ -89,6 +89,11 @@ def clicks(
         ts; user, session (numbered in the order in which sessions begin), int64; item, int64 or null; kind, "view", "search",
         "cart" or "buy". Event times are whole milliseconds.
 
+    Raises
+    ------
+    ValueError
+        A parameter is out of its range; the text names it and says what to give.
+
     Examples
     --------
     >>> from headrace_datasets import clicks

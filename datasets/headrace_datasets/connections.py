@@ -80,6 +80,11 @@ def connections(n: int = 20_000, seed: int = 7, rate: float = 1.0, *, attacks: f
         ts; protocol, service, flag, string; duration, in seconds, src_bytes and dst_bytes, int64; attack, bool. Event times
         are whole milliseconds.
 
+    Raises
+    ------
+    ValueError
+        A parameter is out of its range; the text names it and says what to give.
+
     Examples
     --------
     >>> from headrace_datasets import connections

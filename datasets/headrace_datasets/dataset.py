@@ -99,6 +99,15 @@ class Dataset:
         """Write all rows to one Parquet file with bounded memory, and return its path.
 
         The file appears under its name only once it is complete.
+
+        Parameters
+        ----------
+        path : str or path
+
+        Raises
+        ------
+        ValueError
+            `path` is no path. What the operating system refuses raises `OSError`.
         """
         if not isinstance(path, str | os.PathLike):
             raise ValueError(
@@ -120,6 +129,15 @@ class Dataset:
 
         The rows pass through this process's memory. For more rows than fit, write them with `to_parquet` and
         let Spark read the file.
+
+        Parameters
+        ----------
+        spark : pyspark.sql.SparkSession
+
+        Raises
+        ------
+        ValueError
+            `spark` is no session.
         """
         if not hasattr(spark, "createDataFrame"):
             raise ValueError(f"spark is {spark!r}; give a SparkSession, such as headrace.spark.session()")

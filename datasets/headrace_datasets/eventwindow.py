@@ -54,6 +54,11 @@ def eventwindow(
     Dataset
         Left: ts; x, from 0 to 1,000, and stream, int64. Right: ts. Event times are microseconds.
 
+    Raises
+    ------
+    ValueError
+        A parameter is out of its range; the text names it and says what to give.
+
     Examples
     --------
     >>> from headrace_datasets import eventwindow

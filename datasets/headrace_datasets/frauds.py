@@ -41,6 +41,11 @@ def frauds(n: int = 1_000_000, seed: int = 7, rate: float = 100_000.0, side: str
     Dataset
         ts; value, from 0 to 999,999, int64. Event times are microseconds.
 
+    Raises
+    ------
+    ValueError
+        A parameter is out of its range; the text names it and says what to give.
+
     Examples
     --------
     >>> from headrace_datasets import frauds

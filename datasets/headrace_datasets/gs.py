@@ -71,6 +71,11 @@ def gs(
         ts; keys, list<int64>; values, list<int64>, from 0 to 1,000,000, one for each key, null in events that read.
         Event times are whole milliseconds.
 
+    Raises
+    ------
+    ValueError
+        A parameter is out of its range; the text names it and says what to give.
+
     Examples
     --------
     >>> from headrace_datasets import gs

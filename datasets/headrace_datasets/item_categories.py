@@ -48,6 +48,11 @@ def item_categories(n: int = 1_000, seed: int = 7, *, categories: int = 10, with
     Dataset
         ts, when the item was listed, before the first sale (nothing else depends on it); item, int64; category, int64 or null.
 
+    Raises
+    ------
+    ValueError
+        A parameter is out of its range; the text names it and says what to give.
+
     Examples
     --------
     >>> from headrace_datasets import item_categories

@@ -70,6 +70,11 @@ def item_sales(
     Dataset
         ts; item, amount (cents, at least 1), int64. Event times are whole milliseconds.
 
+    Raises
+    ------
+    ValueError
+        A parameter is out of its range; the text names it and says what to give.
+
     Examples
     --------
     >>> from headrace_datasets import item_categories, item_sales

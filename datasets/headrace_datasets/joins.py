@@ -49,6 +49,11 @@ def joins(n: int = 1_000_000, seed: int = 7, rate: float = 1_000.0, side: str = 
         Left: ts, x int32, y float32. Right: ts, a int32, b float32, c float64, d bool. Event times are whole
         milliseconds.
 
+    Raises
+    ------
+    ValueError
+        A parameter is out of its range; the text names it and says what to give.
+
     Examples
     --------
     >>> from headrace_datasets import joins

@@ -54,6 +54,11 @@ def keycounts(
     Dataset
         ts; key, int64; kind, "inc" or "reset". Event times are whole milliseconds.
 
+    Raises
+    ------
+    ValueError
+        A parameter is out of its range; the text names it and says what to give.
+
     Examples
     --------
     >>> from headrace_datasets import keycounts

@@ -74,6 +74,11 @@ def linear_road(n: int = 1_000_000, seed: int = 7, expressways: int = 1) -> Data
     Arasu et al., Linear Road: a stream data management benchmark, VLDB 2004. Rows of one second follow each
     other in no particular order; a query follows the report it came with.
 
+    Raises
+    ------
+    ValueError
+        A parameter is out of its range; the text names it and says what to give.
+
     Examples
     --------
     >>> from headrace_datasets import linear_road

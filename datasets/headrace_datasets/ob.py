@@ -78,6 +78,11 @@ def ob(
         ts; kind, "bid", "alter" or "top"; items, prices and quantities, list<int64>. A list that the kind does not use is
         null: quantities of alterations, prices of additions. Event times are whole milliseconds.
 
+    Raises
+    ------
+    ValueError
+        A parameter is out of its range; the text names it and says what to give.
+
     Examples
     --------
     >>> from headrace_datasets import ob

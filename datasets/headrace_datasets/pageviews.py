@@ -61,6 +61,11 @@ def pageviews(
     Dataset
         Left: ts; page, user, int64. Right: ts; page, info (from 1 to 99,999), int64. Event times are microseconds.
 
+    Raises
+    ------
+    ValueError
+        A parameter is out of its range; the text names it and says what to give.
+
     Examples
     --------
     >>> from headrace_datasets import pageviews

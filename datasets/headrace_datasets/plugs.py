@@ -60,6 +60,11 @@ def plugs(
     Dataset
         ts; house, household, plug, int64; load, float64, in watts with three decimals. Event times are whole seconds.
 
+    Raises
+    ------
+    ValueError
+        A parameter is out of its range; the text names it and says what to give.
+
     Examples
     --------
     >>> from headrace_datasets import plugs

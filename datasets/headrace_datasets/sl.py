@@ -83,6 +83,11 @@ def sl(
         sources are null in deposits. Amounts and quantities are 0 to 10, and 10**12 or more in overdrafts. Event times
         are whole milliseconds.
 
+    Raises
+    ------
+    ValueError
+        A parameter is out of its range; the text names it and says what to give.
+
     Examples
     --------
     >>> from headrace_datasets import sl

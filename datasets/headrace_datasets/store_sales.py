@@ -67,6 +67,11 @@ def store_sales(
         ts; ticket (numbered in the order in which tickets begin), int64; item, int64 or null. A ticket has 8 to 16 lines, four
         seconds apart on average. Event times are whole milliseconds.
 
+    Raises
+    ------
+    ValueError
+        A parameter is out of its range; the text names it and says what to give.
+
     Examples
     --------
     >>> from headrace_datasets import store_sales

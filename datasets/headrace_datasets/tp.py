@@ -61,6 +61,11 @@ def tp(
     Dataset
         ts, vehicle, segment, speed (0 to 100 miles an hour), int64. Event times are whole milliseconds.
 
+    Raises
+    ------
+    ValueError
+        A parameter is out of its range; the text names it and says what to give.
+
     Examples
     --------
     >>> from headrace_datasets import tp

@@ -50,6 +50,11 @@ def trades(n: int = 1_000_000, seed: int = 7, peak: float = 8_000.0) -> Dataset:
         are whole milliseconds, more than half of them equal to the one before; trading days follow each other
         without weekends. In one row of 10,000 the average is unknown, and given as 0.
 
+    Raises
+    ------
+    ValueError
+        A parameter is out of its range; the text names it and says what to give.
+
     Examples
     --------
     >>> from headrace_datasets import trades

@@ -99,6 +99,11 @@ def tweets(n: int = 1_000_000, seed: int = 7, rate: float = 30.0) -> Dataset:
         ts, user, text. Event times are whole milliseconds, from 2018-10-01 on, so that some are equal; no text
         is longer than 280 code points.
 
+    Raises
+    ------
+    ValueError
+        A parameter is out of its range; the text names it and says what to give.
+
     Examples
     --------
     >>> from headrace_datasets import tweets

@@ -190,6 +190,7 @@ class Dashboard(LiveView):
 
     @property
     def plots(self) -> Plots:
+        """The panels of the operator shown."""
         return self.operator_view.plots
 
     @property
@@ -209,10 +210,12 @@ class Dashboard(LiveView):
 
     @property
     def rate(self) -> RateControl:
+        """The control of the rate of the sources."""
         return self.operator_view.rate
 
     @property
     def controller(self) -> ControllerPanel:
+        """The panel in which a controller is chosen, attached and released."""
         return self.operator_view.controller
 
     # -- living
@@ -361,6 +364,11 @@ class Dashboard(LiveView):
     def show_timeline(self, is_on: bool = True) -> None:
         """Show what each thread of the operator did in the last second, or hide this again.
 
+        Parameters
+        ----------
+        is_on : bool
+            False hides it.
+
         Raises
         ------
         ValueError
@@ -374,13 +382,24 @@ class Dashboard(LiveView):
 
     @property
     def bucket_loads(self) -> np.ndarray:
-        """int64[1024]: load of each key bucket of the operator shown in the last seconds; see `Mapping.balanced`."""
+        """int64[1024]: load of each key bucket of the operator shown in the last seconds; see `Mapping.balanced`.
+
+        Raises
+        ------
+        ValueError
+            The operator has no key mapping that can be changed.
+        """
         if self.mapping is None:
             raise ValueError(f"bucket_loads: the key mapping of {self.operator!r} cannot be changed")
         return self.mapping.bucket_loads
 
     def export(self, path: str | Path) -> Path:
         """Write the table of reconfigurations into a file: CSV, or JSON, which `replay` reads.
+
+        Parameters
+        ----------
+        path : str or path
+            A name that ends in .csv or .json.
 
         Raises
         ------
