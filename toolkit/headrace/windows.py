@@ -198,6 +198,22 @@ class Window:
     With a `zone` both count days of that time zone, which begin at its midnights
     and have 23 or 25 hours when clocks change.
 
+    Parameters
+    ----------
+    size, advance : int
+        In the stream's time unit; with a zone, in days.
+    zone : str, optional
+        An IANA time zone, such as ``"Europe/Paris"``.
+
+    Raises
+    ------
+    ParameterError
+        One is below 1, or the size is below the advance.
+
+    Notes
+    -----
+    STRETCH (Gulisano et al.), section 2.1: parameters WA and WS.
+
     Examples
     --------
     >>> window = Window.parse("1h", "30min", unit="min")
@@ -233,7 +249,24 @@ class Window:
         unit: str = DEFAULT_TIME_UNIT,
         zone: str | None = None,
     ) -> Window:
-        """Make a window from durations; without `advance` windows follow each other without overlap."""
+        """Make a window from durations.
+
+        Parameters
+        ----------
+        size : duration
+            WS.
+        advance : duration, optional
+            WA; by default the size, so that windows follow each other without overlap.
+        unit : str
+            The stream's time unit.
+        zone : str, optional
+            A time zone, of whose days both are whole numbers.
+
+        Raises
+        ------
+        ParameterError
+            A duration cannot be read, or is no whole number of units, or of days of the zone; or there is no such zone.
+        """
         units = [parse_duration(size, unit, "size")]
         units.append(units[0] if advance is None else parse_duration(advance, unit, "advance"))
         if zone is not None:

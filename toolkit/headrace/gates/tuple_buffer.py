@@ -33,10 +33,12 @@ class Record(NamedTuple):
 
     @property
     def is_tuple(self) -> bool:
+        """Whether a source added it, and not a promise or a change."""
         return self.ref >= 0
 
     @property
     def is_heartbeat(self) -> bool:
+        """Whether it only says how far a source's event time has come."""
         return self.ref == HEARTBEAT
 
     @property
@@ -209,7 +211,15 @@ class TupleBuffer:
             return taken
 
     def heartbeat(self, j: int, ts: int) -> bool:
-        """Promise that source `j` will add nothing below `ts`. False if the gate is full."""
+        """Promise that source `j` will add nothing below `ts`. False if the gate is full.
+
+        Parameters
+        ----------
+        j : int
+            Source, from 0.
+        ts : int
+            Event time, in the stream's unit.
+        """
         j = self._slot("j", j, self._source_locks)
         ts = whole_number("ts", ts, MIN_TIME, END_OF_TIME - 1)
         with self._source_locks[j]:
@@ -312,11 +322,22 @@ class TupleBuffer:
 
         Called by the thread of reader `j`.
 
+        Parameters
+        ----------
+        readers : iterable of int
+        j : int
+            One that reads.
+
         Returns
         -------
         bool
             True if this call added them all. False if there was nothing to
             add, or if another thread is changing membership.
+
+        Raises
+        ------
+        ParameterError
+            There is no such reader, or `j` does not read.
         """
         chosen = self._slots("readers", readers, self._reader_locks)
         j = self._slot("j", j, self._reader_locks)

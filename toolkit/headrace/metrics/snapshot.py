@@ -255,6 +255,14 @@ class Metrics:
     `tuples_in` counts rows from the sources, each once, however many operators take it. Of these, `dropped` and
     `set_aside` were late; the others were filtered or entered an operator.
 
+    Parameters
+    ----------
+    state : {"running", "finished", "stopped", "failed"}
+    seconds : float
+        Since the first tuple.
+    tuples_in, tuples_out, dropped, set_aside : int
+    operators : dict of str to OperatorMetrics
+
     Examples
     --------
     >>> import headrace as hr, pyarrow as pa

@@ -74,7 +74,12 @@ class OperatorHandle(Summarised):
     ) -> Change:
         """Change this operator while the stream runs.
 
-        Arguments, result and errors are those of `QueryRun.reconfigure`.
+        Result and errors are those of `QueryRun.reconfigure`.
+
+        Parameters
+        ----------
+        threads, mapping, reason, **controls
+            As of `QueryRun.reconfigure`; `controls` has what this operator takes.
         """
         self._run._check_goes_on("reconfigure()")
         controls |= {"threads": threads, "mapping": mapping}

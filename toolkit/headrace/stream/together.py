@@ -51,17 +51,51 @@ class Together(Summarised):
         return start(self.plan(), **options)
 
     def to_arrow(self, **options: Any) -> dict[str, pa.Table]:
-        """Run to the end and return each result as an Arrow table, in deterministic order. Options are those of `start`."""
+        """Run to the end and return each result as an Arrow table, in deterministic order.
+
+        Parameters
+        ----------
+        **options
+            Those of `start`.
+
+        Returns
+        -------
+        dict of str to pyarrow.Table
+            Name of the result -> its rows.
+        """
         with self.start(**options) as run:
             run.wait()
             return {name: result.to_arrow() for name, result in run.results.items()}
 
     def to_pandas(self, **options: Any) -> dict[str, Any]:
-        """Run to the end and return each result as a pandas frame. Options are those of `start`."""
+        """Run to the end and return each result as a pandas frame, in deterministic order.
+
+        Parameters
+        ----------
+        **options
+            Those of `start`.
+
+        Returns
+        -------
+        dict of str to DataFrame
+            Name of the result -> its rows.
+        """
         return {name: table.to_pandas() for name, table in self.to_arrow(**options).items()}
 
     def to_spark(self, spark: Any, **options: Any) -> dict[str, Any]:
-        """Run to the end and return each result as a DataFrame of a Spark session. Options are those of `start`."""
+        """Run to the end and return each result as a DataFrame of a Spark session, in deterministic order.
+
+        Parameters
+        ----------
+        spark : SparkSession
+        **options
+            Those of `start`.
+
+        Returns
+        -------
+        dict of str to pyspark.sql.DataFrame
+            Name of the result -> its rows.
+        """
         with self.start(**options) as run:
             run.wait()
             return {name: result.to_spark(spark) for name, result in run.results.items()}
