@@ -44,7 +44,7 @@ class RateSchedule(ABC):
 
     @abstractmethod
     def due_by(self, seconds: float) -> int:
-        """Number of tuples that are due within so many seconds of the start."""
+        """Number of tuples that are due within `seconds` of the start."""
 
     @abstractmethod
     def due_at(self, number: int) -> float:
@@ -52,7 +52,7 @@ class RateSchedule(ABC):
 
     @abstractmethod
     def rate_at(self, seconds: float) -> float:
-        """Tuples per second that are due around that moment."""
+        """Tuples per second that are due around the moment `seconds` after the start."""
 
 
 class Phases(RateSchedule):
@@ -159,7 +159,23 @@ class RecordedEvents(RateSchedule):
 
 
 def constant(rate: float) -> RateSchedule:
-    """Play at `rate` tuples per second and source."""
+    """Play at one rate.
+
+    Parameters
+    ----------
+    rate : float
+        Tuples per second and source, above 0.
+
+    Raises
+    ------
+    ParameterError
+        The rate is no number above 0.
+
+    Examples
+    --------
+    >>> constant(100).due_at(50)
+    0.5
+    """
     return Phases([(math.inf, _positive("rate", rate, math.inf, open_end=True))])
 
 
@@ -188,7 +204,28 @@ def phases(steps: Iterable[tuple[float, float]], repeat: bool = False) -> RateSc
 
 
 def bursts(rate: float, burst: float, every_s: float, length_s: float) -> RateSchedule:
-    """Play at `rate`, and at `burst` for the last `length_s` of every `every_s` seconds."""
+    """Play at one rate, with a burst at the end of each period.
+
+    Parameters
+    ----------
+    rate, burst : float
+        Tuples per second and source, outside and inside bursts; 0 is a pause.
+    every_s : float
+        Seconds of a period.
+    length_s : float
+        Seconds of the burst, the last ones of each period.
+
+    Raises
+    ------
+    ParameterError
+        A burst is not shorter than its period, a rate is negative, or both are 0.
+
+    Examples
+    --------
+    >>> load = bursts(100, 1_000, every_s=3, length_s=1)
+    >>> load.rate_at(1.9), load.rate_at(2.1), load.rate_at(3.1)
+    (100.0, 1000.0, 100.0)
+    """
     every_s = _positive("every_s", every_s)
     if not 0 < length_s < every_s:
         raise ParameterError(f"length_s={length_s!r}: give seconds above 0 and below every_s={every_s:g}")
@@ -205,11 +242,32 @@ def abrupt(
 ) -> RateSchedule:
     """Play phases of random length and random constant rate.
 
+    Parameters
+    ----------
+    lowest, highest : float
+        Tuples per second and source.
+    shortest_s, longest_s : float
+        Seconds of a phase.
+    total_s : float
+        Seconds of all phases; the last rate goes on as long as there is input.
+    seed : int
+
+    Raises
+    ------
+    ParameterError
+        A number is not above 0, or a pair does not rise.
+
     Notes
     -----
     STRETCH (Gulisano et al.), section 8.5, whose figures are the defaults: 20 minutes of phases of
     100 to 300 s with rates from 500 to 8,000 tuples per second. The same seed gives the same phases. The last phase, too,
     is at least `shortest_s` long, if the total can be divided like that.
+
+    Examples
+    --------
+    >>> drawn = abrupt(seed=1)
+    >>> 500 <= drawn.rate_at(0) <= 8_000, abrupt(seed=1).rate_at(600) == drawn.rate_at(600)
+    (True, True)
     """
     draw = random.Random(seed)
     steps, left = [], _positive("total_s", total_s)
@@ -239,6 +297,11 @@ def recorded(times: Any = None, speed: float = 1.0) -> RateSchedule:
         Event times of several sources are played from one common start, the earliest of them.
     speed : float
         2 plays an hour in half an hour.
+
+    Raises
+    ------
+    ParameterError
+        There is no time, one is not finite or before the one before it, or the speed is not above 0.
 
     Examples
     --------
@@ -286,3 +349,6 @@ def _rate(value: Any) -> float:
     if not is_number(value) or not 0 <= value < math.inf:
         raise ParameterError(f"rate={value!r}: give tuples per second, from 0 (a pause)")
     return float(value)
+
+
+__all__ = ["RateSchedule", "abrupt", "bursts", "constant", "phases", "recorded"]

@@ -39,6 +39,12 @@ def replay(changes: str | Path | list[dict[str, Any]], run: Any) -> threading.Th
     -----
     A change is requested when as many tuples have been added as in the first run; it takes effect a moment later. Where
     the exact tuple matters, plan it: ``start(reconfigure=[(tuples, threads), ...])``.
+
+    Examples
+    --------
+    >>> dashboard.export("changes.json")  # doctest: +SKIP
+    >>> with stream.start(threads=1, max_threads=4) as again:  # doctest: +SKIP
+    ...     replay("changes.json", again)
     """
     records = json.loads(Path(changes).read_text()) if isinstance(changes, (str, Path)) else changes
     needed = {"operator", "members", "owners", "tuples", "outcome"}

@@ -73,6 +73,19 @@ def ordered(sources: Sequence[Source], stages: Iterable[Stage]) -> list[Payload]
     ------
     DisorderError
         If an event time goes back before a stage that needs time.
+
+    Notes
+    -----
+    Prasaad, Ramalingam, Rajan, section 2: what any execution has to give, the outputs in the order of one worker.
+
+    Examples
+    --------
+    >>> def counted(state, t, emit):
+    ...     state.n += 1
+    ...     emit(n=state.n)
+    >>> source = [(1, {"k": "a"}), (2, {"k": "b"}), (3, {"k": "a"})]
+    >>> ordered([source], [Partitioned(counted, "k", {"n": "int64"}, emits=["n"], carry=["k"])])
+    [{'ts': 1, 'k': 'a', 'n': 1}, {'ts': 2, 'k': 'b', 'n': 1}, {'ts': 3, 'k': 'a', 'n': 2}]
     """
     # Iterators that pull from each other: a tuple passes all stages before the next one is pulled, and the `end` of a stage
     # is called only when the stage before has ended, and all that the `end` of that stage emitted has passed.

@@ -256,7 +256,10 @@ class Runnable(Summarised):
     def to_arrow(self, **options: Any) -> pa.Table:
         """Run the query to its end and return the results as an Arrow table, in deterministic order.
 
-        Options are those of `start`. Rows dropped as late are reported by a `LateRowsWarning`.
+        Parameters
+        ----------
+        **options
+            Those of `start`. Rows dropped as late are reported by a `LateRowsWarning`.
 
         Examples
         --------
@@ -271,7 +274,10 @@ class Runnable(Summarised):
     def to_pandas(self, **options: Any):
         """Run the query to its end and return the results as a pandas frame, in deterministic order.
 
-        Options are those of `start`. Rows dropped as late are reported by a `LateRowsWarning`.
+        Parameters
+        ----------
+        **options
+            Those of `start`. Rows dropped as late are reported by a `LateRowsWarning`.
 
         Examples
         --------

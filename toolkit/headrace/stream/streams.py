@@ -27,7 +27,14 @@ from headrace.windows import Duration
 
 
 class Stream(Runnable):
-    """A stream of tuples, not yet running."""
+    """A stream of tuples, not yet running; `headrace.stream` makes one.
+
+    Examples
+    --------
+    >>> import headrace as hr, pyarrow as pa
+    >>> hr.stream(pa.table({"ts": [1, 2], "x": [3, 4]}), event_time="ts").filter(hr.col("x") > 3).to_arrow().to_pylist()
+    [{'ts': 2, 'x': 4}]
+    """
 
     def __getattr__(self, name: str) -> Any:
         stateful = {
