@@ -1,4 +1,11 @@
-"""Record which strings a state holds, so that their ids are not recycled (`headrace.ingress.ordered_texts`)."""
+"""Record which strings a state holds, so that their ids are not recycled (`headrace.ingress.ordered_texts`).
+
+State       held[id]    the latest event time at which an instance's state holds the string; only grows while the id is live
+Ordering    the load is relaxed, since compare_exchange decides: of several times the latest stays. Why a reader sees what it
+            needs is in `ordered_texts`
+Progress    A compare_exchange fails only if another instance has recorded a time meanwhile.
+Checked     tests/headrace/elastic/test_texts.py
+"""
 
 from headrace.kernel import kernel
 from headrace.memory.arena import COUNT, FIRST

@@ -10,6 +10,10 @@ It calls by address, of each program,
 `speculation_kernel` decides which executor does what. One executor alone runs events in their order, in place. So does executor 0
 with the rest of a curtailed batch: from an event that raised an exception, which it now raises for good; from one for which there
 was no room; or from the first that was not settled when too many executions were invalid.
+
+Ordering    of statuses, counters and versions: `speculation_kernel`, `multiversion_kernel`. store_release CURTAILED, as of
+            SETTLED there, comes before the barrier (`phases_kernel`) behind which all executors read it: they agree on the rest
+Checked     tests/headrace/transactions/test_speculative.py, test_interleave_speculative.py
 """
 
 from headrace.kernel import kernel

@@ -1,4 +1,11 @@
-"""Reading the counters that workers write, and the spans of time that they spent in one state."""
+"""Reading the counters that workers write, and the spans of time that they spent in one state.
+
+Ordering    T1 and T2 of `worker_kernel`: SPANS is read, the ring is copied, SPANS is read again. Left out are the slots
+            written meanwhile, and the one that is written next: a load of the copy that is executed after the second reading,
+            as machines with weak memory may do, is late by far less than the 20 us that the span in that slot lasts at least
+            Each counter is read with acquire, in order; together they are no snapshot
+Checked     tests/headrace/workers/test_spans.py
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """How state moves at the barrier of a shared-nothing operator: the text of `transfer` for each kind of state.
 
 The last arriver moves the state of every key that changes owner, while all members
-wait. See `transfer_kernel` for what is in `s` besides the operator's state.
+wait: what they wrote is seen, and what is written here is seen by them, by the barrier of `headrace.elastic.epochs`.
+See `transfer_kernel` for what is in `s` besides the operator's state.
 """
 
 from __future__ import annotations
