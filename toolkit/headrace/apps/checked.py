@@ -9,7 +9,7 @@ from headrace.apps.app import App
 from headrace.apps.asked import Asked
 from headrace.apps.engines import ENGINES, Engine
 from headrace.errors import OutputError, ParameterError
-from headrace.ingress.readers import no_file_at
+from headrace.ingress.input_errors import no_file_at
 
 _MASTER = re.compile(r"local(\[(\*|[1-9]\d{0,4})( *, *[1-9]\d{0,4})?\])?|spark://\S+:\d+|yarn|k8s://\S+", re.ASCII)
 

@@ -20,7 +20,8 @@ import pyarrow as pa
 from headrace.apps.app import App
 from headrace.apps.dealing import Dealing
 from headrace.errors import InputError, OverflowInputError, SchemaError
-from headrace.ingress.readers import DEFAULT_BATCH_ROWS, Reader, first_line, open_input
+from headrace.ingress.input_errors import first_line
+from headrace.ingress.readers import DEFAULT_BATCH_ROWS, Reader, open_input
 from headrace.ingress.same_schema import shared_schema
 from headrace.ingress.times import check_event_time
 from headrace.stream import Stream, stream

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from headrace.egress.sinks import ParquetSink
 from headrace.errors import OutputError
-from headrace.ingress.readers import no_file_at
+from headrace.ingress.input_errors import no_file_at
 
 
 def check_folder(folder: str, tables: Sequence[str], others: Sequence[str]) -> None:

@@ -21,7 +21,7 @@ import pyarrow as pa
 from headrace.egress import gather_kernel
 from headrace.errors import OutputError
 from headrace.expressions.rows import concat, take
-from headrace.ingress.readers import first_line
+from headrace.ingress.input_errors import first_line
 from headrace.ingress.store import Store
 from headrace.references import row_of, source_of
 

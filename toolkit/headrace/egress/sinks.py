@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 
 from headrace.errors import OutputError
 from headrace.expressions.rows import concat_batches
-from headrace.ingress.readers import first_line, no_file_at
+from headrace.ingress.input_errors import first_line, no_file_at
 
 DEFAULT_SPILL_BYTES = 1 << 30
 ROW_GROUP = 1 << 17

@@ -16,13 +16,9 @@ A source that opens itself has a method `open_reader`.
 
 from __future__ import annotations
 
-import errno
 import itertools
 import os
-import re
-import stat
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -32,11 +28,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from headrace.errors import HeadraceError, InputError, NotSupportedError, SchemaError, UnsupportedTypeError
+from headrace.errors import InputError, NotSupportedError, SchemaError, UnsupportedTypeError
 from headrace.expressions.rows import check_movable, concat_batches, empty_batch, take
 from headrace.ingress import parquet
 from headrace.ingress.aligning import align
 from headrace.ingress.batch_bytes import pieces
+from headrace.ingress.input_errors import display_name, first_line, no_file_at, translated_errors
 from headrace.ingress.validation import Validator
 from headrace.names import instead
 from headrace.progress import Watermark
@@ -47,7 +44,6 @@ MOST_BATCH_ROWS = 2**31 - 1
 Item = pa.RecordBatch | Watermark
 """What a reader yields."""
 
-_UNNAMED = re.compile(r"source (\d+ )?\(([\w ]+)\)")
 _openers: dict[str, Callable[..., Reader]] = {}
 _MAGIC_PARQUET, _MAGIC_ARROW = b"PAR1", b"ARROW1"
 _MAGIC_STREAM = b"\xff\xff\xff\xff"
@@ -179,41 +175,6 @@ def _rows_alone(items: Iterable[Item], name: str, why: str) -> Iterator[pa.Recor
         yield item
 
 
-def first_line(error: BaseException) -> str:
-    """Return an error's text as one line, without the dots at its end."""
-    lines = str(error).strip().splitlines()
-    return lines[0].rstrip(". ") if lines else type(error).__name__
-
-
-def no_file_at(path: str | os.PathLike[str]) -> str:
-    """Say what a path, with links followed, leads to if that exists and is not a file; else ""."""
-    try:
-        mode = os.stat(path).st_mode
-    except (FileNotFoundError, NotADirectoryError):
-        return ""
-    kinds = {stat.S_IFREG: "", stat.S_IFDIR: "a directory", stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket"}
-    return kinds.get(stat.S_IFMT(mode), "a device")
-
-
-@contextmanager
-def translated_errors(name: str) -> Iterator[None]:
-    """Turn exceptions of Arrow and the file system into an `InputError` of one line."""
-    try:
-        yield
-    except (HeadraceError, GeneratorExit, MemoryError):
-        raise
-    except (pa.ArrowException, OSError, ValueError) as error:
-        if isinstance(error, OSError) and error.errno == errno.ENOMEM:
-            raise  # no fault of the file's
-        if isinstance(error, FileNotFoundError) and name in str(error):  # otherwise the name is not a path
-            raise InputError(f"{display_name(name)}: there is no such file; check the path") from error
-        if isinstance(error, PermissionError):
-            raise InputError(f"{display_name(name)} may not be read by this user; check its permissions") from error
-        is_file = not _UNNAMED.fullmatch(name)
-        fix = "check the file or write it again" if is_file else "the producer of its rows failed: see this error's __cause__"
-        raise InputError(f"{display_name(name)} cannot be read: {first_line(error)}; {fix}") from error
-
-
 def open_input(
     source: Any,
     columns: Sequence[str] | None = None,
@@ -300,31 +261,14 @@ def name_of(source: Any) -> str:
 
     Examples
     --------
-    >>> name_of("trades.parquet"), name_of(iter([])), numbered(name_of(pa.table({})), 2)
-    ('trades.parquet', 'source (list_iterator)', 'source 2 (Table)')
+    >>> name_of("trades.parquet"), name_of(iter([]))
+    ('trades.parquet', 'source (list_iterator)')
     """
     if isinstance(source, Reader):
         return source.name
     if isinstance(source, (str, os.PathLike)):
         return os.fspath(source)
     return f"source ({getattr(type(source), 'kind_in_words', type(source).__name__)})"
-
-
-def numbered(name: str, number: int) -> str:
-    """Add a number to the name of an unnamed source; return any other name as it is."""
-    unnamed = _UNNAMED.fullmatch(name)
-    return name if unnamed is None else f"source {number} ({unnamed[2]})"
-
-
-def display_name(name: str) -> str:
-    """Return the name of a source as error texts give it.
-
-    Examples
-    --------
-    >>> display_name("trades.parquet"), display_name("source 1 (generator)")
-    ("input 'trades.parquet'", 'source 1 (generator)')
-    """
-    return name if _UNNAMED.fullmatch(name) else f"input {name!r}"
 
 
 def _open(source: Any, columns, batch_rows: int, name: str, schema: pa.Schema | None) -> Reader:

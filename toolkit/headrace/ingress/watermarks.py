@@ -18,7 +18,8 @@ import pyarrow as pa
 from headrace.arguments import is_whole_number
 from headrace.errors import EventTimeError, InputError, ParameterError, SchemaError
 from headrace.ingress.columns import first_null
-from headrace.ingress.readers import Item, Reader, display_name
+from headrace.ingress.input_errors import display_name
+from headrace.ingress.readers import Item, Reader
 from headrace.ingress.times import event_times, field_type, span_text
 from headrace.progress import END_OF_TIME, Watermark
 

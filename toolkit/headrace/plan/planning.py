@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from headrace.ingress.readers import numbered
+from headrace.ingress.input_errors import numbered
 from headrace.plan.nodes import (
     Branch,
     Node,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from headrace.ingress.readers import display_name
+from headrace.ingress.input_errors import display_name
 from headrace.names import listed
 from headrace.runtime.sources import Source
 from headrace.summary import duration_text

@@ -16,7 +16,8 @@ import pyarrow as pa
 
 from headrace.errors import InputError, LateRowError
 from headrace.expressions.rows import filter_rows, take_rows
-from headrace.ingress.readers import Reader, display_name
+from headrace.ingress.input_errors import display_name
+from headrace.ingress.readers import Reader
 from headrace.ingress.times import event_times, time_text
 from headrace.plan.nodes import SourceNode
 from headrace.runtime.feeding import Feed

@@ -17,7 +17,8 @@ import numpy as np
 import pyarrow as pa
 
 from headrace.errors import DisorderError, HeadraceError, InputError, ParameterError, RunFailedError
-from headrace.ingress.readers import Reader, check_same_types, display_name
+from headrace.ingress.input_errors import display_name
+from headrace.ingress.readers import Reader, check_same_types
 from headrace.ingress.reorder import Reorder, before_watermark
 from headrace.ingress.times import event_times, time_text
 from headrace.ingress.watermarks import watermark_time

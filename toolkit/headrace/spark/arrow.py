@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from headrace.errors import HeadraceError, InputError
-from headrace.ingress.readers import display_name, first_line
+from headrace.ingress.input_errors import display_name, first_line
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

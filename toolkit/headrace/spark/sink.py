@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from headrace.egress.sinks import ROW_GROUP
 from headrace.errors import OutputError, UnsupportedTypeError
 from headrace.ingress.columns import plain_type
-from headrace.ingress.readers import first_line
+from headrace.ingress.input_errors import first_line
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

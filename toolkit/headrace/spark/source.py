@@ -8,14 +8,8 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from headrace.errors import ParameterError
-from headrace.ingress.readers import (
-    DEFAULT_BATCH_ROWS,
-    Reader,
-    display_name,
-    open_input,
-    open_stream,
-    select,
-)
+from headrace.ingress.input_errors import display_name
+from headrace.ingress.readers import DEFAULT_BATCH_ROWS, Reader, open_input, open_stream, select
 from headrace.spark.arrow import arrow_schema, read_batches, translated_spark_errors
 from headrace.spark.streaming import LiveInput
 

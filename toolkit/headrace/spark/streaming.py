@@ -37,7 +37,8 @@ import pyarrow as pa
 
 from headrace.arguments import is_whole_number
 from headrace.errors import InputError, ParameterError
-from headrace.ingress.readers import Reader, display_name, first_line, open_stream
+from headrace.ingress.input_errors import display_name, first_line
+from headrace.ingress.readers import Reader, open_stream
 from headrace.spark.arrow import arrow_schema, connection_ended, read_batches, translated_spark_errors
 from headrace.spark.session import has_died
 

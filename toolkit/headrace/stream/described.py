@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from headrace.ingress.readers import numbered
+from headrace.ingress.input_errors import numbered
 from headrace.names import listed
 from headrace.plan.nodes import Node, OperatorNode, SourceNode, StepNode, UnionNode
 

@@ -9,15 +9,8 @@ from typing import Any
 from headrace.arguments import shown, whole
 from headrace.errors import ParameterError, SchemaError
 from headrace.expressions.rows import check_movable
-from headrace.ingress.readers import (
-    DEFAULT_BATCH_ROWS,
-    MOST_BATCH_ROWS,
-    check_no_index,
-    display_name,
-    name_of,
-    numbered,
-    open_input,
-)
+from headrace.ingress.input_errors import display_name, numbered
+from headrace.ingress.readers import DEFAULT_BATCH_ROWS, MOST_BATCH_ROWS, check_no_index, name_of, open_input
 from headrace.ingress.same_schema import read_as, shared_schema
 from headrace.ingress.times import check_event_time, time_unit_of
 from headrace.ingress.watermarks import check_column, with_watermarks
