@@ -12,7 +12,6 @@ an element of a container is a fixed number of words.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -407,6 +406,6 @@ def cannot_read(kind: pa.DataType) -> str:
     return f"a column of type {kind}, which a compiled function cannot read; cast it to {cast} before"
 
 
-def kinds_text(also: Mapping[str, object] | tuple[str, ...] = ()) -> str:
+def kinds_text() -> str:
     """Return the kinds as a text for errors."""
-    return ", ".join([*SCALAR_NAMES, *also, "list_of(...), set_of(...), map_of(...), array(...)", _TIMES_TEXT])
+    return ", ".join([*SCALAR_NAMES, "list_of(...), set_of(...), map_of(...), array(...)", _TIMES_TEXT])

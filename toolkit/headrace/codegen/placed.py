@@ -71,7 +71,7 @@ def bindings(state: State, k: str = "k", owner: str = "owner", arena: str = "s.a
     return fields
 
 
-def beginning(state: State, k: str = "k") -> list[str]:
+def beginning(state: State) -> list[str]:
     """Return the statements that turn zeros into first values."""
     lines = []
     for name, offset in offsets(state).items():
@@ -86,7 +86,7 @@ def beginning(state: State, k: str = "k") -> list[str]:
             text = "np.inf" if value > 0 else "-np.inf"
         elif kind == "bool":
             text = "1"
-        lines.append(f"{cell(kind, f'{k} + {offset}')} = {text}")
+        lines.append(f"{cell(kind, f'k + {offset}')} = {text}")
     return lines
 
 
