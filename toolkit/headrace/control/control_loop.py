@@ -72,11 +72,11 @@ class ControlLoop:
     --------
     >>> import headrace as hr, pyarrow as pa
     >>> per_window = hr.stream(pa.table({"ts": [1, 2]}), event_time="ts").window(10).aggregate("counts", n=hr.count())
-    >>> with per_window.start() as run:
-    ...     loop = run.control(None)  # only watches
+    >>> with per_window.start(controller=hr.controllers.Threshold()) as run:
     ...     ended = run.wait()
+    >>> loop = run["counts"].control_loop
     >>> loop.name, loop.operator
-    ('watching', 'counts')
+    ('Threshold', 'counts')
     """
 
     def __init__(
