@@ -34,7 +34,6 @@ from headrace.transactions.words import (
     MVLK,
     NEXT,
     NONE,
-    OUT_OF_EVENTS,
     PART,
     PARTITION,
     PREPARE_NS,
