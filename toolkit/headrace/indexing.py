@@ -56,7 +56,7 @@ class _DirectLowering(BaseNativeLowering):
     _name = "direct_lowering"
 
     @property
-    def lowering_class(self) -> type[Lower]:
+    def lowering_class(self) -> type[Lower]:  # pyright: ignore[reportIncompatibleMethodOverride]: Numba declares none
         return _DirectLower
 
 
