@@ -166,6 +166,17 @@ def test_example_no_line_of_code_is_cut_where_it_is_shown(file):
     assert [line for source in code for line in source.splitlines() if len(line) > WIDEST] == []
 
 
+WIDEST_IN_TEXT = 84
+"""Characters in a line between fences in a text, where letters are larger: JupyterLab breaks longer ones at 1,000 pixels."""
+
+
+@pytest.mark.parametrize("file", NOTEBOOKS, ids=lambda file: file.stem)
+def test_example_no_line_between_fences_is_broken(file):
+    texts = [cell.source for cell in nbformat.read(file, 4).cells if cell.cell_type == "markdown"]
+    fenced = [found for text in texts for found in re.findall(r"^```\w*\n(.*?)^```", text, re.DOTALL | re.MULTILINE)]
+    assert [line for block in fenced for line in block.splitlines() if len(line) > WIDEST_IN_TEXT] == []
+
+
 LESSONS = [file for file in NOTEBOOKS if file.stem[:2] in ("00", "10", "20", "40", "70", "75")]
 ELASTIC = ROOT / "notebooks" / "30_elastic_reconfiguration.ipynb"
 FIGURES = [file for file in NOTEBOOKS if file.stem[:2] == "95"]

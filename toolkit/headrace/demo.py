@@ -93,7 +93,9 @@ def others() -> str:
         "synchronization": "programs by plans",
     }  # fmt: skip
     # `make demo` leaves the environment's commands off the PATH.
-    call = "headrace" if shutil.which("headrace") else os.path.relpath(Path(sys.executable).with_name("headrace"))
+    beside, here = Path(sys.executable).with_name("headrace"), Path.cwd()
+    path = beside.relative_to(here) if beside.is_relative_to(here) else beside
+    call = "headrace" if shutil.which("headrace") else path
     lines = [f"more: `{call} run --help` lists {len(APPS)} applications, which read Parquet files and write one"]
     for engine, what in engines.items():
         names = " ".join(app.name for app in APPS.values() if app.engine == engine)
