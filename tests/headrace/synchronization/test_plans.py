@@ -320,7 +320,7 @@ def test_example_refused(roots, said):
         (lambda: WINDOW.plan({"value": 2, "barrier": 1}, rates={"value": [1]}), "value=[1]: give 2 numbers, one a stream"),
         (lambda: WINDOW.plan({"value": 1, "barrier": 1}, rates={"value": 1}), "rates: 'barrier' is missing"),
         (lambda: WINDOW.plan({"value": 1, "barrier": 0}, rates={"valeu": 1}), "there is no tag 'valeu'; did you mean 'value'?"),
-        (lambda: WINDOW.plan({"value": 1, "barrier": 1}, rates={("value", 0, 1): 1}), "rates: ('value', 0, 1) is not there"),
+        (lambda: WINDOW.plan({"value": 1, "barrier": 1}, rates={("value", 0, 1): 1}), "rates: there is no ('value', 0, 1)"),
         (lambda: WINDOW.plan({"value": 1, "barrier": 1}, rates=[1]), "rates=[1]: give a dict"),
     ],
 )
