@@ -130,7 +130,7 @@ def test_example_what_it_cannot_do_is_said_with_the_reason(live):
 
 
 def test_example_why_it_takes_no_checkpoints_is_what_it_says(live, monkeypatch, tmp_path):
-    assert live.capabilities.absent["checkpoint"].startswith("its engine takes no checkpoints")
+    assert live.capabilities.absent["checkpoint"].startswith("only programs")
     monkeypatch.setattr(TwoStagesSection, "lacks_checkpoints", "sums are gone with the process", raising=False)
     assert live.capabilities.absent["checkpoint"] == "sums are gone with the process"
     with pytest.raises(NotSupportedError, match=r"checkpoint\(\): sums are gone with the process"):
