@@ -210,7 +210,7 @@ def _categories_that_cannot_be(folder, capfd):
     table = nasty("declining", 0, rows=10, time=UTC)
     for number, (right, text) in enumerate(
         [
-            (pa.table({"item": [1, 2, 1], "category": [1, 1, 1]}), "--right: item 1 is there 2 times"),
+            (pa.table({"item": [1, 2, 1], "category": [1, 1, 1]}), "--right: item 1 occurs 2 times"),
             (pa.table({"item": [1], "kind": [1]}), "no column 'category'"),
             (pa.table({"item": ["a"], "category": [1]}), "column 'item' is string"),
         ]

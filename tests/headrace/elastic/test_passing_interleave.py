@@ -194,7 +194,7 @@ def case(k, sets, rows, promises, readers=1, capacity=2, idle=False, kept=(), to
         list_words=[], list_head=[], list_tail=[],
     )  # fmt: skip
     template = k.PassingArrays(
-        gate=gate, rings=rings, times=[], sent=cells[:], kept_count=cells[:], left_count=cells[:],
+        gate=gate, rings=rings, row_times=[], sent=cells[:], kept_count=cells[:], left_count=cells[:],
         kept_row=ring() if kept else [], comparisons=[[flags(kept), -1, 0, EQUAL, 1, 0, -1, 1]] if kept else [],
         told=[MIN_TIME] * instances,
         keys=[[] for _ in range(instances)], ids=[], known=[], numbers=[], valid=[], latency=[[0] * 64 for _ in range(instances)],
@@ -205,7 +205,7 @@ def case(k, sets, rows, promises, readers=1, capacity=2, idle=False, kept=(), to
 
     def build():
         p = copied(template)
-        p = p._replace(times=p.rings.primary)
+        p = p._replace(row_times=p.rings.primary)
         o = p.rings
         o.words[k.ELSEWHERE], o.words[k.ELSEWHERE + 1] = "take_results", p
         words = [0, 0, 0]

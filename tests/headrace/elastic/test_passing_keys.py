@@ -8,6 +8,7 @@ Cannot see  in which order ids are recycled: that depends on when results are co
 """
 
 import random
+import threading
 
 import numpy as np
 import pyarrow as pa
@@ -213,22 +214,27 @@ def test_example_room_is_made_behind_and_never_of_what_comes():
 
 def test_planted_keys_that_expire_too_early_behind(monkeypatch):
     """A key behind is in windows behind for as long as these are, after those before have ended."""
-    wanted = []
-    expire = KeyDictionary.expire
+    now, kept = threading.local(), {}
+    expire, release = KeyDictionary.expire, ElasticSection.release
 
     def noted(self, horizon):
-        wanted.append((len(self.kinds), horizon))
+        kept.setdefault(len(self.kinds), set()).add(now.watermark + 1 - horizon)
         return expire(self, horizon)
 
+    def at(self, watermark):
+        now.watermark = watermark
+        return release(self, watermark)
+
     monkeypatch.setattr(KeyDictionary, "expire", noted)
+    monkeypatch.setattr(ElasticSection, "release", at)
     query = lower(upper(come_and_go(), 60, 30, key=("house", "room")), ("room",), 600, 300)
 
-    def apart():
-        wanted.clear()
+    def kept_for():
+        """How long behind a watermark the keys of either operator are kept."""
+        kept.clear()
         query.to_arrow(**GATE)
-        last = {kinds: max(h for k, h in wanted if k == kinds) for kinds in (1, 2)}
-        return last[2] - last[1]
+        return kept
 
-    assert apart() == 600
+    assert kept_for() == {2: {60}, 1: {660}}
     monkeypatch.setattr(ElasticSection, "_keys_last", lambda self: self.program.window_size)
-    assert apart() == 540
+    assert kept_for() == {2: {60}, 1: {600}}

@@ -36,7 +36,7 @@ PUBLISHED_BY_ANOTHER = {
     *("primary", "a", "b", "c", "at", "list_words", "queue_ts", "queue_ref", "queue_at", "queue_seen", "queue_rank"),
     *("boundary", "boundary_epoch", "boundary_at"),
     # Of rows that are passed on, and of their keys, published by the gates; counts that only an instance writes.
-    *("keys", "ids", "known", "valid", "latency", "stop"),
+    *("row_times", "keys", "ids", "known", "valid", "latency", "stop"),
     # Of one thread, or of the holder of a flag.
     *("scratch", "reader"),
     # Configurations, published by the control record that names them.

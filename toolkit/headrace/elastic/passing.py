@@ -203,7 +203,7 @@ class Passed:
         self.arrays = PassingArrays(
             gate=gate,
             rings=out,
-            times=getattr(state, section.program.time_field) if section.program.time_field else out.primary,
+            row_times=getattr(state, section.program.time_field) if section.program.time_field else out.primary,
             sent=padded_cells(instances),
             kept_count=padded_cells(instances),
             left_count=padded_cells(instances),
@@ -228,7 +228,7 @@ class Passed:
                 if field.known:
                     valid = self.arrays.valid[nulls.index(_why_null(field)), r * capacity : (r + 1) * capacity]
                 values.append((getattr(state, field.value)[r], valid))
-            rows.lie_in(self.arrays.times[r], self.arrays.keys[r] if reads_keys else self._no_keys, values)
+            rows.lie_in(self.arrays.row_times[r], self.arrays.keys[r] if reads_keys else self._no_keys, values)
         self.following = following
         self.finished = threading.Event()
         self._takes: Bound | None = None

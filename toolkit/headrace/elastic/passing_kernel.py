@@ -1,9 +1,10 @@
 """Pass an operator's results on to the next one's gate: each instance adds its own, and the gate merges them.
 
 This is the alternative to a collector. A result is a row of its instance's ring (`egress.rings`), and the instance is a
-source of the next operator's gate. That operator reads the rows where they were written. Each instance writes its rows in
-order of event time (`times`); ties between instances come in the gate's order: (time, instance, position). Rows may be ahead of
-the watermark when they are written (`update` emits them before its window ends): then the gate gives them in order of arrival.
+source of the next operator's gate. That operator reads the rows where they were written. Each instance writes its rows
+in order of event time (`row_times`); ties between instances come in the gate's order: (time, instance, position). Rows
+may be ahead of the watermark when they are written (`update` emits them before its window ends): then the gate gives
+them in order of arrival.
 
 The ring's kernels call `take_results` by its address, in ELSEWHERE. The operator and the loop of its instances do not know
 where results go, so they are compiled once for both ways, and this file is compiled once for all operators. (Compiled as
@@ -98,7 +99,7 @@ class PassingArrays(NamedTuple):
 
     gate: Any  # the next operator's: LogArrays, or ReaderQueues
     rings: OutArrays  # the rings, with `tail` for FREED
-    times: np.ndarray  # int64[instances, capacity]: event times of the rows
+    row_times: np.ndarray  # int64[instances, capacity]: event times of the rows
     sent: np.ndarray
     kept_count: np.ndarray  # per instance, with a filter: how many of the rows sent the gate was given
     left_count: np.ndarray  # per instance, with a filter: how many were left out
@@ -156,7 +157,7 @@ def give_waiting(p, me, slot, count):
     turn(p.rings.meter, me, ROOM_NS)
     done = 0
     while done < count and load_acquire(p.stop, 0) == 0:
-        done += add_or_wait(p.gate, me, p.times[me], slot + done, count - done, slot + done, p.stop)
+        done += add_or_wait(p.gate, me, p.row_times[me], slot + done, count - done, slot + done, p.stop)
     turn(p.rings.meter, me, BUSY_NS)
     return done
 
@@ -164,7 +165,7 @@ def give_waiting(p, me, slot, count):
 @kernel
 def give(p, me, slot, count):
     """Add rows to the gate. Returns how many it took; fewer if stopped."""
-    taken = add(p.gate, me, p.times[me], slot, count, slot)  # A2
+    taken = add(p.gate, me, p.row_times[me], slot, count, slot)  # A2
     if taken < count:
         taken += give_waiting(p, me, slot + taken, count - taken)
     return taken
