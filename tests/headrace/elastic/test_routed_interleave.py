@@ -214,7 +214,7 @@ def case(k, epochs, rows, promises, configs, owners, senders=1, capacity=2, size
         meter=[[0] * 16 for _ in range(senders)], membership=[0], list_words=[], list_head=[], list_tail=[],
     )  # fmt: skip
     template = k.PassingArrays(
-        gate=gate, rings=rings, times=[], sent=zeros(senders), kept_count=[], left_count=[], kept_row=[], comparisons=[],
+        gate=gate, rings=rings, row_times=[], sent=zeros(senders), kept_count=[], left_count=[], kept_row=[], comparisons=[],
         told=[MIN_TIME] * senders, keys=[], ids=[], known=[], numbers=[], valid=[], latency=[[0] * 64 for _ in range(senders)],
         longest=zeros(senders), stop=[0],
     )  # fmt: skip
@@ -222,7 +222,7 @@ def case(k, epochs, rows, promises, configs, owners, senders=1, capacity=2, size
 
     def build():
         p = copied(template)
-        p = p._replace(keys=p.gate.keys, times=p.rings.primary)
+        p = p._replace(keys=p.gate.keys, row_times=p.rings.primary)
         o = p.rings
         o.words[k.ELSEWHERE], o.words[k.ELSEWHERE + 1] = "route_results", p
         sending, reading = [0, 0], [0, 0, 0] + [MIN_TIME] * keys
