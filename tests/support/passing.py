@@ -5,6 +5,7 @@ import threading
 import pytest
 
 from headrace.errors import ParameterError
+from support.books import check_end
 from support.workloads import HANG_S, Steered, eventually
 
 GATE = {"passing": "gate", "channel": "shared"}
@@ -18,6 +19,16 @@ def both_ways(query, **options):
     assert through.schema == collected.schema
     assert through.equals(collected), f"{through.num_rows} rows through the gate, {collected.num_rows} collected"
     return through
+
+
+def check_is_passed(query, rows):
+    """Check that "lower" gets what "upper" makes of so many rows by the gate, and that each result is counted once."""
+    with query.start(threads=2, **GATE) as run:
+        assert run.wait(HANG_S)
+        metrics = run.metrics()
+        check_end(metrics, rows=rows)
+        assert metrics.operators["upper"].results == metrics.operators["lower"].added + metrics.operators["lower"].filtered
+        assert run["lower"].takes.startswith("gate: ")
 
 
 def check_is_collected(query, name, why):
