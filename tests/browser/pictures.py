@@ -23,13 +23,13 @@ def take(visit: lab.Visit) -> None:
     """Let a burst come, add a thread as a person does, and wait until what has piled up is gone."""
     lag_s = "run.metrics().lag_s"
     visit.until_rows(30, 3 * SLOW)
-    visit.button("Burst 3×").click()
+    visit.click_once(visit.button("Burst 3×"))
     until(lambda: visit.kernel.ask(lag_s) > BEHIND_S, SLOW, "the stream is behind")
-    visit.button("+").click()
+    visit.click_once(visit.button("+"))
     until(lambda: visit.kernel.ask(lag_s) < 0.1, SLOW, "it has caught up")
     caught_up = visit.last("t")
     until(lambda: visit.last("t") > caught_up + 4, SLOW, "that can be seen")
-    visit.button("Present").click()  # words that can be read in README's width
+    visit.click_once(visit.button("Present"))  # words that can be read in README's width
     visit.page.set_viewport_size({"width": WIDTH, "height": HEIGHT})
     visit.page.wait_for_timeout(2_000)  # drawn anew
     visit.stable(lambda: visit.edge("height"))

@@ -119,13 +119,13 @@ def test_example_move_buckets_in_the_heat_map(visit):
 
     until(drag_selects, SLOW, "dragging selects two cells")
     visit.dashboard.get_by_label("to thread").select_option(str(to))
-    visit.button("Move").click()
+    visit.click_once(visit.button("Move"))
     predicted = visit.dashboard.get_by_text(re.compile("Predicted: imbalance"))
     predicted.wait_for()
     assert "32 buckets move" in predicted.inner_text()
     assert visit.kernel.ask("int(run.mapping.owners[200])") == owner, "a draft changes nothing"
     visit.shot("draft-1600")
-    visit.button("Apply").click()
+    visit.click_once(visit.button("Apply"))
     until(
         lambda: visit.kernel.ask("set(run.mapping.owners[192:224].tolist())") == {to},
         SLOW,
@@ -147,9 +147,9 @@ def test_example_move_buckets_in_the_heat_map(visit):
 
 def test_example_balance_and_discard(visit):
     before = visit.kernel.ask("run.mapping.to_list()")
-    visit.button("Balance").click()
+    visit.click_once(visit.button("Balance"))
     visit.dashboard.get_by_text(re.compile("Predicted: imbalance")).wait_for()
-    visit.button("Discard").click()
+    visit.click_once(visit.button("Discard"))
     visit.dashboard.get_by_text(re.compile("Predicted: imbalance")).wait_for(state="detached")
     assert visit.kernel.ask("run.mapping.to_list()") == before
 
@@ -162,11 +162,11 @@ def test_example_rate_by_hand(visit):
 
 def test_example_a_controller_explains_itself(visit):
     visit.dashboard.get_by_label("Controller").select_option("Threshold")
-    visit.button("Start").click()
+    visit.click_once(visit.button("Start"))
     until(lambda: visit.kernel.ask("run.threads") < 4, SLOW, "too many threads for 400 tuples/s")
     log = visit.dashboard.get_by_role("log", name="Last decisions")
     until(lambda: "the load of 4 threads was" in log.inner_text(), SLOW, "the decision in words")
-    visit.button("Stop", exact=True).click()
+    visit.click_once(visit.button("Stop", exact=True))
     until(lambda: visit.kernel.ask("run.decisions[-1].kind") == "released", SLOW, "the controller is gone")
     until(
         lambda: "Threshold" in visit.dashboard.locator(".headrace-table").inner_text(),
@@ -203,7 +203,7 @@ def test_example_the_view_moves_while_a_cell_is_busy_and_a_click_counts_or_is_sa
 
 
 def test_example_pause_scrub_and_save(visit, folder):
-    visit.button("Pause").click()
+    visit.click_once(visit.button("Pause"))
     visit.button("Go on").wait_for()
     end = visit.kernel.ask("dashboard.view.range(1e9)[1]")
     until(
@@ -224,14 +224,14 @@ def test_example_pause_scrub_and_save(visit, folder):
     scrub.focus()
     visit.page.keyboard.press("Home")
     until(lambda: visit.bokeh("(models) => models.x.start") == 0, SLOW, "back at the beginning")
-    visit.button("Go on").click()
+    visit.click_once(visit.button("Go on"))
     visit.dashboard.get_by_label("Show", exact=True).select_option("all")
     until(
         lambda: visit.bokeh("(models) => models.x.start") == 0 and visit.series("t")[-1:] > [end],
         SLOW,
         "all of it",
     )
-    visit.button("Save page").click()
+    visit.click_once(visit.button("Save page"))
     saved = until(lambda: next(folder.glob("headrace-score-*.html"), None), SLOW, "the page is written")
     visit.look_at(saved, "saved-page")
 
@@ -296,11 +296,11 @@ def test_example_a_narrow_window(visit):
     row, slider = visit.dashboard.locator(".headrace-history"), visit.dashboard.locator(".headrace-scrub")
     height = visit.stable(lambda: row.bounding_box()["height"])
     until(lambda: slider.evaluate("(e) => getComputedStyle(e).display") == "none", SLOW, "no row with nothing in it")
-    visit.button("Pause").click()
+    visit.click_once(visit.button("Pause"))
     slider.wait_for()
     line = visit.button("Go on").bounding_box()["height"]
     until(lambda: row.bounding_box()["height"] > height + 0.6 * line, SLOW, "the slider has a row of its own")
-    visit.button("Go on").click()
+    visit.click_once(visit.button("Go on"))
     slider.wait_for(state="hidden")
     visit.resize(1600)
 

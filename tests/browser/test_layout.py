@@ -38,7 +38,7 @@ def visit(tmp_path_factory):
             seconds = visit.last("t")
             until(lambda: visit.last("t") > seconds + 4, SLOW, "some seconds later")
             visit.kernel.run("run.reconfigure(threads=2).wait()")
-            visit.button("Balance").click()
+            visit.click_once(visit.button("Balance"))
             visit.dashboard.get_by_text(re.compile("Predicted: imbalance")).wait_for()
             visit.dashboard.get_by_text("Parameters").click()
             visit.dashboard.locator(".headrace-fields").wait_for()

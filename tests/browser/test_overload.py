@@ -155,7 +155,7 @@ def test_example_a_click_in_the_graph_chooses_an_operator(visit):
 def switch_on(visit, label, value):
     """Click a toggle until the kernel has heard of it: a view that has just given way to another takes clicks, too."""
     for _ in range(3):
-        visit.button(label).click()
+        visit.click_once(visit.button(label))
         with contextlib.suppress(AssertionError):
             until(lambda: visit.kernel.ask(value), SLOW / 3, f"{label} is on")
             return
@@ -190,7 +190,8 @@ def test_example_nothing_is_wider_than_the_page(visit, width):
 def test_example_stop_says_what_was_discarded(visit):
     set_rate(visit, 1_000_000)
     until(lambda: "s behind" in line(visit), SLOW, "it is overloaded")
-    visit.button("Stop run").click()
+    visit.click_once(visit.button("Stop run"))
+    until(lambda: visit.kernel.ask("run.state == 'stopped'"), SLOW, "it is stopped")
     until(lambda: re.search(r"Stopped: [\d,]+ tuples discarded", visit.dashboard.inner_text()), SLOW, "what was discarded")
     until(lambda: "Discarded" in visit.dashboard.locator(".headrace-numbers").inner_text(), SLOW, "and in the numbers")
 
@@ -222,7 +223,7 @@ def test_example_side_by_side(visit):
         both.evaluate("(e) => e.scrollIntoView()")
         until(lambda: both.evaluate(FITS), SLOW, f"presented, it fits a screen of 1,000 px, {width} px wide")
     visit.page.set_viewport_size({"width": 1600, "height": lab.HEIGHT})
-    both.get_by_role("button", name="Stop runs").click()
+    visit.click_once(both.get_by_role("button", name="Stop runs"))
     until(lambda: visit.kernel.ask("[run.state for run in runs]") == ["stopped"] * 2, SLOW, "both are stopped")
 
 
