@@ -47,7 +47,7 @@ def test_oracle_no_thread_is_faster_than_time(threads):
 
 
 def test_example_its_kernel_is_wrapped_or_refused(monkeypatch):
-    monkeypatch.setattr(time_work.JoinProgram, "text", lambda self: "def other():\n    pass\n")
+    monkeypatch.setattr(time_work.CompiledJoin, "text", lambda self: "def other():\n    pass\n")
     with pytest.raises(NameError, match="'process' is not defined"):
         time_work.timed_case(16, 20, NS).resident(1, 1)
 

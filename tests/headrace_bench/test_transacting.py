@@ -108,7 +108,7 @@ def test_oracle_executors_alone(name):
                 run = Executed(stream, events, like=first, scheme=scheme, threads=2, punctuation=50).run()
                 assert run.content == first.content, scheme
                 assert run.seconds > 0 and set(run.breakdown) == {"useful", "synchronization", "lock", "other"}
-        memory = first.operator.program.memory
+        memory = first.operator.compiled.memory
         found = {one.name: memory.content(one).to_pylist() for one in memory.tables}
         if name == "tp":
             found = {"segments": [row | {"vehicles": len(row["vehicles"])} for row in found["segments"]]}

@@ -79,7 +79,7 @@ class Executed(Alone):
         operator.built = built
         capacity = 1 << max(8, (table.num_rows - 1).bit_length())
         operator.out = rings.allocate(operator.max_threads, capacity, operator.arrays.meter)
-        operator.state = operator.program.allocate(capacity, operator.arrays.sets.size)
+        operator.state = operator.compiled.allocate(capacity, operator.arrays.sets.size)
         arrays.activate(operator.arrays, operator.out)
         if like is None:
             (inlet,) = operator.inlets
@@ -95,7 +95,7 @@ class Executed(Alone):
     def _touch(self) -> None:
         """Touch the pages that the executors write, so that no run, some milliseconds long, has to fault them in."""
         out, c = self.operator.out, self.operator.arrays
-        columns = [getattr(self.operator.state, name) for name in self.operator.program.result_fields]
+        columns = [getattr(self.operator.state, name) for name in self.operator.compiled.result_fields]
         for ring in (out.primary, out.a, out.b, out.at, *columns):
             touch(ring)
         batch = max(1, int(c.rows[0, words.PUNCTUATION]))
@@ -143,18 +143,18 @@ class Executed(Alone):
 
     def _look(self) -> None:
         """Check and hash the results of the events, and read the meters."""
-        out, state, program = self.operator.out, self.operator.state, self.operator.program
+        out, state, compiled = self.operator.out, self.operator.state, self.operator.compiled
         assert read_cell(self.operator.arrays.words, words.SEEN) == self.rows, "events were lost"
         heads = [read_cell(out.head, r * CELL) for r in range(self.operator.max_threads)]
         assert sum(heads) == self.rows, f"{sum(heads)} rows of {self.rows} events"
         order = np.argsort(_joined(out.primary, heads))
         mask = _joined(getattr(state, RING_MASK), heads)[order]
         columns = [_joined(out.b, heads)[order], mask]
-        for number, name in enumerate(program.result_fields[1:]):
+        for number, name in enumerate(compiled.result_fields[1:]):
             values = _joined(getattr(state, name), heads)[order]
             columns.append(np.where(mask >> (number + 2) & 1, values, 0))
         self.rejected = int((mask & 1).sum())
-        memory = program.memory
+        memory = compiled.memory
         self.content = hash_of(columns, map(memory.content, memory.tables))
         meter = read_cells(self.operator.arrays.meter, 1)
         busy, lock = meter[:, worker_kernel.BUSY_NS].sum(), meter[:, words.LOCK_NS].sum()

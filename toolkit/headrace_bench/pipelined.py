@@ -146,7 +146,7 @@ class Pipelined(Alone):
     def _look(self) -> None:
         """Check that no row is missing, hash the results, and read the meters."""
         section, out, c = self.section, self.section.out, self.section.arrays
-        names = [one.stage.name for one in section.program.bound.stages]
+        names = [one.stage.name for one in section.compiled.bound.stages]
         for number, name in enumerate(names):
             drained, _, tail = records_at(section, number)
             assert drained == tail, f"{tail - drained} tuples are still in {name}"
@@ -158,7 +158,7 @@ class Pipelined(Alone):
         self.decisions, self.fallbacks = (int(meter[:, k].sum()) for k in (words.DECISIONS, words.FALLBACKS))
         self.busy_ns = int(meter[:, worker_kernel.BUSY_NS].sum())
         self.stage_ns = dict(zip(names, c.work[:, :, words.SPENT_NS].sum(axis=0).tolist(), strict=True))
-        is_serial = [one.stage.kind == "stateful" for one in section.program.bound.stages]
+        is_serial = [one.stage.kind == "stateful" for one in section.compiled.bound.stages]
         spent = np.array(list(self.stage_ns.values()))
         self.serial_share = float(spent[is_serial].sum() / max(1, spent.sum()))
 

@@ -120,7 +120,7 @@ class Resident(Alone):
             operator.share_input(like.operator)
         operator.keep_input()
         if stored:
-            operator.program.begin_with(operator.state, stored)
+            operator.compiled.begin_with(operator.state, stored)
         self.enough = np.zeros(16, np.int64)
         self.results = 0
         self.digest = 0

@@ -29,12 +29,12 @@ _CALLS = re.compile(r"^from (headrace\.(?:transactions|workers)\.\w+_kernel) imp
 class Unmetered(Looped):
     """As `headrace.transactions.build.Built`, but without reading the clock."""
 
-    def __init__(self, program_text: str, family: str, name: str, debug: bool = False):
+    def __init__(self, operator_text: str, family: str, name: str, debug: bool = False):
         entries = build.ENTRIES[family]
-        program = load_module(build.program_source(program_text, family), name, debug=debug, entry=names_of(entries))
-        texts = [_text(executor_kernel), _text(build.FAMILY_KERNELS[family]), stubs_text(entries, build.PROGRAM)]
+        generated = load_module(build.operator_source(operator_text, family), name, debug=debug, entry=names_of(entries))
+        texts = [_text(executor_kernel), _text(build.FAMILY_KERNELS[family]), stubs_text(entries, build.ENTRIES_AT)]
         loop = load_module("\n\n".join(texts), f"unmetered_{family}", entry="run_executor")
-        super().__init__(program, loop.run_executor, entries, build.PROGRAM, "me, g, c, o, x, s, l", ("s",))
+        super().__init__(generated, loop.run_executor, entries, build.ENTRIES_AT, "me, g, c, o, x, s, l", ("s",))
 
 
 def _text(module: ModuleType) -> str:

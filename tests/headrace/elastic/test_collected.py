@@ -342,10 +342,10 @@ def test_agree_other_parameters_compile_nothing():
     rows = rows_at_random(6, 2_000)
     query = hr.stream(rows, event_time="ts").key_by("k").window(500)
     with query.aggregate(**BESIDE).start() as run:
-        text = run._operators["aggregate"].section.program.text()
+        text = run._operators["aggregate"].section.compiled.text()
     other = BESIDE | {"half": hr.quantile("y", 0.1), "most": hr.median("x"), "best": hr.top(7, "s", by="x")}
     with query.aggregate(**other).start() as run:
-        assert run._operators["aggregate"].section.program.text() == text
+        assert run._operators["aggregate"].section.compiled.text() == text
         assert run.wait(180)
         found = run.to_pandas().set_index(["ts", "k"])
     frame = rows.to_pandas()
@@ -420,7 +420,7 @@ def test_agree_strings_that_are_recycled():
     with query.start(threads=2) as run:
         assert run.wait(180)
         table = run.to_arrow()
-        assert run._operators["aggregate"].section.program.texts["s"].size < count // 2
+        assert run._operators["aggregate"].section.compiled.texts["s"].size < count // 2
     for row in table.to_pylist():
         own = [i for i in range(row["ts"] - 1000, row["ts"]) if i % 3 == row["k"]]
         assert row["kinds"] == sorted({strings[i] for i in own})

@@ -27,7 +27,7 @@ from hypothesis import strategies as st
 import headrace as hr
 from headrace import reference
 from headrace.egress import containers
-from headrace.elastic.custom import program as custom_program
+from headrace.elastic.custom import compiled as compiled_custom
 from headrace.errors import FunctionError, OverflowInputError
 from headrace.ingress.keys_kernel import FREE
 from headrace.ingress.ordered_texts import OrderedTexts
@@ -257,13 +257,13 @@ def passing(count, words, seed=6):
 def states(monkeypatch):
     """The states that custom operators allocate."""
     made = []
-    allocate = custom_program.CustomProgram.allocate
+    allocate = compiled_custom.CompiledCustom.allocate
 
     def noted(self, instances, capacity):
         made.append(allocate(self, instances, capacity))
         return made[-1]
 
-    monkeypatch.setattr(custom_program.CustomProgram, "allocate", noted)
+    monkeypatch.setattr(compiled_custom.CompiledCustom, "allocate", noted)
     return made
 
 
@@ -410,14 +410,14 @@ def test_example_a_failure_is_explained_on_the_containers_it_found():
 
 def text_with(old, new):
     def plant(monkeypatch):
-        generate = custom_program.generate
+        generate = compiled_custom.generate
 
         def planted(shape):
             text = generate(shape)
             assert old in text
             return text.replace(old, new)
 
-        monkeypatch.setattr(custom_program, "generate", planted)
+        monkeypatch.setattr(compiled_custom, "generate", planted)
 
     return plant
 
@@ -471,9 +471,9 @@ def assert_known_as_long_as_held(_):
     run = of_lasts(hr.stream(table, event_time="ts", batch_rows=10), Window(12, 5)).start(threads=1)
     run.wait()
     (section,) = run._execution.sections.values()
-    (texts,) = {id(texts): texts for texts in section.program.texts_of(0).values()}.values()
+    (texts,) = {id(texts): texts for texts in section.compiled.texts_of(0).values()}.values()
     ids = texts.encode(table["w"].combine_chunks())
-    section.program.release(100)
+    section.compiled.release(100)
     texts.recycle(texts.horizon)
     known = [ts for ts, each in enumerate(ids) if texts.last_use([each]) != FREE]
     assert {*range(100 - 12 + 1, 100)} <= {*known}, "strings of tuples in windows"

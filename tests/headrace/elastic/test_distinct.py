@@ -215,7 +215,7 @@ def test_agree_strings_that_are_recycled():
     with query.start(threads=2) as run:
         run.wait()
         table = run.to_arrow()
-        assert run._operators["aggregate"].section.program.texts["s"].size < count // 2
+        assert run._operators["aggregate"].section.compiled.texts["s"].size < count // 2
     ends = table.column("ts").to_pylist()
     assert table.column("n").to_pylist() == [250] + [500] * (count // 500 - 1) + [250]
     assert table.column("last").to_pylist() == [strings[min(ts, count) - 1] for ts in ends]
@@ -237,7 +237,7 @@ def test_oracle_duckdb_least_and_greatest_of_recycled_strings():
     query = hr.stream(rows, event_time="ts", batch_rows=2048).key_by("k").window(1000)
     with query.aggregate(least=hr.min("s"), greatest=hr.max("s")).start(threads=2) as run:
         assert run.wait(120)
-        texts = run._operators["aggregate"].section.program.texts["s"]
+        texts = run._operators["aggregate"].section.compiled.texts["s"]
         # An id goes to the next string, the bytes of a page go with its last string.
         assert texts.size < count // 2 and len(texts._pages) < count // (2 * PAGE)
         assert sum(live for _, live in texts._pages.values()) == texts.size

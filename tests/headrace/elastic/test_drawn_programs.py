@@ -18,7 +18,7 @@ import pytest
 
 import headrace as hr
 from headrace import reference
-from headrace.elastic.custom import program as custom_program
+from headrace.elastic.custom import compiled as compiled_custom
 from headrace.elastic.shared_nothing import transfer
 from headrace.errors import FunctionError
 from headrace.windows import Window
@@ -131,7 +131,7 @@ def test_campaign_drawn_programs_in_a_run():
 
 def blocks_are_kept_from_the_window_before(monkeypatch):
     """A place is used again with what was in it."""
-    generate = custom_program.generate
+    generate = compiled_custom.generate
 
     def forgetful(shape):
         text = generate(shape)
@@ -139,7 +139,7 @@ def blocks_are_kept_from_the_window_before(monkeypatch):
         assert given_back in text
         return text.replace(given_back, "@kernel\ndef release(free, arena, lists, heads, at):\n    pass\n\n")
 
-    monkeypatch.setattr(custom_program, "generate", forgetful)
+    monkeypatch.setattr(compiled_custom, "generate", forgetful)
 
 
 def containers_are_left_behind(monkeypatch):

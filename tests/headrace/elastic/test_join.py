@@ -150,7 +150,7 @@ class TestBand:
             with three_bands(left, right, width, width + 0.5).start() as run:
                 assert run.wait(180)
                 assert run.to_arrow().num_rows == 1 + (width >= 10) + (width >= 20)
-                modules.append(run._operators["join"].section.module.program)
+                modules.append(run._operators["join"].section.module.generated)
         assert len({module.__name__ for module in modules}) == 1
 
     def test_example_int32_bounds_do_not_wrap(self):

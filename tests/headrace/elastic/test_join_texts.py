@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 
 import headrace as hr
 from headrace import reference
-from headrace.elastic.join import program as join_program
+from headrace.elastic.join import compiled as compiled_join
 from headrace.errors import FunctionError
 from headrace.ingress.keys_kernel import FREE
 from headrace.ingress.ordered_texts import OrderedTexts
@@ -150,10 +150,10 @@ def assert_known_as_long_as_compared():
     run = left.join(right, 10, lambda l, r: l.name < r.word).start()
     run.wait()
     (section,) = run._execution.sections.values()
-    (texts,) = {id(texts): texts for texts in section.program.texts_of(0).values()}.values()
+    (texts,) = {id(texts): texts for texts in section.compiled.texts_of(0).values()}.values()
     ids = texts.encode(pa.concat_arrays([side["name"].combine_chunks(), other["word"].combine_chunks()]))
     for watermark in (30, 45):
-        section.program.release(watermark)
+        section.compiled.release(watermark)
         texts.recycle(texts.horizon)
         known = texts.decode(np.array([each for each in ids if texts.last_use([each]) != FREE]))[0].to_pylist()
         in_reach = {f"{name} {ts}" for name in ("left", "right") for ts in range(watermark - 10 + 1, 60)}
@@ -173,12 +173,12 @@ def strings_are_forgotten_too_early(monkeypatch):
     def release(self, watermark):
         planted(self, watermark + 12)
 
-    planted = join_program.JoinProgram.release
-    monkeypatch.setattr(join_program.JoinProgram, "release", release)
+    planted = compiled_join.CompiledJoin.release
+    monkeypatch.setattr(compiled_join.CompiledJoin, "release", release)
 
 
 def strings_are_kept_for_ever(monkeypatch):
-    monkeypatch.setattr(join_program.JoinProgram, "release", lambda self, watermark: None)
+    monkeypatch.setattr(compiled_join.CompiledJoin, "release", lambda self, watermark: None)
 
 
 def assert_compared():

@@ -239,9 +239,9 @@ def assert_known_as_long_as_they_stay():
     run = keyed.window(LENGTH, ADVANCE, instances="single").apply(operator).start()
     run.wait()
     (section,) = run._execution.sections.values()
-    (texts,) = section.program.texts_of(0).values()
+    (texts,) = section.compiled.texts_of(0).values()
     ids = texts.encode(pa.array([row["w"] for row in rows]))
-    section.program.release(290)
+    section.compiled.release(290)
     texts.recycle(texts.horizon)
     known = {row["ts"] for row, each in zip(rows, ids, strict=True) if texts.last_use([each]) != FREE}
     assert {*range(290 - LENGTH + 5, 300, 5)} <= known, "strings of tuples in windows"

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pytest
 
 import headrace as hr
-from headrace.elastic.custom.program import CustomProgram
+from headrace.elastic.custom.compiled import CompiledCustom
 from headrace.elastic.section import OUTPUT_CAPACITY
 from headrace.errors import FunctionError
 from support.books import changed_and_watched, check_end
@@ -208,7 +208,7 @@ def test_planted_results_of_update_taken_for_ordered_ones_are_found(monkeypatch)
     stream = hr.stream(table(400), event_time="ts").key_by("k").window(20, 5).apply(EMITTING, name="upper")
     query = stream.window(10).aggregate("lower", n=hr.max("n"), rows=hr.count())
     collected = query.to_arrow(passing="auto")
-    monkeypatch.setattr(CustomProgram, "why_collected", "")
+    monkeypatch.setattr(CompiledCustom, "why_collected", "")
     assert not query.to_arrow(passing="auto").equals(collected)
 
 

@@ -236,5 +236,5 @@ def test_planted_keys_that_expire_too_early_behind(monkeypatch):
         return kept
 
     assert kept_for() == {2: {60}, 1: {660}}
-    monkeypatch.setattr(ElasticSection, "_keys_last", lambda self: self.program.window_size)
+    monkeypatch.setattr(ElasticSection, "_keys_last", lambda self: self.compiled.window_size)
     assert kept_for() == {2: {60}, 1: {600}}

@@ -15,8 +15,8 @@ import pyarrow as pa
 import pytest
 
 import headrace as hr
-from headrace.elastic.aggregate.program import AggregateProgram
-from headrace.elastic.custom.program import CustomProgram
+from headrace.elastic.aggregate.compiled import CompiledAggregate
+from headrace.elastic.custom.compiled import CompiledCustom
 from headrace.elastic.section import OUTPUT_CAPACITY, ElasticSection
 from support.books import changed_and_watched, check_end
 from support.passing import GATE, both_ways, check_is_collected, check_is_passed, check_stops_in_the_middle
@@ -219,14 +219,14 @@ def test_example_what_goes_through_a_collector_says_why(what):
 def test_planted_ticks_taken_for_event_times_are_found(monkeypatch):
     query = BELOW["no key, short windows"](upper(table(400)))
     collected = query.to_arrow(passing="collector")
-    monkeypatch.setattr(CustomProgram, "time_field", "")
+    monkeypatch.setattr(CompiledCustom, "time_field", "")
     assert not query.to_arrow(**GATE, threads=1).equals(collected)
 
 
 @pytest.mark.slow
 def test_planted_a_gate_that_waits_for_their_order_is_found(monkeypatch):
     """Results of an instance stay in its ring, since another one may still give some that are earlier."""
-    monkeypatch.setattr(AggregateProgram, "take_ahead", lambda self, by: None)
+    monkeypatch.setattr(CompiledAggregate, "take_ahead", lambda self, by: None)
     source = Steered(one_key(), [500] * 4)
     query = upper(source, 100_000, operator=KEPT)
     with query.window(200_000).aggregate("lower", rows=hr.count()).start(threads=2, **GATE) as run:

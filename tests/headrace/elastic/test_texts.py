@@ -29,7 +29,7 @@ from hypothesis import strategies as st
 import headrace as hr
 from headrace import reference
 from headrace.elastic import build as elastic_build
-from headrace.elastic.custom import program as custom_program
+from headrace.elastic.custom import compiled as compiled_custom
 from headrace.errors import FunctionError, OverflowInputError
 from headrace.ingress.key_tables import KeyLimitError
 from headrace.ingress.keys_kernel import FREE
@@ -232,7 +232,7 @@ def dictionaries(monkeypatch):
             super().__init__(limit)
             made.append(self)
 
-    monkeypatch.setattr(custom_program, "OrderedTexts", Recorded)
+    monkeypatch.setattr(compiled_custom, "OrderedTexts", Recorded)
     return made
 
 
@@ -309,22 +309,22 @@ def what_states_hold_is_not_asked(monkeypatch):
 
 
 def states_are_noted_too_seldom(monkeypatch):
-    monkeypatch.setattr(custom_program, "_SIZES_HELD", 0)
+    monkeypatch.setattr(compiled_custom, "_SIZES_HELD", 0)
 
 
 def windows_have_no_size(monkeypatch):
     def release(self, watermark):
         release_planted(self, watermark + 1_000 * self.window_size)
 
-    release_planted = custom_program.CustomProgram.release
-    monkeypatch.setattr(custom_program.CustomProgram, "release", release)
+    release_planted = compiled_custom.CompiledCustom.release
+    monkeypatch.setattr(compiled_custom.CompiledCustom, "release", release)
 
 
 def keys_are_not_touched(monkeypatch):
     def ids_of_keys(self, keys, ts):
         return self._texts.encode(keys)
 
-    monkeypatch.setattr(custom_program.CustomProgram, "_ids_of_keys", ids_of_keys)
+    monkeypatch.setattr(compiled_custom.CompiledCustom, "_ids_of_keys", ids_of_keys)
 
 
 def assert_alone():
@@ -358,7 +358,7 @@ def assert_known_as_long_as_held(instances, dictionaries):
     (texts,) = dictionaries
     ids = texts.encode(pa.array(words))
     for watermark in (150, 219):  # at the latter the window of the last row is still open
-        section.program.release(watermark)
+        section.compiled.release(watermark)
         texts.recycle(texts.horizon)
         known = [word for word, each in zip(words, ids, strict=True) if texts.last_use([each]) != FREE]
         assert {*words[watermark - 40 + 1 :]} <= {*known}, "strings of tuples in windows"
@@ -507,7 +507,7 @@ def test_example_numbers_alone_bring_no_strings_along(monkeypatch):
 
     made = []
     monkeypatch.setattr(elastic_build, "build", build)
-    monkeypatch.setattr(custom_program, "OrderedTexts", None)
+    monkeypatch.setattr(compiled_custom, "OrderedTexts", None)
     operator = hr.operator(state={"n": "int64"}, emits={"n": "int64"}, update=counts)
     for instances in ("multi", "single"):
         rows = stream([[(1, {"ks": [], "k": "a", "w": "b", "x": 3})]], SCHEMA)

@@ -36,7 +36,7 @@ import pytest
 
 import headrace as hr
 from headrace.elastic.aggregate import fold
-from headrace.elastic.join.program import JoinProgram
+from headrace.elastic.join.compiled import CompiledJoin
 from headrace.errors import KeyNullError, OutputError, OverflowInputError, SchemaError, UnsupportedTypeError
 from headrace.expressions import rows
 from headrace.ingress import columns, comparison
@@ -343,7 +343,7 @@ def test_example_one_column_is_compared_with_integers_and_floats():
     left = hr.stream(pa.table({"ts": [0], "x": [big]}), event_time="ts")
     right = hr.stream(pa.table({"ts": [0], "i": [big], "f": [float(big)]}), event_time="ts")
     (node,) = (joined := left.join(right, 5, hr.equal("x", "i") & hr.equal("x", "f")).plan()).operators
-    program = JoinProgram(node, joined.branches[node.name], SimpleNamespace(mode="vsn", max_keys=10, debug=False))
+    program = CompiledJoin(node, joined.branches[node.name], SimpleNamespace(mode="vsn", max_keys=10, debug=False))
     assert program.columns_of(0) == {"x": np.int64, "x / 1 as float64": np.float64}
     assert [(band.left, band.dtype) for band in program.shape.bands] == [(0, "int64"), (1, "float64")]
 
@@ -421,7 +421,7 @@ def test_planted_units_are_compared_raw(monkeypatch):
     def raw(*arguments):
         return Comparison(compare_equal(*arguments).dtype)
 
-    monkeypatch.setattr("headrace.elastic.join.program.compare_equal", raw)
+    monkeypatch.setattr("headrace.elastic.join.compiled.compare_equal", raw)
     finds("equal", [pa.timestamp("s")], "must be")
 
 

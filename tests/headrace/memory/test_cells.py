@@ -127,7 +127,7 @@ def test_example_a_plain_access_is_found(line):
 
 def test_example_words_of_a_room_are_found_there():
     text = "def waiting(arrays, cell):\n    return arrays.stage[cell]"
-    assert plain_accesses(text, "ordering/program.py") and not plain_accesses(text, "transactions/program.py")
+    assert plain_accesses(text, "ordering/compiled.py") and not plain_accesses(text, "transactions/compiled.py")
     for kind, names in ALSO_OF_A_ROOM.values():
         assert names <= set(kind._fields)
 

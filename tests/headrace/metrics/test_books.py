@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 import headrace as hr
 from headrace.gates import membership_kernel
 from headrace.metrics.balance import Balance
-from headrace.runtime.feeding import Feed
+from headrace.runtime.feeding import Feeder
 from headrace.runtime.gate_inlet import GateInlet
 from support.books import assert_found, check, check_end, counting, watched
 from support.campaign import rarely
@@ -281,7 +281,7 @@ def test_planted_a_port_that_loses_a_row(monkeypatch):
 
 
 def test_planted_a_filter_that_does_not_count(monkeypatch):
-    whole = Feed.encode
+    whole = Feeder.encode
 
     def encode(feed, *arguments):
         filtered = feed.books.filtered
@@ -289,6 +289,6 @@ def test_planted_a_filter_that_does_not_count(monkeypatch):
         feed.books.filtered = filtered
         return encoded
 
-    monkeypatch.setattr(Feed, "encode", encode)
+    monkeypatch.setattr(Feeder, "encode", encode)
     with pytest.raises(AssertionError, match="still in flight"):
         run_to_the_end()

@@ -14,8 +14,8 @@ import pytest
 import headrace as hr
 from headrace.ingress.keys_kernel import FREE
 from headrace.memory.atomics import CELL
-from headrace.ordering import ingest_kernel, program, section, words
-from headrace.ordering.program import Program
+from headrace.ordering import compiled, ingest_kernel, section, words
+from headrace.ordering.compiled import CompiledPipeline
 from support.campaign import rarely
 from support.pipelines import SHAPES, some_rows
 from support.workloads import Steered, eventually
@@ -53,7 +53,7 @@ def expected_of(table):
 
 
 def ran(table, batch, **options):
-    """Run it batch by batch, the results of each awaited; results, and the program of the run."""
+    """Run it batch by batch, the results of each awaited; results, and the pipeline as compiled for the run."""
     batches = Steered(table, [batch] * (table.num_rows // batch))
     with remembered(batches).start(**options) as run:
         (one,) = run._execution.sections.values()
@@ -62,7 +62,7 @@ def ran(table, batch, **options):
             eventually(lambda last=last: run.metrics().tuples_out >= last - KEYS or run.state != "running")
         batches.let_all()
         run.wait()
-    return run.to_arrow(), one.program
+    return run.to_arrow(), one.compiled
 
 
 @pytest.mark.slow
@@ -78,33 +78,33 @@ def test_a_million_strings_come_and_go():
 def check_known(monkeypatch):
     """When strings are let go: what the run's threads do then, done by hand behind its end."""
     table = texts_of(HELD * KEYS)
-    monkeypatch.setattr(program, "LEAST_RECYCLED", 1 << 20)
+    monkeypatch.setattr(compiled, "LEAST_RECYCLED", 1 << 20)
     with remembered(table).start(threads=1) as run:
         run.wait()
     (section,) = run._execution.sections.values()
-    texts = section.program.texts
+    texts = section.compiled.texts
     ids = texts.encode(table["text"].combine_chunks())
-    section.program._recycle_at = 0
-    section.program.release(table.num_rows, section.arrays)
+    section.compiled._recycle_at = 0
+    section.compiled.release(table.num_rows, section.arrays)
     assert all(texts.last_use([each]) != FREE for each in ids[:KEYS]), "strings that states hold"
 
 
 @pytest.mark.slow
 @pytest.mark.interpreted  # compiled, it would read strings that are not there any more
 def test_planted_states_that_do_not_say_what_they_hold(monkeypatch):
-    monkeypatch.setattr(program, "LEAST_RECYCLED", 8)
+    monkeypatch.setattr(compiled, "LEAST_RECYCLED", 8)
     table = texts_of(1_000)
     expected = expected_of(table).to_pylist()
     found, made = ran(table, 50, threads=2)
     assert found["before"].to_pylist() == expected and made.texts.id_limit < 500
     check_known(monkeypatch)
-    original = Program.__init__
+    original = CompiledPipeline.__init__
 
     def silent(self, *given, **named):
         original(self, *given, **named)
         self._keeps_texts = False
 
-    monkeypatch.setattr(Program, "__init__", silent)
+    monkeypatch.setattr(CompiledPipeline, "__init__", silent)
     with pytest.raises(AssertionError, match="strings that states hold"):
         check_known(monkeypatch)
 
@@ -113,21 +113,21 @@ def test_planted_states_that_do_not_say_what_they_hold(monkeypatch):
 @pytest.mark.parametrize("options", [{"threads": 2, "batch": 1}, {"threads": 4, "capacity": 4096}])
 def test_strings_on_their_way_into_a_state_are_not_given_away(options, monkeypatch):
     """What the states hold is asked all the time, while the rings are full; each text is held by a state for long."""
-    monkeypatch.setattr(program, "LEAST_RECYCLED", 8)
+    monkeypatch.setattr(compiled, "LEAST_RECYCLED", 8)
     monkeypatch.setattr(section, "GATE_CAPACITY", 1 << 10)
-    original = Program._recycle
+    original = CompiledPipeline._recycle
 
     def again(self, horizon):
         original(self, horizon)
         self._recycle_at = 8
 
-    monkeypatch.setattr(Program, "_recycle", again)
+    monkeypatch.setattr(CompiledPipeline, "_recycle", again)
     table = texts_of(100_000)
     with remembered(table.to_batches(max_chunksize=500)).start(max_threads=4, **options) as run:
         run.wait()
     assert run.to_arrow()["before"].combine_chunks().equals(expected_of(table))
     (one,) = run._execution.sections.values()
-    assert one.program._asked > 0
+    assert one.compiled._asked > 0
 
 
 @pytest.mark.slow
@@ -155,7 +155,7 @@ def test_states_are_looked_at_while_nothing_is_on_its_way(monkeypatch):
 @pytest.mark.parametrize("shape", ["forgotten keys", *rarely("containers and strings")])
 def test_oracle_strings_in_containers_and_keys(shape, monkeypatch):
     """Every kind of state, under drawn options, while they change; what comes at one time is another word than before."""
-    monkeypatch.setattr(program, "LEAST_RECYCLED", 8)
+    monkeypatch.setattr(compiled, "LEAST_RECYCLED", 8)
     rng = np.random.default_rng(11)
     spared = []
     for case in range(5):
@@ -179,5 +179,5 @@ def test_oracle_strings_in_containers_and_keys(shape, monkeypatch):
             batches.let_all()
             run.wait()
         assert run.to_arrow().to_pylist() == expected, options
-        spared.append(len(drawn.unique()) - one.program.texts.id_limit)
+        spared.append(len(drawn.unique()) - one.compiled.texts.id_limit)
     assert max(spared) > 0 or shape != "forgotten keys", "ids are given to others"

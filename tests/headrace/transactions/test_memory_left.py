@@ -138,7 +138,7 @@ def what_is_left(scheme, patience_s=HANG_S):
         run = ledger(move).start(threads=2, scheme=scheme, snapshot_every=2_000)
         run.wait()
         (section,) = run._execution.sections.values()
-        parts = {"rows": section.program.memory.rows, "sets": section.arrays.sets, "section": section}
+        parts = {"rows": section.compiled.memory.rows, "sets": section.arrays.sets, "section": section}
         refs = {name: weakref.ref(part) for name, part in parts.items()}
         tables = run.tables
         wanted = tables["held"].to_arrow()

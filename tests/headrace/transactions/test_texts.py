@@ -17,7 +17,7 @@ import headrace as hr
 from headrace.errors import FunctionError
 from headrace.ingress import encode, keys, lists
 from headrace.ingress.keys_kernel import FREE
-from headrace.transactions import binding, event_columns, program, results
+from headrace.transactions import binding, compiled, event_columns, results
 from planted_mistakes import fails, planted
 from support.transacted import SCHEMES, agree, agree_as_text, in_python, same
 from support.workloads import Steered, eventually
@@ -216,9 +216,9 @@ def check_known():
     run = hr.stream(given, event_time="ts").transact(keeps, emits={"said": "string"}).start(threads=1, scheme="serial")
     run.wait()
     (section,) = run._execution.sections.values()
-    texts = section.program.texts
+    texts = section.compiled.texts
     ids = texts.encode(pa.array(cities))
-    section.program.release(1_000)
+    section.compiled.release(1_000)
     texts.recycle(texts.horizon)
     assert all(texts.last_use([each]) != FREE for each in ids[:5]), "strings that rows have"
 
@@ -380,7 +380,7 @@ def check_lists():
 
 
 MISTAKES = {
-    "strings forgotten that rows have": (program, "self._keeps_texts = self.memory.has_texts", "self._keeps_texts = False",
+    "strings forgotten that rows have": (compiled, "self._keeps_texts = self.memory.has_texts", "self._keeps_texts = False",
                                          lambda _: check_known(), "AssertionError: strings that rows have"),
     "elements without their strings": (encode, "found = lists.text_lists(self.texts[name], array, ts)",
                                        "found = lists.number_lists(array, name)", lambda _: check_lists(),

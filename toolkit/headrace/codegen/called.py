@@ -1,11 +1,11 @@
-"""Generated code that is called by its address, from kernels that are compiled once for all programs.
+"""Generated code that is called by its address, from kernels that are compiled once for all operators.
 
 An engine's loop is the same for every query, and user code is a small part of what it runs. Compiled as one unit with
 user code, the loop would be compiled again for each query: 16 s of 20 for a transaction of ten lines. Here the loop calls
 an entry of the generated module by its address, under Numba's own calling convention, so that an exception passes
 through it as through any call. The cost is an indirect call, of some 2 ns, and the lack of inlining across it.
 
-A bundle whose fields differ from program to program is passed to the loop as a plain address (`memory.bundle.opaque`), which
+A bundle whose fields differ from operator to operator is passed to the loop as a plain address (`memory.bundle.opaque`), which
 is how a kernel represents a bundle anyway.
 
 Without the compiler, an address is the number of a Python function in a table.
@@ -104,16 +104,16 @@ else:
 
 
 class Entry(NamedTuple):
-    """An entry of a program, which a loop calls.
+    """An entry of generated code, which a loop calls.
 
     Parameters
     ----------
     name : str
-        Name of the kernel in the program, and in the loop.
+        Name of the kernel in the generated code, and in the loop.
     parameters : str
         Parameters as the loop passes them.
     body : str
-        How the entry calls the program's kernel; it returns an int64.
+        How the entry calls the generated kernel; it returns an int64.
     """
 
     name: str
@@ -135,7 +135,7 @@ def {name}({parameters}):
 
 
 def entries_text(entries: Sequence[Entry]) -> str:
-    """Return the text of a program's entries, which follows its kernels."""
+    """Return the text of the entries, which follows the generated kernels."""
     texts = [_ENTRY.format(name=e.name, parameters=e.parameters, body=indent(e.body, 1)) for e in entries]
     return "\n".join(["import numpy as np", *texts])
 
@@ -152,52 +152,52 @@ def names_of(entries: Sequence[Entry]) -> tuple[str, ...]:
 
 
 def load_looped(
-    program_text: str, name: str, loop_text: str, loop_name: str, entries: Sequence[Entry], place: int, parameters: str,
+    kernels_text: str, name: str, loop_text: str, loop_name: str, entries: Sequence[Entry], place: int, parameters: str,
     debug: bool = False,
 ) -> Looped:  # fmt: skip
-    """Load a program's kernels with their entries, and the loop ``run_worker``, whose bundle ``s`` belongs to the program.
+    """Load an operator's generated kernels with their entries, and the loop ``run_worker``, whose bundle ``s`` is the operator's.
 
     Parameters
     ----------
-    program_text : str
-        The program's kernels.
+    kernels_text : str
+        The generated kernels.
     name : str
-        Name of the program, for readers of profiles.
+        Name of the generated module, for readers of profiles.
     loop_text : str
-        Text that is the same for all programs, so that it is compiled once.
+        Text that is the same for all operators, so that it is compiled once.
     loop_name : str
     entries, place, parameters
         As in `Looped`.
     debug : bool
-        Check bounds in the program.
+        Check bounds in the generated code.
     """
-    text = "\n\n".join([program_text.strip(), entries_text(entries)])
-    program = load_module(text, name, debug=debug, entry=names_of(entries))
+    text = "\n\n".join([kernels_text.strip(), entries_text(entries)])
+    generated = load_module(text, name, debug=debug, entry=names_of(entries))
     loop = load_module(loop_text, loop_name, entry="run_worker")
-    return Looped(program, loop.run_worker, entries, place, parameters, ("s",))
+    return Looped(generated, loop.run_worker, entries, place, parameters, ("s",))
 
 
 class Looped:
-    """A program's entries and the loop that calls them.
+    """The entries of generated code, and the loop that calls them.
 
     Parameters
     ----------
-    program : module
+    generated : module
     run : compiled function
         The loop.
     entries : sequence of Entry
     place : int
         First of the words of ``l`` that hold the addresses.
     parameters : str
-        Parameters of the loop; the program's own bundles are `opaque` to it.
+        Parameters of the loop; the operator's own bundles are `opaque` to it.
     hidden : sequence of str
         Names of these bundles.
     """
 
     def __init__(
-        self, program: ModuleType, run: Any, entries: Sequence[Entry], place: int, parameters: str, hidden: Sequence[str]
+        self, generated: ModuleType, run: Any, entries: Sequence[Entry], place: int, parameters: str, hidden: Sequence[str]
     ):
-        self.program, self._run, self._entries, self._place = program, run, entries, place
+        self.generated, self._run, self._entries, self._place = generated, run, entries, place
         self._names, self._hidden = parameters.split(", "), set(hidden)
         self._l = self._names.index("l")
         self._addresses: np.ndarray | None = None
@@ -208,7 +208,7 @@ class Looped:
         addresses = []
         for entry in self._entries:
             values = tuple(given.get(parameter, 0) for parameter in entry.parameters.split(", "))
-            addresses.append(address_of(getattr(self.program, f"entry_{entry.name}"), values))
+            addresses.append(address_of(getattr(self.generated, f"entry_{entry.name}"), values))
         self._addresses = np.array(addresses, np.int64)
         compile_now(self._run, self._seen(arguments))
 

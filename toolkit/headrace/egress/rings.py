@@ -189,13 +189,19 @@ def await_room(o, me, heads, tails, head, capacity):
     return True
 
 
+@kernel(inline=True)
+def ring_slot(o, head):
+    """Return the slot of record number `head`."""
+    return head & (o.primary.shape[1] - 1)
+
+
 @kernel
 def reserve_slot(o, me, head):
     """Wait until record number `head` fits into the ring. Returns its slot, or -1 when stopped."""
     capacity = o.primary.shape[1]
     if head - load_acquire(o.tail, me * CELL) >= capacity and not await_room(o, me, o.head, o.tail, head, capacity):
         return -1
-    return head & (capacity - 1)
+    return ring_slot(o, head)
 
 
 @kernel
@@ -365,6 +371,7 @@ __all__ = [
     "publish_place",
     "reserve_slot",
     "reserve_slots",
+    "ring_slot",
     "start_mark",
     "stop_output",
     "switch_behind",

@@ -12,7 +12,7 @@ number of instances, and no state moves (STRETCH, Gulisano et al.).
 ``join``             J and J+: by comparing all pairs, or by an index
 ``forward``          Operator 15: every tuple, in merged order (``forward_kernel``)
 ``shared_nothing``   the same operators without sharing, for comparison (``mode="sn"``)
-``program``          the base class of these operators: kernel text, columns, state, results
+``compiled``          the base class of these operators: kernel text, columns, state, results
 ``build``            compiles an operator's kernels, and the loop that calls them by address
 ``local_days``       windows of local days: when each day of a time zone begins (``local_days_kernel``)
 ``instance_loop``    the loop of every instance: read, process, expire, promise, reconfigure

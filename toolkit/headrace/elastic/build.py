@@ -6,7 +6,7 @@ from headrace.codegen.called import Entry, Looped, entries_text, names_of, stubs
 from headrace.codegen.included import imports_of, included
 from headrace.codegen.modules import load_module
 from headrace.elastic import instance_loop, local_days_kernel
-from headrace.elastic.instance_loop import PROGRAM
+from headrace.elastic.instance_loop import ENTRIES_AT
 from headrace.gates import reader_kernel
 from headrace.gates.variants import GATES, WRITTEN_FOR
 
@@ -103,15 +103,15 @@ class Instance(Looped):
 
     def __init__(self, operator_text: str, gate: str, name: str, sharing: str = SHARING, debug: bool = False):
         loop_text, text = sources(operator_text, gate, sharing)
-        program = load_module(text, name, debug=debug, entry=names_of(_ENTRIES))
+        generated = load_module(text, name, debug=debug, entry=names_of(_ENTRIES))
         loop = load_module(loop_text, "instance", debug=debug, entry="run_instance")
-        super().__init__(program, loop.run_instance, _ENTRIES, PROGRAM, _RECORDS, ("s", "buffer"))
+        super().__init__(generated, loop.run_instance, _ENTRIES, ENTRIES_AT, _RECORDS, ("s", "buffer"))
 
 
 def sources(operator_text: str, gate: str, sharing: str) -> tuple[str, str]:
     """Return the sources of the loop and of an operator's module."""
-    program = "\n\n".join([_names_of_the_loop(gate), operator_text.strip(), sharing, entries_text(_ENTRIES)])
-    return loop_source(gate), program
+    text = "\n\n".join([_names_of_the_loop(gate), operator_text.strip(), sharing, entries_text(_ENTRIES)])
+    return loop_source(gate), text
 
 
 def _names_of_the_loop(gate: str) -> str:
@@ -125,7 +125,7 @@ def loop_source(gate: str) -> str:
     """Return the source of the loop that reads a gate by the kernels of a module: the same for every operator."""
     waiting = included(reader_kernel, {WRITTEN_FOR: gate})
     loop = included(instance_loop, {WRITTEN_FOR: gate, reader_kernel.__name__: ""})
-    return "\n\n".join([waiting, loop, stubs_text(_ENTRIES, PROGRAM)])
+    return "\n\n".join([waiting, loop, stubs_text(_ENTRIES, ENTRIES_AT)])
 
 
 def build(operator_text: str, gate: str, name: str, debug: bool = False, sharing: str = SHARING) -> Instance:

@@ -11,14 +11,14 @@ from headrace.codegen.included import included
 from headrace.egress.gather import Gatherer
 from headrace.egress.records import Ordered, Records
 from headrace.elastic import forward_kernel
-from headrace.elastic.program import Program
+from headrace.elastic.compiled import Compiled
 from headrace.ingress.sorting import argsort, compile_kernels
 from headrace.ingress.store import Store
 from headrace.memory.bundle import named
 from headrace.plan.nodes import Branch, OperatorNode
 
 
-class ForwardProgram(Program):
+class CompiledForward(Compiled):
     """Operator 15."""
 
     load_by_key = False

@@ -23,7 +23,7 @@ def hottest(section: Any, limit: int) -> pd.DataFrame:
     buckets = found[order] % BUCKETS
     mapping = section.reconfiguration.current.mapping
     keys = section.dictionary.decode(found[order])
-    names = section.program.key_names
+    names = section.compiled.key_names
     columns: dict[str, Any] = {name: key.to_pandas() for name, key in zip(names, keys, strict=True)}
     columns["share"] = counts[order] / max(1, len(ids))
     columns["bucket"] = buckets

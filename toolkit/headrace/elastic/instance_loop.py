@@ -80,7 +80,7 @@ from headrace.workers.worker_kernel import (
     BUSY_NS,
     IDLE_NS,
     PARKED_NS,
-    PROGRAM_ENTRIES,
+    MOST_ENTRIES,
     SPIN,
     await_stop,
     park,
@@ -105,10 +105,10 @@ from headrace.references import HEARTBEAT
     SCATTERED,  # not 0: LOW and WIDTH do not apply, the owners' table says which are owned
     ME,
     IN_FORCE,  # the configuration
-    PROGRAM,  # the addresses of the operator's entries, in the order of `build`
+    ENTRIES_AT,  # the addresses of the generated entries, in the order of `build`
 ) = range(12)
 
-FREE = PROGRAM + PROGRAM_ENTRIES  # the operator's own words begin here
+FREE = ENTRIES_AT + MOST_ENTRIES  # the operator's own words begin here
 
 PRIVATE_WORDS = 64
 """The least number of an instance's words; no other instance shares a cache line with them."""

@@ -10,8 +10,8 @@ import numpy as np
 
 from headrace.elastic import words
 from headrace.elastic.arrays import InstanceArrays
+from headrace.elastic.compiled import Compiled
 from headrace.elastic.measures import MEASURES
-from headrace.elastic.program import Program
 from headrace.elastic.reconfiguration import Reconfiguration
 from headrace.memory.cells import read_cell, read_cells
 from headrace.metrics.snapshot import OperatorMetrics
@@ -32,7 +32,7 @@ class Measured(Protocol):
     name: str
     max_threads: int
     arrays: InstanceArrays
-    program: Program
+    compiled: Compiled
     dictionary: Any
     reconfiguration: Reconfiguration
     collector: Any
@@ -62,12 +62,12 @@ def measure(operator: Measured, now_ns: int = 0, seconds: float = 0.0, is_finish
     is_finished : bool
         The run ended by itself, so nothing may be in flight.
     """
-    arrays, collector, program = operator.arrays, operator.collector, operator.program
+    arrays, collector, compiled = operator.arrays, operator.collector, operator.compiled
     members = list(operator.reconfiguration.current.members)
     added, passed, balance = take_balance(operator, members, is_finished, is_stopped=bool(now_ns) and not is_finished)
     buckets = read_cells(arrays.load, 1).sum(axis=0)  # before the load counted: they are never given more
     meter = times(arrays.meter, now_ns)
-    load = meter[:, program.load_meter]
+    load = meter[:, compiled.load_meter]
     variation, max_over_mean = operator.reconfiguration.imbalance(load)
     gaps, holds_back = watermark_gaps(operator.inlets)
     latency, largest_ns = (collector.latency.counts(), collector.latency.largest_ns) if collector else (None, 0)
@@ -76,7 +76,7 @@ def measure(operator: Measured, now_ns: int = 0, seconds: float = 0.0, is_finish
         "processed": passed,
         "results": collector.rows if collector else 0,
         "latency": latency,
-        "latest_latency": latency if program.latest_is_ready else None,
+        "latest_latency": latency if compiled.latest_is_ready else None,
         "updates": int(meter[:, words.UPDATES].sum()),
         "comparisons": int(meter[:, words.COMPARISONS].sum()),
         "load": load.tolist(),

@@ -14,6 +14,7 @@ import numpy as np
 
 from headrace.codegen.called import Bound
 from headrace.egress.rings import ELSEWHERE
+from headrace.elastic.compiled import Exact
 from headrace.elastic.kept_rows_kernel import (
     BEGINS,
     CONSTANT,
@@ -27,7 +28,6 @@ from headrace.elastic.kept_rows_kernel import (
 )
 from headrace.elastic.passed_steps import Between
 from headrace.elastic.passing_kernel import PassingArrays
-from headrace.elastic.program import Exact
 from headrace.gates.membership_kernel import NOTHING
 from headrace.ingress.store import CHUNK, FIRST_VALUE, KEYS, OFFSETS, TS, directory_width
 from headrace.memory.atomics import CELL
@@ -164,7 +164,7 @@ def _why_null(field: Exact) -> tuple[str, str]:
 
 def _comparisons(section: Any, middle: Between, nulls: list[tuple[str, str]]) -> np.ndarray:
     """int64[comparisons, WORDS]: the conditions of a filter, as `kept_rows_kernel` reads them; `nulls`: rows of `valid`."""
-    exact, found = section.program.exact_results(), np.zeros((len(middle.conditions), WORDS), np.int64)
+    exact, found = section.compiled.exact_results(), np.zeros((len(middle.conditions), WORDS), np.int64)
     for words, condition in zip(found, middle.conditions, strict=True):
         words[OTHER_VALID] = -1
         for name, (address, known) in zip(condition.columns, ((VALUES, VALID), (OTHER, OTHER_VALID)), strict=False):
@@ -193,8 +193,8 @@ class Passed:
         out, gate, state = section.out, following.gate, section.state
         instances, capacity = out.primary.shape
         reads_keys = following.dictionary is not None
-        exact, middle = section.program.exact_results(), following.way.between
-        fields = [exact[middle.names[name]] for name in following.program.values_of(0)]
+        exact, middle = section.compiled.exact_results(), following.way.between
+        fields = [exact[middle.names[name]] for name in following.compiled.values_of(0)]
         looked_at = [*fields, *(exact[name] for condition in middle.conditions for name in condition.columns)]
         nulls = list(dict.fromkeys(_why_null(field) for field in looked_at if field.known))
         told = padded_cells(instances)
@@ -203,7 +203,7 @@ class Passed:
         self.arrays = PassingArrays(
             gate=gate,
             rings=out,
-            row_times=getattr(state, section.program.time_field) if section.program.time_field else out.primary,
+            row_times=getattr(state, section.compiled.time_field) if section.compiled.time_field else out.primary,
             sent=padded_cells(instances),
             kept_count=padded_cells(instances),
             left_count=padded_cells(instances),

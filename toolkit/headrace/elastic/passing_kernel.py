@@ -59,7 +59,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from headrace.egress.rings import FOR_ROOM, FOR_ROWS, OutArrays
+from headrace.egress.rings import FOR_ROOM, FOR_ROWS, OutArrays, ring_slot
 from headrace.elastic.kept_rows_kernel import is_kept
 from headrace.gates.membership_kernel import (
     SOURCES_WAITING,
@@ -223,7 +223,7 @@ def first_unread(p, me, unread):
         return load_relaxed(p.sent, me * CELL)
     if unread > min(kept, p.rings.primary.shape[1]):
         return np.int64(0)  # they include others' records or heartbeats: nothing is known
-    return p.kept_row[me, (kept - unread) & (p.rings.primary.shape[1] - 1)]
+    return p.kept_row[me, ring_slot(p.rings, kept - unread)]
 
 
 @kernel(inline=True)

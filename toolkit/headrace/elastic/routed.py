@@ -71,7 +71,7 @@ class RoutedSection(ElasticSection):
         )
 
     def _build(self) -> build.Instance:
-        return build.Instance(self.program.text(), _KERNELS, self._kind, _SHARING, self.options.debug)
+        return build.Instance(self.compiled.text(), _KERNELS, self._kind, _SHARING, self.options.debug)
 
     def _steer(self, planned: Sequence[tuple[int, Configuration]]) -> Reconfiguration:
         senders = self._senders

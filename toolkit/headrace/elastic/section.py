@@ -16,6 +16,7 @@ import numpy as np
 from headrace.egress import rings, words_ring
 from headrace.egress.list_words import ListWords
 from headrace.elastic import arrays, build, epochs, loads, words
+from headrace.elastic.compiled import Compiled
 from headrace.elastic.configuration import Configuration, plan_configuration, write_configuration
 from headrace.elastic.hot_keys import hottest
 from headrace.elastic.measuring import RECORDS_HELD, count_places, measure
@@ -23,7 +24,6 @@ from headrace.elastic.options import ElasticOptions
 from headrace.elastic.passed_keys import PassedKeys
 from headrace.elastic.passing import Passed, PassedInlet, PassedRows
 from headrace.elastic.passing_kernel import take_results
-from headrace.elastic.program import Program
 from headrace.elastic.reconfiguration import Reconfiguration
 from headrace.elastic.ways import Way, passed_keys
 from headrace.errors import HeadraceError, OverflowInputError, ParameterError
@@ -55,17 +55,17 @@ class ElasticSection(GatedSection):
     """Whether each instance reads its own channel."""
 
     def __init__(
-        self, node: OperatorNode, branches: list[Branch], options: ElasticOptions, program: Program, way: Way,
+        self, node: OperatorNode, branches: list[Branch], options: ElasticOptions, compiled: Compiled, way: Way,
         never_negative: frozenset[str],
     ):  # fmt: skip
         self.node, self.name = node, node.name
         self.operators = (node.name,)
         self.options = options
         self.max_threads = options.max_threads
-        self.program, self.way = program, way
-        if self.program.order_matters and options.takes_as_they_come(node.name, len(branches)):
+        self.compiled, self.way = compiled, way
+        if self.compiled.order_matters and options.takes_as_they_come(node.name, len(branches)):
             raise ParameterError(
-                f'input_order="arrival": {node.name!r} depends on the order of its input: {self.program.order_matters}; leave it'
+                f'input_order="arrival": {node.name!r} depends on the order of its input: {self.compiled.order_matters}; leave it'
                 f" out, or give a dict of the operators that do not"
             )
         self.above: ElasticSection | None = way.above
@@ -73,11 +73,11 @@ class ElasticSection(GatedSection):
         """Results that are whole numbers and never negative; see `ways.never_negative`."""
         self.key_ids: PassedKeys | None = None
         """Maps key ids of the operator before to its own; None if both have the same ids, or it has no key."""
-        if self.above is not None and self.program.dictionary is not None:
-            self.key_ids = passed_keys(self.program, self.above.program, way.between)
+        if self.above is not None and self.compiled.dictionary is not None:
+            self.key_ids = passed_keys(self.compiled, self.above.compiled, way.between)
             if self.key_ids is None:
-                self.program.dictionary = self.above.dictionary
-        self.dictionary = self.program.dictionary
+                self.compiled.dictionary = self.above.dictionary
+        self.dictionary = self.compiled.dictionary
         sources = len(branches) if self.above is None else self.above.max_threads
         initial = options.initial(self.name)
         planned = options.planned(self.name)
@@ -89,20 +89,20 @@ class ElasticSection(GatedSection):
             OUTPUT_CAPACITY,
             self.arrays.meter,
             membership=self.gate.words[VERSION:],
-            list_words=words_ring.CAPACITY if self.program.list_fields else 0,
+            list_words=words_ring.CAPACITY if self.compiled.list_fields else 0,
         )
-        self.directories = allocate_directories(sources, self.program.value_columns)
-        self.state = self.program.allocate(self.max_threads, OUTPUT_CAPACITY)
+        self.directories = allocate_directories(sources, self.compiled.value_columns)
+        self.state = self.compiled.allocate(self.max_threads, OUTPUT_CAPACITY)
         self.inlets: list[Any] = []
         if self.above is None:
             self.inlets = [self._make_inlet(i, branch) for i, branch in enumerate(branches)]
         else:
-            columns = self.program.columns_of(0)
+            columns = self.compiled.columns_of(0)
             self._passed_rows = [PassedRows(columns, directory) for directory in self.directories]
             self.inlets = [PassedInlet(branches[0], self.above.pass_results_to(self))]
         self._describe_load()
-        self.finisher = self.program.finisher(self.stores)
-        self.own_words = [self.program.private(worker) for worker in range(self.max_threads)]
+        self.finisher = self.compiled.finisher(self.stores)
+        self.own_words = [self.compiled.private(worker) for worker in range(self.max_threads)]
         self.module = self._build()
         self._activate(initial, planned)
         self._touch(initial.members)
@@ -113,8 +113,8 @@ class ElasticSection(GatedSection):
         self.reconfiguration = self._steer(planned)
         if self.above is not None:
             self.note_ids()  # later, the operator before calls it for new ids
-        column = list(self.program.result_fields).index
-        self.result_lists = [(column(position), column(count)) for position, count in self.program.list_fields]
+        column = list(self.compiled.result_fields).index
+        self.result_lists = [(column(position), column(count)) for position, count in self.compiled.list_fields]
 
     def _open(self, sources: int) -> None:
         """Allocate the gate that the instances read."""
@@ -125,7 +125,7 @@ class ElasticSection(GatedSection):
             self._gate_readers(sources),
             options.capacity_for(sources),
             options.bound_ns,
-            self.program.lead,
+            self.compiled.lead,
         )
 
     def _steer(self, planned: Sequence[tuple[int, Configuration]]) -> Reconfiguration:
@@ -151,7 +151,7 @@ class ElasticSection(GatedSection):
         self.passes_on = True
         passed = self.collector = Passed(self, following)
         passed.begin(self.initial.members)
-        self.lengthen(following.program.window_size)
+        self.lengthen(following.compiled.window_size)
         return passed
 
     def lengthen(self, by: int) -> None:
@@ -179,45 +179,45 @@ class ElasticSection(GatedSection):
             above = above.above
 
     def _make_inlet(self, number: int, branch: Branch) -> GateInlet:
-        program, side = self.program, branch.side
+        compiled, side = self.compiled, branch.side
         return self._inlet(
             number,
             branch,
-            Store(program.columns_of(side), program.multi_key_of(side), self.directories[number]),
+            Store(compiled.columns_of(side), compiled.multi_key_of(side), self.directories[number]),
             self._note_keys,
-            keys=program.keys_of(side),
-            dictionary=program.dictionary,
-            values=program.values_of(side),
-            narrow_values=program.narrow_values_of(side),
-            forms=program.forms_of(side),
-            counted=program.counted_of(side),
-            texts=program.texts_of(side),
-            carry=program.carried_of(side),
-            window_size=max(program.retention, program.window_size),
-            nulls=program.nulls,
-            equal_columns=program.equal_columns_of(side),
+            keys=compiled.keys_of(side),
+            dictionary=compiled.dictionary,
+            values=compiled.values_of(side),
+            narrow_values=compiled.narrow_values_of(side),
+            forms=compiled.forms_of(side),
+            counted=compiled.counted_of(side),
+            texts=compiled.texts_of(side),
+            carry=compiled.carried_of(side),
+            window_size=max(compiled.retention, compiled.window_size),
+            nulls=compiled.nulls,
+            equal_columns=compiled.equal_columns_of(side),
             no_key=-1 - side,  # a left tuple without a key matches no right one without
-            time_value=program.time_value,
+            time_value=compiled.time_value,
         )
 
     def _describe_load(self) -> None:
         """Tell the workers where to find the keys of a tuple, and which counter measures load."""
-        program = self.program
+        compiled = self.compiled
         for source, store in enumerate(self.stores):
             how = loads.EVENLY
-            if program.load_by_key:
+            if compiled.load_by_key:
                 how = loads.SEVERAL_KEYS if store.multi_key else loads.ONE_KEY
-            self.arrays.layout[source] = how, store.width, program.load_meter
+            self.arrays.layout[source] = how, store.width, compiled.load_meter
 
     @property
     def result_columns(self) -> list[np.ndarray]:
         """Columns of the results; each holds a ring for every instance."""
-        return [getattr(self.state, name) for name in self.program.result_fields]
+        return [getattr(self.state, name) for name in self.compiled.result_fields]
 
     @property
     def kept_fields(self) -> list[str]:
         """The other fields of the state: what an operator keeps from tuple to tuple."""
-        return [name for name in self.state._fields if name not in self.program.result_fields]
+        return [name for name in self.state._fields if name not in self.compiled.result_fields]
 
     def _touch(self, members: Sequence[int]) -> None:
         """Pre-fault the pages that the initial members write first."""
@@ -236,12 +236,12 @@ class ElasticSection(GatedSection):
 
     def _build(self) -> build.Instance:
         sharing = build.SHARING_WITH_GAPS if self.way.between.conditions else build.SHARING
-        return build.build(self.program.text(), self.options.gate, self._kind, self.options.debug, sharing)
+        return build.build(self.compiled.text(), self.options.gate, self._kind, self.options.debug, sharing)
 
     @property
     def _kind(self) -> str:
         """The name of its module: equal operators share a module, whatever their own names, and are compiled once."""
-        return type(self.program).__name__.removesuffix("Program").lower()
+        return type(self.compiled).__name__.removesuffix("Compiled").lower()
 
     def _activate(self, initial: Configuration, planned: Sequence[tuple[int, Configuration]]) -> None:
         write_configuration(self.arrays, 0, initial)
@@ -250,7 +250,7 @@ class ElasticSection(GatedSection):
         for member in initial.members:
             self.arrays.start_watermark[member * CELL] = MIN_TIME
             self._join(member)
-            rings.start_mark(self.out, member, self.program.first_promise, MIN_TIME)
+            rings.start_mark(self.out, member, self.compiled.first_promise, MIN_TIME)
 
     def _join(self, member: int) -> None:
         """Let an instance read from the beginning."""
@@ -266,7 +266,7 @@ class ElasticSection(GatedSection):
             self.directories,
             self.state,
             self.own_words[worker],
-            self.program.scratch(),
+            self.compiled.scratch(),
         )
 
     def _gate_readers(self, sources: int) -> int:
@@ -331,7 +331,7 @@ class ElasticSection(GatedSection):
 
     def window_size(self, operator: str) -> int:
         """WS in the stream's unit; 0 without windows."""
-        return self.program.window_size
+        return self.compiled.window_size
 
     @property
     def active(self) -> int:
@@ -344,11 +344,11 @@ class ElasticSection(GatedSection):
 
     def explain_exception(self, error: Exception, worker: int) -> BaseException | None:
         """Explain an exception in a worker; None if it is not a user function's."""
-        return self.program.explain_exception(error, self.own_words[worker], self.stores)
+        return self.compiled.explain_exception(error, self.own_words[worker], self.stores)
 
     def explain_failure(self, reported: np.ndarray) -> HeadraceError:
         """Explain what a worker reported, in the user's terms."""
-        return self.program.explain(reported, self.stores, self.state)
+        return self.compiled.explain(reported, self.stores, self.state)
 
     def compile_handles(self) -> None:
         super().compile_handles()
@@ -359,7 +359,7 @@ class ElasticSection(GatedSection):
             self.collector.compile()
             return
         compile_now(words_ring.words_taken, (out, zero, zero))
-        if self.program.list_fields:
+        if self.compiled.list_fields:
             ListWords.compile()
 
     def _progress(self) -> object:
@@ -370,7 +370,7 @@ class ElasticSection(GatedSection):
     def _note_keys(self, ids: np.ndarray) -> None:
         """Make room for keys before tuples with them are published."""
         self.note_ids()
-        self.program.note_keys(ids)
+        self.compiled.note_keys(ids)
         self._note_behind(ids)
 
     def _note_behind(self, ids: np.ndarray) -> None:
@@ -383,7 +383,7 @@ class ElasticSection(GatedSection):
             following.note_ids()
         elif not self._shares_keys(following):
             return
-        following.program.note_keys(ids)
+        following.compiled.note_keys(ids)
         following._note_behind(ids)
 
     def _shares_keys(self, other: ElasticSection | None) -> bool:
@@ -400,7 +400,7 @@ class ElasticSection(GatedSection):
 
     def _note_ids(self, limit: int) -> None:
         if limit > self._id_limit:
-            if limit > self.program.id_capacity:
+            if limit > self.compiled.id_capacity:
                 raise OverflowInputError(
                     f"more keys are live at once than max_keys={self.options.max_keys} allows (or their hashes"
                     f" collide): pass a larger max_keys=, or use smaller windows"
@@ -413,12 +413,12 @@ class ElasticSection(GatedSection):
         if self._keeps_input:
             return
         for store in self.stores:
-            store.release(watermark - self.program.retention)
+            store.release(watermark - self.compiled.retention)
         dictionary = self.dictionary
         if dictionary is not None and watermark < END_OF_TIME and not self._shares_keys(self.following):
             # Every window that holds ts ends by ts + WS. An encoder that finds no room recycles ids itself.
             dictionary.expire(watermark - self._keys_last() + 1)
-        self.program.release(watermark)
+        self.compiled.release(watermark)
         if self.above is not None:
             # All its results up to the watermark have arrived; if they are ahead, it still reads tuples before that.
             self.above.release(min(watermark, self.above.collector.watermark))
@@ -427,7 +427,7 @@ class ElasticSection(GatedSection):
         """How long after a tuple some window may still have its key, here or in upstream operators that know the key."""
         above = self.above
         is_theirs = self.key_ids is not None or self._shares_keys(above)
-        return self.program.window_size + (above._keys_last() if above is not None and is_theirs else 0)
+        return self.compiled.window_size + (above._keys_last() if above is not None and is_theirs else 0)
 
     def keep_input(self) -> None:
         """Free no tuple of the input and no key id, because input encoded in advance is read again."""
@@ -436,7 +436,7 @@ class ElasticSection(GatedSection):
     def share_input(self, other: ElasticSection) -> None:
         """Read the input that another section of the same operator has encoded and keeps, with that section's key ids."""
         self.directories, self.finisher = other.directories, other.finisher
-        self.dictionary = self.program.dictionary = other.dictionary
+        self.dictionary = self.compiled.dictionary = other.dictionary
         self.note_ids()
 
     # -- what is measured
@@ -466,16 +466,16 @@ class ElasticSection(GatedSection):
 
     def state_bytes(self) -> int:
         """Estimated bytes of the window instances, their contents, and the stored tuples."""
-        kept = sum(store.held_bytes for store in self.stores) if self.program.retention else 0
-        arenas = sum(self.program.arena_bytes(state) for state in self.states)
-        return self.program.state_bytes(self._id_limit) + arenas + kept
+        kept = sum(store.held_bytes for store in self.stores) if self.compiled.retention else 0
+        arenas = sum(self.compiled.arena_bytes(state) for state in self.states)
+        return self.compiled.state_bytes(self._id_limit) + arenas + kept
 
     def live_windows(self, members: list[int]) -> int:
         """Number of live window instances; for a join, of stored tuples."""
-        states, places = self.states, self.program.places_per_key
+        states, places = self.states, self.compiled.places_per_key
         if places:
             return sum(count_places(state[0], self._id_limit * places) for state in states)
-        return self.program.stored_tuples(states[members[0] % len(states)], members[0])
+        return self.compiled.stored_tuples(states[members[0] % len(states)], members[0])
 
     def metrics(self, operator: str, moment: Moment) -> OperatorMetrics:
         """Take a snapshot; see `measuring.measure`."""

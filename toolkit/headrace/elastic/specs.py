@@ -1,8 +1,8 @@
 """The specifications of this engine's operators: A and A+, O+, J and J+, Operator 15.
 
-A specification is immutable, gives the type of its results, and has the program
-that computes them. Programs import kernels, so they are imported only when a run
-needs them; none of them imports this file.
+A specification is immutable, gives the type of its results, and makes the
+compiled operator that computes them. Those import kernels, so they are imported only
+when a run needs them; none of them imports this file.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from headrace.summary import duration_text
 from headrace.windows import Window
 
 if TYPE_CHECKING:
+    from headrace.elastic.compiled import Compiled
     from headrace.elastic.options import ElasticOptions
-    from headrace.elastic.program import Program
     from headrace.elastic.section import ElasticSection
 
 
@@ -51,12 +51,12 @@ class ElasticSpec:
         """Make the section of a run that computes it."""
         from headrace.elastic.ways import never_negative, upstream_of, way_in
 
-        program = self.program(node, branches, options)
+        compiled = self.compiled(node, branches, options)
         upstream = upstream_of(branches, options)
-        way = way_in(program, branches, upstream, options)
-        if way.above is not None and way.above.program.ahead and options.max_threads > 1:
-            program.take_ahead(way.above.program.ahead)
-        parts = node, branches, options, program, way, never_negative(program, upstream)
+        way = way_in(compiled, branches, upstream, options)
+        if way.above is not None and way.above.compiled.ahead and options.max_threads > 1:
+            compiled.take_ahead(way.above.compiled.ahead)
+        parts = node, branches, options, compiled, way, never_negative(compiled, upstream)
         if options.mode == "sn":
             from headrace.elastic.shared_nothing.section import SharedNothingSection
 
@@ -104,11 +104,11 @@ class AggregateSpec(ElasticSpec):
         fields = [pa.field(name, aggregate_type(wanted, given.schema)) for name, wanted in self.aggregates]
         return _of_windows(inputs, self.key_names, self.keys, self.window, fields)
 
-    def program(self, node: OperatorNode, branches: list[Branch], options: Any) -> Program:
+    def compiled(self, node: OperatorNode, branches: list[Branch], options: Any) -> Compiled:
         """Return what computes it in one run."""
-        from headrace.elastic.aggregate.program import AggregateProgram
+        from headrace.elastic.aggregate.compiled import CompiledAggregate
 
-        return AggregateProgram(node, branches, options)
+        return CompiledAggregate(node, branches, options)
 
 
 @dataclass(frozen=True, repr=False)
@@ -156,11 +156,11 @@ class ApplySpec(ElasticSpec):
         check_output_names(result.schema.names, "apply()")
         return result
 
-    def program(self, node: OperatorNode, branches: list[Branch], options: Any) -> Program:
+    def compiled(self, node: OperatorNode, branches: list[Branch], options: Any) -> Compiled:
         """Return what computes it in one run."""
-        from headrace.elastic.custom.program import CustomProgram
+        from headrace.elastic.custom.compiled import CompiledCustom
 
-        return CustomProgram(node, branches, options)
+        return CompiledCustom(node, branches, options)
 
 
 @dataclass(frozen=True, repr=False)
@@ -232,11 +232,11 @@ class JoinSpec(ElasticSpec):
             check_columns(right, [b], "join(on=), right stream")
             compare_equal(a, left.field(a).type, b, right.field(b).type, f"join(on={(a, b)!r})")
 
-    def program(self, node: OperatorNode, branches: list[Branch], options: Any) -> Program:
+    def compiled(self, node: OperatorNode, branches: list[Branch], options: Any) -> Compiled:
         """Return what computes it in one run."""
-        from headrace.elastic.join.program import JoinProgram
+        from headrace.elastic.join.compiled import CompiledJoin
 
-        return JoinProgram(node, branches, options)
+        return CompiledJoin(node, branches, options)
 
 
 @dataclass(frozen=True, repr=False)
@@ -255,11 +255,11 @@ class ForwardSpec(ElasticSpec):
         (given,) = inputs
         return given
 
-    def program(self, node: OperatorNode, branches: list[Branch], options: Any) -> Program:
+    def compiled(self, node: OperatorNode, branches: list[Branch], options: Any) -> Compiled:
         """Return what computes it in one run."""
-        from headrace.elastic.forward import ForwardProgram
+        from headrace.elastic.forward import CompiledForward
 
-        return ForwardProgram(node, branches, options)
+        return CompiledForward(node, branches, options)
 
 
 def keys_text(names: Sequence[str], keys: Sequence[KeySource]) -> str:

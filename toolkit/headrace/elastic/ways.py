@@ -12,7 +12,7 @@ custom operator (O+), provided that each instance's results are in order of even
 than the advance of windows, for as many results as a window may have. A gate that merges would keep them all in their rings,
 since another instance may still give an earlier one; with a full ring, the run would stand still. So the next operator takes
 them in the order of arrival (`gates.arrival_kernel`), with room for the windows that begin so much later
-(`AggregateProgram.take_ahead`). Some instance always goes on: those that wait in a window have read a tuple of it, up to which
+(`CompiledAggregate.take_ahead`). Some instance always goes on: those that wait in a window have read a tuple of it, up to which
 all others can read, and once these have promised its time, what is waiting is not too far ahead any more.
 By the gate, the query has to give the same bytes as by a collector, so its results must not depend on the order of tuples of
 equal event time. Either the downstream operator follows an aggregate with the same key, which has one result per window and so
@@ -89,12 +89,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pyarrow as pa
 
 from headrace.elastic.aggregate.as_they_come import room_ahead
-from headrace.elastic.aggregate.program import AggregateProgram
+from headrace.elastic.aggregate.compiled import CompiledAggregate
 from headrace.elastic.aggregate.shape import COUNTED
+from headrace.elastic.compiled import Compiled
 from headrace.elastic.outlets import READER
 from headrace.elastic.passed_keys import PassedKeys
 from headrace.elastic.passed_steps import Between, between
-from headrace.elastic.program import Program
 from headrace.errors import ParameterError
 from headrace.plan.nodes import Branch, OperatorNode
 from headrace.windows import MOST_OPEN
@@ -138,7 +138,7 @@ def upstream_of(branches: list[Branch], options: ElasticOptions) -> Upstream | N
     return None if section is None else Upstream(section, between(branches[0].steps, section.node.schema))
 
 
-def way_in(program: Any, branches: list[Branch], upstream: Upstream | None, options: ElasticOptions) -> Way:
+def way_in(compiled: Any, branches: list[Branch], upstream: Upstream | None, options: ElasticOptions) -> Way:
     """Decide how an operator gets its input; `upstream` as from `upstream_of`.
 
     Raises
@@ -146,7 +146,7 @@ def way_in(program: Any, branches: list[Branch], upstream: Upstream | None, opti
     ParameterError
         The options ask for a way that is not possible.
     """
-    name, origin = program.node.name, branches[0].origin
+    name, origin = compiled.node.name, branches[0].origin
     if not isinstance(origin, OperatorNode):
         for option, way in (("passing", "gate"), ("channel", READER)):
             if options.is_asked(option, way, name):
@@ -156,7 +156,7 @@ def way_in(program: Any, branches: list[Branch], upstream: Upstream | None, opti
                 )
         return Way(None, "", "its input comes from a source")
     passing = options.passing(name)
-    why = "" if passing == "collector" else why_not(program, branches, upstream, options.takers(origin.name), options)
+    why = "" if passing == "collector" else why_not(compiled, branches, upstream, options.takers(origin.name), options)
     if why and passing == "gate":
         raise ParameterError(
             f'passing="gate": the input of {name!r} goes through a collector: {why}; leave it out, or give a dict of the'
@@ -166,7 +166,7 @@ def way_in(program: Any, branches: list[Branch], upstream: Upstream | None, opti
         way = Way(None, why, why or 'passing="collector"')
     else:
         assert upstream is not None
-        way = Way(upstream.section, "", _why_shared(program, *upstream, options), upstream.between)
+        way = Way(upstream.section, "", _why_shared(compiled, *upstream, options), upstream.between)
     if way.why_shared and options.channel(name) == READER:
         raise ParameterError(
             f'channel="reader": the instances of {name!r} have no channels of their own: {way.why_shared}; leave it out, or give'
@@ -175,22 +175,22 @@ def way_in(program: Any, branches: list[Branch], upstream: Upstream | None, opti
     return way
 
 
-def _why_shared(program: Any, above: Any, middle: Between, options: ElasticOptions) -> str:
+def _why_shared(compiled: Any, above: Any, middle: Between, options: ElasticOptions) -> str:
     """Say why all instances read one gate, behind an operator that passes its results on; "" if each has a channel."""
-    channel = options.channel(program.node.name)
+    channel = options.channel(compiled.node.name)
     if channel == "shared":
         return 'channel="shared"'
-    if not isinstance(program, AggregateProgram):
+    if not isinstance(compiled, CompiledAggregate):
         return "it is a custom operator"
-    if program.dictionary is None:
+    if compiled.dictionary is None:
         return "it has no key, so no instance owns a result before another"
-    if above.program.ahead:
+    if above.compiled.ahead:
         return f"{above.name!r} gives results ahead of the watermark, and a channel takes them in order of event time"
     if above.is_routed:
         return f"{above.name!r} reads such channels, so it has no one place where the senders can meet for a change"
     if middle.conditions:
         return f"a filter after {above.name!r} drops results, and such channels count unread results by their places"
-    if options.planned(program.node.name):
+    if options.planned(compiled.node.name):
         return "a change is planned at a count of all its tuples, which no reader of some of them knows"
     if channel == "auto" and options.max_threads < _MANY_READERS:
         return f"that costs less for fewer than {_MANY_READERS} instances"
@@ -198,14 +198,14 @@ def _why_shared(program: Any, above: Any, middle: Between, options: ElasticOptio
 
 
 def why_not(
-    program: Any, branches: list[Branch], upstream: Upstream | None, takers: list[str], options: ElasticOptions
+    compiled: Any, branches: list[Branch], upstream: Upstream | None, takers: list[str], options: ElasticOptions
 ) -> str:
     """Say why an operator's input goes through a collector; "" if the operator before it can pass its results on directly.
 
     Parameters
     ----------
-    program : Program
-        The operator's program.
+    compiled : Compiled
+        The operator.
     branches : list of Branch
         Its inputs.
     upstream : Upstream or None
@@ -220,51 +220,51 @@ def why_not(
     if upstream is None:
         return "another engine is before it"
     above, middle = upstream
-    before = above.program
+    before = above.compiled
     if len(takers) > 1:
         return f"the results of {above.name!r} go to several places"
     if middle.why_not:
         return f"there are steps between the two, which take record batches: {middle.why_not}"
     if before.why_collected:
         return f"{above.name!r} cannot pass its results on: {before.why_collected}"
-    if program.why_encoded:
-        return program.why_encoded
-    has_no_ties = _has_no_ties(program, before, middle)
-    if program.order_matters and not has_no_ties:
-        return f"its results depend on the order of tuples of equal event time: {program.order_matters}"
-    if before.ahead and (why := _why_not_ahead(program, above)):
+    if compiled.why_encoded:
+        return compiled.why_encoded
+    has_no_ties = _has_no_ties(compiled, before, middle)
+    if compiled.order_matters and not has_no_ties:
+        return f"its results depend on the order of tuples of equal event time: {compiled.order_matters}"
+    if before.ahead and (why := _why_not_ahead(compiled, above)):
         return why
-    if program.dictionary is not None and key_places(program, before, middle) is None:
+    if compiled.dictionary is not None and key_places(compiled, before, middle) is None:
         return f"its key is not that of {above.name!r}, nor some of its columns"
     exact = before.exact_results()
     compared = (name for condition in middle.conditions for name in condition.columns)
-    for name in (*(middle.names[name] for name in program.values_of(0)), *compared):
+    for name in (*(middle.names[name] for name in compiled.values_of(0)), *compared):
         if name not in exact:
             return f"column {name!r} is not a number or time that {above.name!r} has before its results become columns"
     times = before.node.schema.field(before.node.event_time).type
     if middle.conditions and not _has_all_times(times):
         return f"a filter is between the two, and a time outside the range of {times} is an error even in what it leaves out"
-    if options.passing(program.node.name) != "auto":
+    if options.passing(compiled.node.name) != "auto":
         return ""
-    if middle.conditions and program.dictionary is not None:
+    if middle.conditions and compiled.dictionary is not None:
         return (
             f"keys of rows that a filter drops would still take memory after it, and count for max_keys; if there is room for all"
-            f" keys of the windows of both operators, give passing={{{program.node.name!r}: 'gate'}}, which is faster"
+            f" keys of the windows of both operators, give passing={{{compiled.node.name!r}: 'gate'}}, which is faster"
         )
     if not has_no_ties:
-        for name, wanted in program.spec.aggregates:
+        for name, wanted in compiled.spec.aggregates:
             if wanted.kind == "sum" and middle.names[wanted.column] not in above.never_negative:
                 return (
                     f"{name}={wanted!r} adds numbers that may be negative, so a partial sum could leave int64 in one order"
                     f" of tuples of equal event time and not in another; if it never does, give"
-                    f" passing={{{program.node.name!r}: 'gate'}}, which is faster"
+                    f" passing={{{compiled.node.name!r}: 'gate'}}, which is faster"
                 )
     return ""
 
 
-def _why_not_ahead(program: AggregateProgram, above: Any) -> str:
+def _why_not_ahead(compiled: CompiledAggregate, above: Any) -> str:
     """Say why an operator cannot take results in the order of arrival, ahead of the watermark; "" if it can."""
-    window, by = program.spec.window, above.program.ahead
+    window, by = compiled.spec.window, above.compiled.ahead
     if window.zone is not None:
         return f"its windows are days of a time zone, and {above.name!r} gives results ahead of the watermark, from update="
     open_at_once = room_ahead(window, by)[1]
@@ -278,24 +278,24 @@ def _has_all_times(kind: pa.DataType) -> bool:
     return kind == pa.int64() or (pa.types.is_timestamp(kind) and kind.unit != "ns")
 
 
-def never_negative(program: Any, upstream: Upstream | None) -> frozenset[str]:
+def never_negative(compiled: Any, upstream: Upstream | None) -> frozenset[str]:
     """Return the names of results that are whole numbers and never negative, whatever the input.
 
     Parameters
     ----------
-    program : Program
+    compiled : Compiled
     upstream : Upstream or None
         As from `upstream_of`.
     """
-    if not isinstance(program, AggregateProgram):
+    if not isinstance(compiled, CompiledAggregate):
         return frozenset()
-    given = _unsigned(program.given)
+    given = _unsigned(compiled.given)
     if upstream is not None:
         names, theirs = upstream.between.names, upstream.section.never_negative
         given |= {name for name, before in names.items() if before in theirs}
     return frozenset(
         name
-        for name, wanted in program.spec.aggregates
+        for name, wanted in compiled.spec.aggregates
         if wanted.kind in COUNTED or (wanted.kind in _OF_THE_SIGN_OF_THEIRS and wanted.column in given)
     )
 
@@ -305,12 +305,12 @@ def _unsigned(schema: pa.Schema) -> frozenset[str]:
     return frozenset(f.name for f in schema if pa.types.is_unsigned_integer(f.type) and f.type.bit_width < 64)
 
 
-def key_places(program: Program, before: Program, middle: Between) -> list[int] | None:
+def key_places(compiled: Compiled, before: Compiled, middle: Between) -> list[int] | None:
     """For each column of the operator's key, its place in the key of the one before; None if some column is not in that."""
-    if before.dictionary is None or program.multi_key_of(0):
+    if before.dictionary is None or compiled.multi_key_of(0):
         return None
     found = []
-    for key in program.keys_of(0):
+    for key in compiled.keys_of(0):
         (column,) = key.columns
         name = middle.names[column]
         if name not in before.key_names:
@@ -319,32 +319,32 @@ def key_places(program: Program, before: Program, middle: Between) -> list[int] 
     return found
 
 
-def _is_same_key(program: Program, before: Program, middle: Between) -> bool:
+def _is_same_key(compiled: Compiled, before: Compiled, middle: Between) -> bool:
     """Whether both operators can use the same key ids: equal columns, each with one value and never null."""
-    if before.dictionary is None or program.dictionary is None or program.dictionary.kinds != before.dictionary.kinds:
+    if before.dictionary is None or compiled.dictionary is None or compiled.dictionary.kinds != before.dictionary.kinds:
         return False
-    return key_places(program, before, middle) == list(range(len(before.key_names)))
+    return key_places(compiled, before, middle) == list(range(len(before.key_names)))
 
 
-def passed_keys(program: Program, before: Program, middle: Between) -> PassedKeys | None:
+def passed_keys(compiled: Compiled, before: Compiled, middle: Between) -> PassedKeys | None:
     """Set up the map of upstream key ids to those of an operator that gets results directly; None if it can use the same ids."""
-    places = key_places(program, before, middle)
-    if places is None or _is_same_key(program, before, middle) or program.dictionary is None or before.dictionary is None:
+    places = key_places(compiled, before, middle)
+    if places is None or _is_same_key(compiled, before, middle) or compiled.dictionary is None or before.dictionary is None:
         return None
-    types = [before.node.schema.field(middle.names[key.columns[0]]).type for key in program.keys_of(0)]
-    return PassedKeys(before.dictionary, program.dictionary, places, types, before.id_capacity)
+    types = [before.node.schema.field(middle.names[key.columns[0]]).type for key in compiled.keys_of(0)]
+    return PassedKeys(before.dictionary, compiled.dictionary, places, types, before.id_capacity)
 
 
-def _has_no_ties(program: Program, before: Program, middle: Between) -> bool:
-    """Whether the program has the key of `before`, its columns in any order, and no key has two results of equal event time.
+def _has_no_ties(compiled: Compiled, before: Compiled, middle: Between) -> bool:
+    """Whether the operator has the key of `before`, its columns in any order, and no key has two results of equal event time.
 
     In an aggregate, a key has one result per window, from the instance that owns it when the window expires, and windows end at
     different times. Windows of local days may not: two end at one instant where the zone skipped the day between their ends.
     A custom operator may emit any number of results.
     """
-    if program.dictionary is None or not isinstance(before, AggregateProgram) or before.spec.window.zone is not None:
+    if compiled.dictionary is None or not isinstance(before, CompiledAggregate) or before.spec.window.zone is not None:
         return False
-    return set(key_places(program, before, middle) or ()) == set(range(len(before.key_names)))
+    return set(key_places(compiled, before, middle) or ()) == set(range(len(before.key_names)))
 
 
 __all__ = ["Upstream", "Way", "key_places", "never_negative", "passed_keys", "upstream_of", "way_in", "why_not"]

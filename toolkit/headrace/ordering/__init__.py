@@ -16,7 +16,7 @@ reorder buffer for their outputs; workers choose a stage, claim records there an
 Running:
 
 ====================  ======================================================================
-``section``           a pipeline at run time; ``program`` has its columns and states
+``section``           a pipeline at run time; ``compiled`` has its columns and states
 ``pipeline_kernel``   the loop of every worker: take in, choose, work, sleep (section 6)
 ``schedule_kernel``   which stage a worker takes: QST, LP, ET, CT (sections 6.1 to 6.4)
 ``work_kernel``       claims, and how workers share a partitioned stage (section 4)

@@ -59,7 +59,7 @@ Checked     tests/headrace/ordering/test_interleave_buffer.py (every schedule of
             tests/headrace/memory/test_reorder_buffer.py (a model of it, every schedule)
 """
 
-from headrace.egress.rings import publish
+from headrace.egress.rings import publish, ring_slot
 from headrace.kernel import kernel
 from headrace.memory.atomics import (
     CELL,
@@ -400,7 +400,7 @@ def pass_out(c, o, stage, slot, head, room):
     place = c.slots[slot + BLOCK] + passed * stride
     c.slots[slot + PASSED] = passed + last - head
     while head < last:
-        at = head & (o.primary.shape[1] - 1)
+        at = ring_slot(o, head)
         o.primary[0, at] = head
         o.a[0, at] = c.arena[place + REF]
         o.b[0, at] = c.arena[place + TS]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from headrace.codegen.called import Entry, Looped, load_looped, stubs_text
 from headrace.codegen.included import included
 from headrace.ordering import ingest_kernel, pipeline_kernel, work_kernel
-from headrace.ordering.words import PROGRAM
+from headrace.ordering.words import ENTRIES_AT
 
 _KERNEL = "from headrace.codegen.modules import compiled_borrowing as kernel"
 _FILLS = "me, c, x, s, l, first, last"
@@ -21,15 +21,15 @@ ENTRIES = (
 )
 
 
-def built(program_text: str, name: str, debug: bool = False) -> Looped:
+def built(pipeline_text: str, name: str, debug: bool = False) -> Looped:
     """Load a pipeline's entries, and the loop: ``run(me, g, c, o, x, s, l)`` is `pipeline_kernel.run_worker`."""
-    return load_looped(program_text, name, loop_source(), "pipeline", ENTRIES, PROGRAM, "me, g, c, o, x, s, l", debug)
+    return load_looped(pipeline_text, name, loop_source(), "pipeline", ENTRIES, ENTRIES_AT, "me, g, c, o, x, s, l", debug)
 
 
 def loop_source() -> str:
     """Return the source of the loop: the same for every pipeline."""
     parts = [included(ingest_kernel), included(work_kernel), included(pipeline_kernel)]
-    return "\n\n".join([_KERNEL, stubs_text(ENTRIES, PROGRAM), *parts])
+    return "\n\n".join([_KERNEL, stubs_text(ENTRIES, ENTRIES_AT), *parts])
 
 
 __all__ = ["built", "loop_source"]

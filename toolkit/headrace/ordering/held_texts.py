@@ -2,7 +2,7 @@
 
 A string is known by an id, which is reused once nothing refers to it. A record in the pipeline refers to its strings until
 its results are out, which event time shows. A state may refer to one for longer. So whenever there are twice as many
-strings as were left the last time, `Program.release` asks the workers which ones the states hold. The worker that takes
+strings as were left the last time, `CompiledPipeline.release` asks the workers which ones the states hold. The worker that takes
 records from the gate then takes none until all those taken before have left the pipeline, so that no stage is running; it
 notes the strings that the states hold, as of the event time of the last record taken (`ingest_kernel`). Ids that no state
 held then, and that nothing has used since, are free once the results of all records before that time are out.

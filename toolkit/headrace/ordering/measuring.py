@@ -16,7 +16,7 @@ from headrace.runtime.sections import Moment
 class Measured(worker_measures.Measured, Protocol):
     """What `measure` needs of a pipeline; see `headrace.ordering.section.OrderedSection`."""
 
-    program: Any
+    compiled: Any
     finisher: Any
 
 
@@ -39,7 +39,7 @@ def measure(section: Measured, moment: Moment) -> OperatorMetrics:
     taken = worker_measures.take(section, moment)
     arrays, meter = section.arrays, taken.counters
     processing = section.finisher.processing
-    names = [one.stage.name for one in section.program.bound.stages]
+    names = [one.stage.name for one in section.compiled.bound.stages]
     at = [records_at(section, stage) for stage in range(len(names))]
     work = read_cells(arrays.work, 1).sum(axis=0)
     known = read_cells(arrays.known, 1)[: len(names)]
@@ -53,7 +53,7 @@ def measure(section: Measured, moment: Moment) -> OperatorMetrics:
         "processing": processing.counts(),
         "decisions": int(meter[:, words.DECISIONS].sum()),
         "fallbacks": int(meter[:, words.FALLBACKS].sum()),
-        "state_bytes": section.program.state_bytes(),
+        "state_bytes": section.compiled.state_bytes(),
         "taken": by_stage(work[:, words.TUPLES].tolist()),
         "backlog": by_stage(tail - claimed for _, claimed, tail in at),
         "waiting": by_stage(claimed - drained for drained, claimed, _ in at),

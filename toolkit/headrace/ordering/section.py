@@ -19,10 +19,10 @@ from headrace.memory.cells import touch
 from headrace.metrics.snapshot import OperatorMetrics
 from headrace.ordering import arrays, words
 from headrace.ordering.build import built
+from headrace.ordering.compiled import CompiledPipeline
 from headrace.ordering.configuration import plan_configuration, write_configuration
 from headrace.ordering.measuring import measure, records_at
 from headrace.ordering.options import OrderedOptions, known_schedules
-from headrace.ordering.program import Program
 from headrace.ordering.reconfiguration import Reconfiguration
 from headrace.ordering.results import InTimeOfResults, OrderedResults
 from headrace.ordering.template import generate
@@ -49,39 +49,41 @@ class OrderedSection(GatedSection):
         self.node, self.name = node, node.name
         self.operators = (node.name,)
         self.options, self.max_threads, self._debug = options, options.max_threads, options.debug
-        self.program = program = Program(node, branches, options.max_threads, options.max_state, options.debug, options.policy)
-        names = [one.stage.name for one in program.bound.stages]
+        self.compiled = compiled = CompiledPipeline(
+            node, branches, options.max_threads, options.max_state, options.debug, options.policy
+        )
+        names = [one.stage.name for one in compiled.bound.stages]
         options.check_stages(names)
         initial, planned = options.initial(self.name), options.planned(self.name)
         self._open_gate("log", len(branches), 1, gate_capacity or GATE_CAPACITY)
         room = output_capacity or OUTPUT_CAPACITY
         self.kernels.join_reader(self.gate, 0, 0, 1)
         self.arrays = arrays.allocate(
-            program.bound, self.max_threads, options.capacity, room,
+            compiled.bound, self.max_threads, options.capacity, room,
             queues=options.queues, reorder=options.reorder, tuning=options.tuning(len(names)), planned=len(planned),
         )  # fmt: skip
         self.out = rings.allocate(1, room, self.arrays.meter)
-        self.directories = allocate_directories(len(branches), len(program.columns))
+        self.directories = allocate_directories(len(branches), len(compiled.columns))
         self.inlets = [self._make_inlet(number, branch) for number, branch in enumerate(branches)]
         write_configuration(self.arrays, 0, initial, names)
         for index, (at, configuration) in enumerate(planned):
             plan_configuration(self.arrays, index, at, configuration, names)
         arrays.activate(self.arrays, self.out)
-        self._private = [program.private() for _ in range(self.max_threads)]
+        self._private = [compiled.private() for _ in range(self.max_threads)]
         for ring in (self.out.primary, self.out.a, self.out.b, self.out.c, self.out.at, *self.arrays.out):
             touch(ring)
         schedules = known_schedules(options.policy)
         self.reconfiguration = Reconfiguration(self.arrays, self.max_threads, initial, planned, names, schedules)
         self.finisher = OrderedResults(
-            node.name, node.schema, node.event_time, program.bound, self.stores, program.texts
+            node.name, node.schema, node.event_time, compiled.bound, self.stores, compiled.texts
         )
         self._built: Looped | None = None
 
     def _make_inlet(self, number: int, branch: Branch) -> GateInlet:
-        program = self.program
+        compiled = self.compiled
         return self._inlet(
-            number, branch, Store(program.columns, False, self.directories[number]), keys=(), dictionary=None,
-            values=list(program.columns), texts=program.text_columns, carry=program.carried,
+            number, branch, Store(compiled.columns, False, self.directories[number]), keys=(), dictionary=None,
+            values=list(compiled.columns), texts=compiled.text_columns, carry=compiled.carried,
         )  # fmt: skip
 
     def _progress(self) -> object:
@@ -90,16 +92,16 @@ class OrderedSection(GatedSection):
     @property
     def result_columns(self) -> list[np.ndarray]:
         """The columns of the results; each has one ring, which the worker that drains the last stage writes."""
-        return [] if self.program.bound.passes_input else [row.reshape(1, -1) for row in self.arrays.out]
+        return [] if self.compiled.bound.passes_input else [row.reshape(1, -1) for row in self.arrays.out]
 
     def arguments(self, worker: int) -> tuple:
         """The arguments of this worker's loop."""
-        return worker, self.gate, self.arrays, self.out, self.directories, self.program.state, self._private[worker]
+        return worker, self.gate, self.arrays, self.out, self.directories, self.compiled.state, self._private[worker]
 
     def compile_work(self) -> None:
         """Compile the stages, as one loop."""
-        program = self.program
-        self._built = built(generate(program.bound, list(program.columns), program.policy), self.name, debug=self._debug)
+        compiled = self.compiled
+        self._built = built(generate(compiled.bound, list(compiled.columns), compiled.policy), self.name, debug=self._debug)
         self._compile(self._built, self.arguments(0))
 
     def compile_handles(self) -> None:
@@ -108,7 +110,7 @@ class OrderedSection(GatedSection):
 
     def collect_into(self, consumers: Sequence[Consumer], is_last: bool = True) -> None:
         self.finisher.is_last = is_last
-        if not is_last and self.program.bound.gives_times:
+        if not is_last and self.compiled.bound.gives_times:
             consumers = [InTimeOfResults(each, self.finisher) for each in consumers]
         super().collect_into(consumers, is_last)
 
@@ -132,21 +134,21 @@ class OrderedSection(GatedSection):
                     f" bytes that could be reserved for them. They wait for up to capacity={self.options.capacity} tuples of each"
                     f" stage: {fix}"
                 )
-            return self.program.state_full(self._private[worker], self.options.max_state)
-        return self.program.explain_exception(error, self._private[worker], self.arrays)
+            return self.compiled.state_full(self._private[worker], self.options.max_state)
+        return self.compiled.explain_exception(error, self._private[worker], self.arrays)
 
     def explain_failure(self, reported: np.ndarray) -> HeadraceError:
         """Explain what a worker reported."""
         code = int(reported[worker_kernel.FAILURE_CODE])
         if code == words.NULL_KEY:
-            return self.program.null_key(reported)
+            return self.compiled.null_key(reported)
         if code == words.OUT_OF_ORDER:
-            return self.program.out_of_order(reported)
+            return self.compiled.out_of_order(reported)
         return RunFailedError(f"a worker failed with code {code}; please report this")
 
     def release(self, watermark: int) -> None:
         super().release(watermark)
-        self.program.release(watermark, self.arrays)
+        self.compiled.release(watermark, self.arrays)
 
     # -- what is measured
 
@@ -164,7 +166,7 @@ class OrderedSection(GatedSection):
     def faults_at_end(self, members: list[int], added: int) -> list[str]:
         """Signs, at the end of the input, that something is missing."""
         faults = []
-        for number, one in enumerate(self.program.bound.stages):
+        for number, one in enumerate(self.compiled.bound.stages):
             drained, _, tail = records_at(self, number)
             if drained != tail:
                 faults.append(f"{tail - drained:,} tuples are still in stage {one.stage.name}")

@@ -2,7 +2,7 @@
 
 from headrace.memory.atomics import CELL
 from headrace.workers.changes_kernel import CHANGE_WORDS
-from headrace.workers.worker_kernel import FIRST_COUNTER, PROGRAM_ENTRIES, THREADS
+from headrace.workers.worker_kernel import FIRST_COUNTER, MOST_ENTRIES, THREADS
 
 # Cells of `words`, after the workers' own and those of changes.
 PLANNED = (CHANGE_WORDS + 0) * CELL  # planned changes so far
@@ -109,9 +109,9 @@ COST_UNIT = 64
     CLAIMED_NS,  # when the records at work were claimed, of the first stage
     CHOOSING,  # the stage about which the user's own schedule is asked, + 1; 0: none
     YIELDED_NS,  # when it last yielded its core between two visits of stages
-    PROGRAM,  # the addresses of the program's entries, in the order of `build`
+    ENTRIES_AT,  # the addresses of the generated entries, in the order of `build`
 ) = range(14)
-TICKETS_COPIED = PROGRAM + PROGRAM_ENTRIES
+TICKETS_COPIED = ENTRIES_AT + MOST_ENTRIES
 PRIVATE_WORDS = TICKETS_COPIED + MOST_BATCH
 
 # Words of `failure`: code.

@@ -32,7 +32,7 @@ class CollectedSection(Section, Protocol):
 
     name: str
     max_threads: int
-    program: Any
+    compiled: Any
     """What the operator computes; explains the compiler's errors about it."""
     arrays: Any
     """The arrays that the workers share: `words`, `event`, `meter`, `failure`, as in `worker_kernel`."""
@@ -113,7 +113,7 @@ class CollectedSection(Section, Protocol):
         try:
             module.compile(arguments)
         except Exception as error:
-            explained = self.program.explain_compile_error(error, module.program)
+            explained = self.compiled.explain_compile_error(error, module.generated)
             if explained is None:
                 raise
             raise explained from None

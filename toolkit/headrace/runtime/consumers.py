@@ -13,7 +13,7 @@ import pyarrow as pa
 from headrace.egress.sink import PublishedSink, Sink
 from headrace.errors import HeadraceError, RunFailedError
 from headrace.memory.cells import read_cell
-from headrace.runtime.feeding import Feed, Stopped
+from headrace.runtime.feeding import Feeder, Stopped
 
 _RELAYED = 8
 _POLL_S = 0.1
@@ -26,7 +26,7 @@ class Relay:
     could block on the first one's full buffer there while the gate waits for the second.
     """
 
-    def __init__(self, consumer: Feed, stop_word: np.ndarray):
+    def __init__(self, consumer: Feeder, stop_word: np.ndarray):
         self._consumer, self._stop_word = consumer, stop_word
         self._waiting: queue.Queue[tuple[Callable, tuple]] = queue.Queue(_RELAYED)
 

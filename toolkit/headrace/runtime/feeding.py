@@ -30,7 +30,7 @@ class Stopped(Exception):
     """Ends a helper thread of a run that is stopping."""
 
 
-class Feed:
+class Feeder:
     """The way into one inlet.
 
     Parameters

@@ -16,7 +16,7 @@ from headrace.ingress.times import event_times
 from headrace.memory.cells import read_cell
 from headrace.metrics.sources import FEEDING, STARVED
 from headrace.progress import MIN_TIME
-from headrace.runtime.feeding import Feed
+from headrace.runtime.feeding import Feeder
 from headrace.runtime.source_rows import SourceRows, column_of_times
 from headrace.runtime.step_threads import Job
 
@@ -30,8 +30,8 @@ class SourceFeeder:
     Parameters
     ----------
     rows : SourceRows
-    feed : Feed
-    siblings : sequence of Feed
+    feed : Feeder
+    siblings : sequence of Feeder
         All inputs of the operator, this one included.
     inlet : (str, int)
         Section and number of the inlet.
@@ -47,8 +47,8 @@ class SourceFeeder:
     def __init__(
         self,
         rows: SourceRows,
-        feed: Feed,
-        siblings: Sequence[Feed],
+        feed: Feeder,
+        siblings: Sequence[Feeder],
         inlet: tuple[str, int],
         recorded: deque[tuple[int, int]] | None,
         waiting: queue.Queue[Any],

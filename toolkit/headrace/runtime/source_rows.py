@@ -20,7 +20,7 @@ from headrace.ingress.input_errors import display_name
 from headrace.ingress.readers import Reader
 from headrace.ingress.times import event_times, time_text
 from headrace.plan.nodes import SourceNode
-from headrace.runtime.feeding import Feed
+from headrace.runtime.feeding import Feeder
 from headrace.runtime.input_rows import row_before
 from headrace.runtime.step_threads import Job, StepCosts
 
@@ -31,14 +31,14 @@ class SourceRows:
     Parameters
     ----------
     node : SourceNode
-    feed : Feed
+    feed : Feeder
     reader : Reader
         Knows what the user calls a row.
     costs : StepCosts, optional
         Told the cost of reading and encoding, if the cost of the steps is to be compared with it.
     """
 
-    def __init__(self, node: SourceNode, feed: Feed, reader: Reader, costs: StepCosts | None):
+    def __init__(self, node: SourceNode, feed: Feeder, reader: Reader, costs: StepCosts | None):
         self.node, self._feed, self._reader, self._costs = node, feed, reader, costs
         self.time_type = node.schema.field(node.event_time).type
         self._encoded = 0

@@ -27,7 +27,7 @@ from headrace.metrics.sources import SourceMetrics
 from headrace.plan.nodes import SourceNode
 from headrace.progress import MIN_TIME, Watermark
 from headrace.rates import RateSchedule
-from headrace.runtime.feeding import Feed, Stopped
+from headrace.runtime.feeding import Feeder, Stopped
 from headrace.runtime.options import PassedTime
 from headrace.runtime.source_feeding import POLL_S, SHARED_POLL_S, SourceFeeder
 from headrace.runtime.source_rows import SourceRows, column_of_times
@@ -45,8 +45,8 @@ class Source:
         Section that the inlet belongs to; `number` is the inlet's number in it.
     enters : str
         Operator of the section that it feeds.
-    feed : Feed
-    siblings : sequence of Feed
+    feed : Feeder
+    siblings : sequence of Feeder
         All inputs of that operator, this one included.
     passed_time : list, optional
         What the clock decided in an earlier run.
@@ -65,8 +65,8 @@ class Source:
         operator: str,
         enters: str,
         number: int,
-        feed: Feed,
-        siblings: Sequence[Feed],
+        feed: Feeder,
+        siblings: Sequence[Feeder],
         passed_time: PassedTime | None,
         fail: Callable[[BaseException], None],
         stop_word: np.ndarray,

@@ -16,7 +16,7 @@ from headrace.egress.collector import Consumer
 from headrace.ingress.readers import Reader
 from headrace.plan.nodes import OperatorNode, Query, SourceNode
 from headrace.runtime.consumers import Relay, SinkConsumer
-from headrace.runtime.feeding import Feed
+from headrace.runtime.feeding import Feeder
 from headrace.runtime.options import RunOptions
 from headrace.runtime.player import REST_S, Origin, Player
 from headrace.runtime.sections import Section
@@ -52,17 +52,17 @@ class Wiring:
     ):
         self._query, self._options, self._sections, self._ends = query, options, sections, ends
         self._stop_word = stop_word
-        self._feeds = self._make_feeds()
-        """The feeds of each section, in the order of its inlets."""
-        self._all_feeds = list(itertools.chain.from_iterable(self._feeds.values()))
+        self._feeders = self._make_feeders()
+        """The feeders of each section, in the order of its inlets."""
+        self._all_feeders = list(itertools.chain.from_iterable(self._feeders.values()))
         self.relays: list[tuple[str, Relay]] = []
         """The relays that `consumers_of` made, each with the name of its thread."""
 
-    def _make_feeds(self) -> dict[str, list[Feed]]:
+    def _make_feeders(self) -> dict[str, list[Feeder]]:
         origin, rest_s = Origin(), self._rest_s()
-        feeds: dict[str, list[Feed]] = {}
+        feeders: dict[str, list[Feeder]] = {}
         for name, section in self._sections.items():
-            feeds[name] = []
+            feeders[name] = []
             for inlet in section.inlets:
                 given, steps = inlet.branch.origin, inlet.branch.steps
                 player = Player(None)
@@ -72,8 +72,8 @@ class Wiring:
                     before = self._sections[given.name]
                     inlet.books.arrived = lambda before=before: before.results
                 run_steps = [step.for_run(self._stop_word, self._options.debug) for step in steps]
-                feeds[name].append(Feed(inlet, run_steps, self._stop_word, player))
-        return feeds
+                feeders[name].append(Feeder(inlet, run_steps, self._stop_word, player))
+        return feeders
 
     def _rest_s(self) -> float:
         """How long a paced source rests: many sources share threads, which should not wake for each more often than for a few."""
@@ -83,10 +83,10 @@ class Wiring:
 
     def is_followed(self, name: str) -> bool:
         """Whether a section's results go into another section."""
-        return any(self._comes_from(feed, name) for feed in self._all_feeds)
+        return any(self._comes_from(feed, name) for feed in self._all_feeders)
 
     @staticmethod
-    def _comes_from(feed: Feed, name: str) -> bool:
+    def _comes_from(feed: Feeder, name: str) -> bool:
         origin = feed.inlet.branch.origin
         return isinstance(origin, OperatorNode) and origin.name == name
 
@@ -94,7 +94,7 @@ class Wiring:
         """The consumers of a section's results, sinks and downstream inlets; if there are several, each has its own relay."""
         outputs = [output.name for output in self._query.outputs if output.node.name == name]
         consumers: list[Any] = [self._ends[output] for output in outputs]
-        consumers += [feed for feed in self._all_feeds if self._comes_from(feed, name)]
+        consumers += [feed for feed in self._all_feeders if self._comes_from(feed, name)]
         if len(consumers) < 2:
             return consumers
         own = [Relay(consumer, self._stop_word) for consumer in consumers]
@@ -103,33 +103,33 @@ class Wiring:
 
     def step_threads(self, start: Callable[[str, Callable[[], None]], None]) -> StepThreads | None:
         """Threads for the steps of sources; None where the reading thread of a source applies them."""
-        stepping = sum(feed.has_free_steps for feed in self._all_feeds if self._is_external(feed))
+        stepping = sum(feed.has_free_steps for feed in self._all_feeders if self._is_external(feed))
         if self._options.step_threads == 1 or not stepping:
             return None
         return StepThreads(self._options.step_threads, stepping, self._stop_word, start)
 
     def sources(self, fail: Callable[[BaseException], None], step_threads: StepThreads | None) -> list[Source]:
         """The sources that read the query's streams: one for each inlet that a stream feeds."""
-        shared = _shared_readers([feed for feed in self._all_feeds if self._is_external(feed)])
+        shared = _shared_readers([feed for feed in self._all_feeders if self._is_external(feed)])
         return [
             Source(
                 name, self._sections[name].operators[0], number, feed, ways, self._options.passed_time, fail,
                 self._stop_word, shared.get(feed), step_threads,
             )
-            for name, ways in self._feeds.items()
+            for name, ways in self._feeders.items()
             for number, feed in enumerate(ways)
             if self._is_external(feed)
         ]  # fmt: skip
 
     @staticmethod
-    def _is_external(feed: Feed) -> bool:
+    def _is_external(feed: Feeder) -> bool:
         return isinstance(feed.inlet.branch.origin, SourceNode)
 
 
-def _shared_readers(feeds: Sequence[Feed]) -> dict[Feed, Reader]:
-    """Return readers for the feeds whose stream can be read only once and goes into several operators."""
-    by_stream: dict[tuple[int, int], list[Feed]] = {}
-    for feed in feeds:
+def _shared_readers(feeders: Sequence[Feeder]) -> dict[Feeder, Reader]:
+    """Return readers for the feeders whose stream can be read only once and goes into several operators."""
+    by_stream: dict[tuple[int, int], list[Feeder]] = {}
+    for feed in feeders:
         branch = feed.inlet.branch
         by_stream.setdefault((id(branch.origin), branch.source_index), []).append(feed)
     found = {}

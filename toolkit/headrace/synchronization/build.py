@@ -5,7 +5,7 @@ from __future__ import annotations
 from headrace.codegen.called import Entry, Looped, load_looped, stubs_text
 from headrace.codegen.included import included
 from headrace.synchronization import plan_kernel, tree_kernel
-from headrace.synchronization.words import PROGRAM
+from headrace.synchronization.words import ENTRIES_AT
 
 _KERNEL = "from headrace.codegen.modules import compiled as kernel"
 _RUNS = "me, c, o, x, s, l, n, tag, i, pieces"
@@ -19,13 +19,13 @@ ENTRIES = (
 
 def built(program_text: str, name: str, debug: bool = False) -> Looped:
     """Load a program's entries, and the loop: ``run(me, c, o, x, s, l)`` is `plan_kernel.run_worker`; see `load_looped`."""
-    return load_looped(program_text, name, loop_source(), "plan", ENTRIES, PROGRAM, "me, c, o, x, s, l", debug)
+    return load_looped(program_text, name, loop_source(), "plan", ENTRIES, ENTRIES_AT, "me, c, o, x, s, l", debug)
 
 
 def loop_source() -> str:
     """Return the source of the loop: the same for every program."""
     inside = {"headrace.synchronization.tree_kernel": ""}
-    return "\n\n".join([_KERNEL, stubs_text(ENTRIES, PROGRAM), included(tree_kernel), included(plan_kernel, inside)])
+    return "\n\n".join([_KERNEL, stubs_text(ENTRIES, ENTRIES_AT), included(tree_kernel), included(plan_kernel, inside)])
 
 
 __all__ = ["built", "loop_source"]

@@ -93,7 +93,7 @@ class ProgramSection(CollectedSection):
         self.states = States(
             bound, self.max_threads, [list(own) for own in stored], [one.tags for one in given], options.max_state, asks_texts
         )
-        self.program = self.states
+        self.compiled = self.states
         self.layout = lay_out(plan, spec.program, self.tags_by_input)
         self.passed_before = 0
         """Events that inputs brought (all but ticks), processed under earlier plans."""

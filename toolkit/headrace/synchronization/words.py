@@ -2,7 +2,7 @@
 
 from headrace.memory.atomics import CELL, EVENT_CELL
 from headrace.workers.changes_kernel import CHANGE_WORDS
-from headrace.workers.worker_kernel import FIRST_COUNTER, PROGRAM_ENTRIES, THREADS
+from headrace.workers.worker_kernel import FIRST_COUNTER, MOST_ENTRIES, THREADS
 
 # Cells of `words`, after the workers' own and those of changes.
 STARTED = (CHANGE_WORDS + 0) * CELL  # a worker gives, or gave, the first state to the leaves
@@ -104,9 +104,9 @@ SLICES_RUN, RESTS_IN_VAIN = range(FIRST_COUNTER, FIRST_COUNTER + 2)
     ARRIVED,  # when the piece at work was published
     NEXT_LEAF,  # where the next look for a leaf begins
     AT_NODE,  # the node whose state an update has
-    PROGRAM,  # the addresses of the program's entries, in the order of `build`
+    ENTRIES_AT,  # the addresses of the generated entries, in the order of `build`
 ) = range(10)
-PIECE = PROGRAM + PROGRAM_ENTRIES
+PIECE = ENTRIES_AT + MOST_ENTRIES
 PIECE_WORDS, PIECES = 3, 256
 PRIVATE_WORDS = PIECE + PIECE_WORDS * (PIECES + 1)
 """From PIECE on, for each piece of events in a call of an update: its first row, the row behind its last, and when it was

@@ -39,7 +39,7 @@ Tables:
 Running:
 
 ====================  ======================================================================
-``section``           one operator at run time; ``program`` has its columns and tables
+``section``           one operator at run time; ``compiled`` has its columns and tables
 ``executor_kernel``   the loop of every executor: accept, prepare, execute, give results
 ``accept_kernel``     what the leader of a punctuation does
 ``phases_kernel``     the barrier between the phases of a batch, changes, pauses

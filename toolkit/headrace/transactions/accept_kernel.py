@@ -1,6 +1,6 @@
 """What the leader of a punctuation does: close the batch, make changes that are due or requested, accept the next one.
 
-Nothing here depends on the program, so this file is compiled once. The gate is the merged log, here with one reader.
+Nothing here depends on the operator, so this file is compiled once. The gate is the merged log, here with one reader.
 
 Invariants  of `executor_kernel`: I1 to I4. Everything here but `end_of_input` is done
             by the leader, while all others wait (I2 of `phases_kernel`)

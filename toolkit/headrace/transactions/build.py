@@ -1,4 +1,4 @@
-"""A program's kernels and the executors' loop, which calls them by address: the loop is compiled once for all programs."""
+"""An operator's kernels and the executors' loop, which calls them by address: the loop is compiled once for all operators."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from headrace.transactions import (
     speculative_kernel,
     whole_kernel,
 )
-from headrace.transactions.words import PROGRAM
+from headrace.transactions.words import ENTRIES_AT
 
 FAMILY_KERNELS = {"whole": whole_kernel, "operations": operations_kernel, "speculative": speculative_kernel}
 
@@ -66,11 +66,11 @@ ENTRIES = {
 
 
 class Built(Looped):
-    """A program's entries, and the loop of a family of schemes: ``run(me, g, c, o, x, s, l)`` is `run_executor`.
+    """An operator's entries, and the loop of a family of schemes: ``run(me, g, c, o, x, s, l)`` is `run_executor`.
 
     Parameters
     ----------
-    program_text : str
+    operator_text : str
         Defines what `executor_kernel` and the family's file ask for, with its imports.
     family : str
         As `configuration.family_of` names it.
@@ -80,23 +80,23 @@ class Built(Looped):
         Check bounds.
     """
 
-    def __init__(self, program_text: str, family: str, name: str, debug: bool = False):
+    def __init__(self, operator_text: str, family: str, name: str, debug: bool = False):
         if family not in FAMILY_KERNELS:
             raise ParameterError(f"family={family!r}: there is {', '.join(map(repr, FAMILY_KERNELS))}")
         entries = ENTRIES[family]
-        program = load_module(program_source(program_text, family), name, debug=debug, entry=names_of(entries))
+        generated = load_module(operator_source(operator_text, family), name, debug=debug, entry=names_of(entries))
         loop = load_module(loop_source(family), f"executor_{family}", entry="run_executor")
-        super().__init__(program, loop.run_executor, entries, PROGRAM, "me, g, c, o, x, s, l", ("s",))
+        super().__init__(generated, loop.run_executor, entries, ENTRIES_AT, "me, g, c, o, x, s, l", ("s",))
 
 
-def program_source(text: str, family: str) -> str:
-    """Return the source of a program's module."""
+def operator_source(text: str, family: str) -> str:
+    """Return the source of an operator's module."""
     return "\n\n".join([text.strip(), "from headrace.transactions.words import CAUSE", entries_text(ENTRIES[family])])
 
 
 def loop_source(family: str) -> str:
-    """Return the source of the loop: the same for every program."""
-    return "\n\n".join([included(executor_kernel), included(FAMILY_KERNELS[family]), stubs_text(ENTRIES[family], PROGRAM)])
+    """Return the source of the loop: the same for every operator."""
+    return "\n\n".join([included(executor_kernel), included(FAMILY_KERNELS[family]), stubs_text(ENTRIES[family], ENTRIES_AT)])
 
 
-__all__ = ["ENTRIES", "FAMILY_KERNELS", "Built", "loop_source", "program_source"]
+__all__ = ["ENTRIES", "FAMILY_KERNELS", "Built", "loop_source", "operator_source"]

@@ -10,7 +10,7 @@ through that part of slice 0, then of slice 1, and so on.
 
 State       entries, part_at   of each slice, its operations by part (private, then
                         read by all): `bounds_of`
-            link[o]     its event, in one word with what else the program notes of it; LEFT_OUT: it is in no chain
+            link[o]     its event, in one word with what else the operator notes of it; LEFT_OUT: it is in no chain
             CURSOR, CURSOR_2   where parts are shared: how many parts have been taken
 Invariants  I1  a record is in one part, and a part is run by one executor
             I2  an executor runs a part's operations in the order of events

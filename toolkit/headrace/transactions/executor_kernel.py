@@ -1,7 +1,7 @@
 """The loop that every executor runs: accept a batch, prepare, execute, give results, and again.
 
 This file and that of a family of schemes (`whole_kernel`, `operations_kernel`, `speculative_kernel`)
-are included in one module, which is compiled once for all programs. It calls a program's own
+are included in one module, which is compiled once for all operators. It calls an operator's own
 functions by address (`build`): what the family's file asks for, and
 
     executor_begins(me, c, s, l)    the executor starts, or a configuration came into force
@@ -41,7 +41,7 @@ Source      TStream, section IV-B: dual-mode scheduling. Differs: the compute mo
 Checked     tests/headrace/transactions
 """
 
-from headrace.egress.rings import publish, reserve_slots
+from headrace.egress.rings import publish, reserve_slots, ring_slot
 from headrace.kernel import kernel
 from headrace.memory.atomics import (
     CELL,
@@ -105,7 +105,7 @@ def give_slice(me, c, o, x, s, l, first, last):
         count = reserve_slots(o, me, l[HEAD], last - i)
         if count < 0:
             return False
-        slot = l[HEAD] & (o.primary.shape[1] - 1)
+        slot = ring_slot(o, l[HEAD])
         give_events(me, c, o, x, s, l, i, slot, count)
         for k in range(count):
             o.primary[me, slot + k] = seen + i + k
@@ -168,7 +168,7 @@ def run_executor(me, g, c, o, x, s, l):
     x : int64[sources, n]
         Directories of the stores.
     s : bundle
-        The program's: tables, columns of events and of results.
+        The operator's: tables, columns of events and of results.
     l : Words
         Private; the same when the executor comes back from another family's loop.
 

@@ -19,7 +19,7 @@ from headrace.workers import worker_kernel
 class Measured(worker_measures.Measured, Protocol):
     """What `measure` needs of an operator; see `headrace.transactions.section.TransactionSection`."""
 
-    program: Any
+    compiled: Any
     audit: Audit | None
     chains_seen: np.ndarray
 
@@ -46,7 +46,7 @@ def chains_by_length(section: Measured) -> dict[int, int]:
 
 def measure(section: Measured, moment: Moment) -> OperatorMetrics:
     """Take a snapshot of one operator."""
-    program, taken = section.program, worker_measures.take(section, moment)
+    compiled, taken = section.compiled, worker_measures.take(section, moment)
     if taken.balance is not None and section.audit is not None:
         taken = taken._replace(balance=replace(taken.balance, conserved=section.audit.conserved()))
     meter = taken.counters
@@ -55,7 +55,7 @@ def measure(section: Measured, moment: Moment) -> OperatorMetrics:
     filling = section.arrays.filling.sum(axis=0)
     batches, versions = int(meter[:, words.BATCHES].max()), int(meter[:, words.VERSIONS].sum())
     values = {
-        "transactions": taken.processed * len(program.spec.functions),
+        "transactions": taken.processed * len(compiled.spec.functions),
         "rejected": section.rejected,
         "operations": int(meter[:, words.NOTED].sum()),
         "combined": int(filling[words.COMBINED]),
@@ -65,7 +65,7 @@ def measure(section: Measured, moment: Moment) -> OperatorMetrics:
         "alone": int(filling[words.ALONE]),
         "batches": batches,
         "punctuation": section.reconfiguration.current.punctuation,
-        "state_bytes": program.memory.nbytes,
+        "state_bytes": compiled.memory.nbytes,
         "versions": versions,
         "versions_held": versions / batches if batches else 0.0,
         "useful_ns": np.maximum(0, busy - lock - other).tolist(),

@@ -1,7 +1,7 @@
 """Transactions as single operations, each in the chain of its record (`chains_kernel`, or `skip_chains_kernel`).
 
 This file is the part of the family "operations" in the executors' loop (`executor_kernel`).
-It calls by address, of each program,
+It calls by address, of each operator,
 
     prepare_operations(me, c, x, s, l, first, last)   notes operations; returns the first event that did not fit, or `last`
     run_operations(me, c, x, s, l, first, last, executed)   runs those of `entries`, up to the first of event `executed`

@@ -26,6 +26,7 @@ from headrace.runtime.sections import Moment, Task
 from headrace.transactions import arrays, words
 from headrace.transactions.audit import Audit
 from headrace.transactions.build import Built
+from headrace.transactions.compiled import CompiledTransactions
 from headrace.transactions.configuration import (
     Configuration,
     family_in_force,
@@ -37,7 +38,6 @@ from headrace.transactions.content import TablesAt
 from headrace.transactions.fitting import fitting, no_operations, objection
 from headrace.transactions.measuring import LENGTHS, measure
 from headrace.transactions.options import MOST_PUNCTUATION, TransactionOptions
-from headrace.transactions.program import Program
 from headrace.transactions.reconfiguration import Reconfiguration, at_punctuation
 from headrace.transactions.snapshots import Snapshots
 from headrace.transactions.template import generate
@@ -60,31 +60,31 @@ class TransactionSection(GatedSection):
         self.operators = (node.name,)
         self.options, self.max_threads, self._debug = options, options.max_threads, options.debug
         operations = arrays.operations_of(MOST_PUNCTUATION, options.max_operations)
-        self.program = program = Program(node, branches, options.max_threads, options.max_state, operations)
+        self.compiled = compiled = CompiledTransactions(node, branches, options.max_threads, options.max_state, operations)
         can_split = self.can_split
         initial, planned = options.initial(self.name, can_split), options.planned(self.name, can_split)
-        if options.adapts and objection(program.bound, initial.scheme) is not None:
+        if options.adapts and objection(compiled.bound, initial.scheme) is not None:
             initial = replace(initial, scheme="speculative")
         for configuration in (initial, *(each for _, each in planned)):
-            if (wrong := objection(program.bound, configuration.scheme)) is not None:
+            if (wrong := objection(compiled.bound, configuration.scheme)) is not None:
                 raise wrong
         if options.has_skip_lists and not can_split:
-            raise no_operations(program.bound)
+            raise no_operations(compiled.bound)
         self._initial = initial
         self._open_gate("log", len(branches), 1, GATE_CAPACITY)
         self.kernels.join_reader(self.gate, 0, 0, 1)
         self.arrays = arrays.allocate(
-            self.max_threads, program.memory.records, MOST_PUNCTUATION, operations, len(planned),
-            max_delay_ns=options.max_delay_ns, table_rows=program.memory.rows, table_places=program.memory.places,
-            copies=program.memory.copies, skip_lists=options.has_skip_lists,
+            self.max_threads, compiled.memory.records, MOST_PUNCTUATION, operations, len(planned),
+            max_delay_ns=options.max_delay_ns, table_rows=compiled.memory.rows, table_places=compiled.memory.places,
+            copies=compiled.memory.copies, skip_lists=options.has_skip_lists,
         )  # fmt: skip
         self.out = rings.allocate(self.max_threads, OUTPUT_CAPACITY, self.arrays.meter)
-        self.state = program.allocate(OUTPUT_CAPACITY, self.arrays.sets.size)
-        self.directories = allocate_directories(len(branches), len(program.columns))
+        self.state = compiled.allocate(OUTPUT_CAPACITY, self.arrays.sets.size)
+        self.directories = allocate_directories(len(branches), len(compiled.columns))
         self.inlets = [self._make_inlet(number, branch) for number, branch in enumerate(branches)]
-        self.finisher = program.finisher(self.stores)
+        self.finisher = compiled.finisher(self.stores)
         self._modules: dict[str, Built] = {}
-        self._private = [program.private() for _ in range(self.max_threads)]
+        self._private = [compiled.private() for _ in range(self.max_threads)]
         write_configuration(self.arrays, 0, initial, can_split)
         for index, (at, configuration) in enumerate(planned):
             plan_configuration(self.arrays, index, at, configuration, can_split)
@@ -97,20 +97,20 @@ class TransactionSection(GatedSection):
         )
         self._final: TablesAt | None = None
         self.chains_seen = np.zeros(LENGTHS, np.int64)
-        is_watched = any(table.conserve is not None for table in program.memory.tables)
-        self.audit = Audit(program.memory, self._rest) if is_watched else None
+        is_watched = any(table.conserve is not None for table in compiled.memory.tables)
+        self.audit = Audit(compiled.memory, self._rest) if is_watched else None
         every = options.snapshot_every
-        self.snapshots = Snapshots(every, self.arrays, program.memory.at, self._rest) if every is not None else None
+        self.snapshots = Snapshots(every, self.arrays, compiled.memory.at, self._rest) if every is not None else None
 
     @property
     def can_split(self) -> bool:
         """Whether the functions can be run operation by operation."""
-        return self.program.bound.operations is not None
+        return self.compiled.bound.operations is not None
 
     @property
     def _schemes(self) -> tuple[str, ...]:
         """The schemes that may be requested during the run."""
-        return tuple(scheme for scheme in fitting(self.program.bound) if scheme != "none" or self.options.unsafe)
+        return tuple(scheme for scheme in fitting(self.compiled.bound) if scheme != "none" or self.options.unsafe)
 
     def _compile_for(self, configuration: Configuration) -> None:
         """Compile a configuration's loop, so that no executor waits for the compiler."""
@@ -119,13 +119,13 @@ class TransactionSection(GatedSection):
     @property
     def result_columns(self) -> list[np.ndarray]:
         """Columns of the results, in each a ring for every executor."""
-        return [getattr(self.state, name) for name in self.program.result_fields]
+        return [getattr(self.state, name) for name in self.compiled.result_fields]
 
     def _make_inlet(self, number: int, branch: Branch) -> GateInlet:
-        program = self.program
+        compiled = self.compiled
         return self._inlet(
-            number, branch, Store(program.columns, False, self.directories[number]), keys=(), dictionary=None,
-            values=program.values, lists=program.lists, texts=program.text_columns, carry=program.carried,
+            number, branch, Store(compiled.columns, False, self.directories[number]), keys=(), dictionary=None,
+            values=compiled.values, lists=compiled.lists, texts=compiled.text_columns, carry=compiled.carried,
         )  # fmt: skip
 
     def _progress(self) -> object:
@@ -134,7 +134,7 @@ class TransactionSection(GatedSection):
     def _module(self, family: str) -> Built:
         """The loop of a family, compiled."""
         if family not in self._modules:
-            text = generate(self.program.bound, list(self.program.spec.emits), list(self.program.columns), family)
+            text = generate(self.compiled.bound, list(self.compiled.spec.emits), list(self.compiled.columns), family)
             built = self.built(text, family, self.name, debug=self._debug)
             self._compile(built, self.arguments(0))
             self._modules[family] = built
@@ -175,7 +175,7 @@ class TransactionSection(GatedSection):
         if isinstance(error, MemoryError):
             return self._too_little_memory(str(error))
         seen = arrays.rows_seen(self.arrays, private)
-        return self.program.explain_exception(error, private, ref, self.state, worker, self.stores, seen)
+        return self.compiled.explain_exception(error, private, ref, self.state, worker, self.stores, seen)
 
     def _too_little_memory(self, said: str) -> OverflowInputError:
         """Explain a kernel's MemoryError, by its text."""
@@ -183,7 +183,7 @@ class TransactionSection(GatedSection):
             return OverflowInputError(f"{self.name}: one transaction changes more rows than can be put back: split it")
         if said.startswith(MAX_ROWS):
             table = said.removeprefix(MAX_ROWS)
-            most = next(each.capacity for each in self.program.bound.tables if each.name == table)
+            most = next(each.capacity for each in self.compiled.bound.tables if each.name == table)
             return OverflowInputError(
                 f"{self.name}: table {table!r} has no room for more than max_rows={most} keys; make it with a larger max_rows="
             )
@@ -202,7 +202,7 @@ class TransactionSection(GatedSection):
         return RunFailedError(f"an executor failed with code {code}; please report this")
 
     def _close_results(self) -> None:
-        self._final = self.program.memory.at(None)
+        self._final = self.compiled.memory.at(None)
         if self.audit is not None:
             self.audit.close()
         if self.snapshots is not None:
@@ -218,7 +218,7 @@ class TransactionSection(GatedSection):
 
     def release(self, watermark: int) -> None:
         super().release(watermark)
-        self.program.release(watermark)
+        self.compiled.release(watermark)
 
     def extras(self) -> dict[str, Any]:
         """``snapshot``, ``snapshots``, ``tables``."""
@@ -244,9 +244,9 @@ class TransactionSection(GatedSection):
             return self._final
         with self._rest() as position:
             if position is not None:
-                return self.program.memory.at(position)
+                return self.compiled.memory.at(position)
         if self.collector is not None and self.collector.finished.wait(1.0):
-            return self._final or self.program.memory.at(None)
+            return self._final or self.compiled.memory.at(None)
         kept = f"; run.snapshots[-1] is {self._taken[-1]!r}" if self._taken else ""
         raise RunStoppedError(f"{self.name}: the run is over, and did not end by itself: it has no tables{kept}")
 

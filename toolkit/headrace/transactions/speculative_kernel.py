@@ -1,7 +1,7 @@
 """Speculative transactions: they run before their reads are known to be final, with the outcome of the order of events.
 
 This file is the part of the family "speculative" in the executors' loop (`executor_kernel`).
-It calls by address, of each program,
+It calls by address, of each operator,
 
     attempt(me, c, x, s, l, i)              executes event `i` on versions; returns an outcome of `multiversion_kernel`
     run_event(me, c, x, s, l, i)            runs all functions of event `i`, in place

@@ -339,7 +339,7 @@ if ({{emitted}}) > 1:
 
 
 def generate(bound: Bound, emits: Sequence[str], value_columns: Sequence[str], family: str) -> str:
-    """Write the program's part of the module, which `build.Built` takes.
+    """Write the operator's part of the module, which `build.Built` takes.
 
     Parameters
     ----------

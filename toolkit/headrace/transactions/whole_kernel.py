@@ -1,7 +1,7 @@
 """Transactions that run whole, one event after another as the scheme allows.
 
 This file is the part of the family "whole" in the executors' loop (`executor_kernel`).
-It calls by address, of each program,
+It calls by address, of each operator,
 
     prepare_events(me, c, x, s, l, first, last)   writes key sets; returns the first event that did not fit, or `last`
     run_event(me, c, x, s, l, i)                  runs all functions of event `i`, in place; where l[VERSIONED] is set,

@@ -1,7 +1,7 @@
 """Names for the cells and columns of the executors' shared arrays (`arrays.ExecutorArrays`) and private words."""
 
 from headrace.memory.atomics import CELL
-from headrace.workers.worker_kernel import FIRST_COUNTER, PROGRAM_ENTRIES, THREADS, WORKER_WORDS
+from headrace.workers.worker_kernel import FIRST_COUNTER, MOST_ENTRIES, THREADS, WORKER_WORDS
 
 # Cells of `words`, after the workers' own.
 CONFIG = (WORKER_WORDS + 0) * CELL  # row in force
@@ -121,10 +121,10 @@ TOO_MANY_OPERATIONS = 1
     VERSIONED,  # whether the current batch is executed on versions of rows
     EXPECTED,  # the operation whose row will be opened next, probably
     EXPECTED_END,  # one past the last operation of its event
-    PROGRAM,  # the addresses of the program's entries, in the order of `build`
+    ENTRIES_AT,  # the addresses of the operator's entries, in the order of `build`
 ) = range(16)
 
-FREE = PROGRAM + PROGRAM_ENTRIES  # the program's own words begin here
+FREE = ENTRIES_AT + MOST_ENTRIES  # the operator's own words begin here
 
 PRIVATE_WORDS = 64
 """Of an executor, at least: no other one shares a cache line of them."""

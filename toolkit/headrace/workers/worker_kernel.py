@@ -56,8 +56,8 @@ BARRIER_WAITING = 3 * CELL  # workers that wait for the others
 WATCHER_WAITING = 4 * CELL
 WORKER_WORDS = 5
 
-# Private words of each worker for the addresses of a program's entries (`codegen.called`): as many as there may be entries.
-PROGRAM_ENTRIES = 8
+# Private words of each worker for the addresses of generated entries (`codegen.called`): as many as there may be entries.
+MOST_ENTRIES = 8
 
 # Columns of `rows`, where each row is a configuration; an engine's own follow.
 THREADS = 0

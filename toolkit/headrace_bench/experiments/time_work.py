@@ -21,7 +21,7 @@ from headrace.control.requests import Request
 from headrace.controllers import ProactiveJoin, Threshold
 from headrace.elastic import words
 from headrace.elastic.instance_loop import PRIVATE_WORDS
-from headrace.elastic.join.program import JoinProgram
+from headrace.elastic.join.compiled import CompiledJoin
 from headrace.elastic.specs import JoinSpec
 from headrace.metrics.by_worker import coefficient_of_variation
 from headrace.summary import counted
@@ -63,12 +63,12 @@ class TimedJoin(JoinSpec):
 
     ns: int = 1_000
 
-    def program(self, node, branches, options):
-        """Return the program that computes the join in one run."""
-        return _TimedProgram(node, branches, options)
+    def compiled(self, node, branches, options):
+        """Return the operator that computes the join in one run."""
+        return _CompiledTimed(node, branches, options)
 
 
-class _TimedProgram(JoinProgram):
+class _CompiledTimed(CompiledJoin):
     def text(self) -> str:
         """A `process` around that of joins, behind it in the same module: what comes later there calls this one."""
         return super().text() + _TIMED.format(word=PRIVATE_WORDS - 1, ns=self.spec.ns, most_early=MOST_EARLY_NS)

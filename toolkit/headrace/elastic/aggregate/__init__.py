@@ -1,7 +1,7 @@
 """A and A+: aggregates over the windows of each key.
 
 ====================  ======================================================================
-``program``           the operator: which columns are aggregated, in which types; its state
+``compiled``           the operator: which columns are aggregated, in which types; its state
 ``shape``             what its kernels depend on, and the names of its state
 ``aggregate_kernel``  windows: when they open and expire, which tuples fall into the same ones
 ``count_kernel``      folding of tuples that are only counted

@@ -36,7 +36,7 @@ IN_ORDER = {in_order}
 """
 
 _EMIT = """
-from headrace.egress.rings import reserve_slots
+from headrace.egress.rings import reserve_slots, ring_slot
 {imports}
 
 @kernel
@@ -46,7 +46,7 @@ def emit(me, o, s, l, buckets, first, place, boundary):
         room = reserve_slots(o, me, l[HEAD], buckets.size - done)
         if room < 0:
             return -1
-        slot = l[HEAD] & (o.primary.shape[1] - 1)
+        slot = ring_slot(o, l[HEAD])
         primary, at = o.primary[me, slot : slot + room], o.at[me, slot : slot + room]
         keys = o.a[me, slot : slot + room]
         arrival = l[ARRIVAL]

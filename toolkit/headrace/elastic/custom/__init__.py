@@ -3,7 +3,7 @@
 =====================  ==============================================================================
 ``operator``           `hr.operator`: the definition of an operator by a user
 ``binding``            what each name in the functions stands for in the kernels; the rewritten text
-``program``            the operator: its state, and the explanation of failed calls
+``compiled``            the operator: its state, and the explanation of failed calls
 ``shape``              what its kernels depend on, and the names of its state
 ``custom_kernel``      windows: ticks, expiry, which tuples fall into the same ones
 ``kept_kernel``        windows that keep their tuples

@@ -5,7 +5,7 @@ strings. A tuple keeps its strings in use for a window's length from its event t
 State that outlives the window needs more: an instance that slides records the strings
 it holds, with the left boundary of its window as their time, each time it has moved on
 by a window's length. So every string that an instance at window l holds was recorded,
-or arrived, less than `windows_of_size` windows before l, and `CustomProgram.release`
+or arrived, less than `windows_of_size` windows before l, and `CompiledCustom.release`
 frees its id only after that.
 """
 

@@ -1,7 +1,7 @@
 """J and J+: pairs of tuples of two streams that are close in time and satisfy a condition.
 
 ==============  ===============================================================================
-``program``     the operator: which columns are compared, and in which types
+``compiled``     the operator: which columns are compared, and in which types
 ``shape``       what its kernels depend on, and the names of its state and scratch memory
 ``template``    text of its kernels: ``join_kernel``, common to all joins, and one of the next two
 ``all_pairs``   comparing all pairs, after ScaleJoin (``all_pairs_kernel``)

@@ -18,12 +18,12 @@ import numpy as np
 
 from headrace.codegen.kinds import Array, MapOf, SetOf, width_of
 from headrace.elastic import build, words
-from headrace.elastic.aggregate.program import AggregateProgram
+from headrace.elastic.aggregate.compiled import CompiledAggregate
 from headrace.elastic.aggregate.shape import Layout
 from headrace.elastic.arrays import InstanceArrays
 from headrace.elastic.configuration import Configuration
 from headrace.elastic.custom import custom_kernel
-from headrace.elastic.custom.program import CustomProgram
+from headrace.elastic.custom.compiled import CompiledCustom
 from headrace.elastic.custom.shape import (
     ARENA_FIELDS,
     LIST_FIELDS,
@@ -32,7 +32,7 @@ from headrace.elastic.custom.shape import (
     node_fields,
     state_field,
 )
-from headrace.elastic.join.program import JoinProgram
+from headrace.elastic.join.compiled import CompiledJoin
 from headrace.elastic.section import ElasticSection
 from headrace.elastic.shared_nothing import instance_queues, router, transfer
 from headrace.elastic.shared_nothing.private_store import PrivateStore
@@ -56,18 +56,18 @@ class SharedNothingSection(ElasticSection):
     """An operator with a state for each instance, and a queue and a store for each pair of source and instance."""
 
     def _build(self) -> build.Instance:
-        program, debug = self.program, self.options.debug
-        if isinstance(program, JoinProgram):
-            self._recipients, text, positions = router.TO_ALL, program.text(), "seen"
-            transfer_text = transfer.stored_transfer(program.shape)
-        elif isinstance(program, CustomProgram):
-            self._recipients, text, positions = router.TO_OWNERS, custom_text(program.shape), "ticks"
-            transfer_text = transfer.keyed_transfer(self._custom_state(program))
-        elif isinstance(program, AggregateProgram):
-            self._recipients, text, positions = router.TO_OWNERS, program.text(), "none"
-            transfer_text = transfer.keyed_transfer(self._aggregate_state(program))
+        compiled, debug = self.compiled, self.options.debug
+        if isinstance(compiled, CompiledJoin):
+            self._recipients, text, positions = router.TO_ALL, compiled.text(), "seen"
+            transfer_text = transfer.stored_transfer(compiled.shape)
+        elif isinstance(compiled, CompiledCustom):
+            self._recipients, text, positions = router.TO_OWNERS, custom_text(compiled.shape), "ticks"
+            transfer_text = transfer.keyed_transfer(self._custom_state(compiled))
+        elif isinstance(compiled, CompiledAggregate):
+            self._recipients, text, positions = router.TO_OWNERS, compiled.text(), "none"
+            transfer_text = transfer.keyed_transfer(self._aggregate_state(compiled))
         else:
-            self._recipients, text, positions = router.BY_POSITION, program.text(), "seen"
+            self._recipients, text, positions = router.BY_POSITION, compiled.text(), "seen"
             transfer_text = transfer.no_transfer()
         self._router = build_router(self.options.gate, debug)
         return build_instance(text, transfer_text, positions, f"{self._kind} sn", debug)
@@ -76,15 +76,15 @@ class SharedNothingSection(ElasticSection):
         """Fields of the state, with the bytes per element."""
         return tuple((name, getattr(self.state, name).itemsize) for name in names)
 
-    def _aggregate_state(self, program: AggregateProgram) -> KeyedState:
-        layout = Layout(program.shape)
+    def _aggregate_state(self, compiled: CompiledAggregate) -> KeyedState:
+        layout = Layout(compiled.shape)
         sets = Sets(*layout.sets, len(layout.distinct)) if layout.sets else None
         containers = Containers(*layout.arena, layout.heads) if layout.heads else None
         by_key = self._fields(layout.by_key)
-        return KeyedState(program.shape.slots, by_key, layout.opened, sets, containers=containers)
+        return KeyedState(compiled.shape.slots, by_key, layout.opened, sets, containers=containers)
 
-    def _custom_state(self, program: CustomProgram) -> KeyedState:
-        shape = program.shape
+    def _custom_state(self, compiled: CompiledCustom) -> KeyedState:
+        shape = compiled.shape
         by_key = fields_by_key(shape)
         lists = None
         if shape.stored is not None:
@@ -106,18 +106,18 @@ class SharedNothingSection(ElasticSection):
         instance_queues.join_reader(self._queues, member, 0, 1)
 
     def _allocate(self) -> None:
-        program, instances, sources = self.program, self.max_threads, len(self.inlets)
+        compiled, instances, sources = self.compiled, self.max_threads, len(self.inlets)
         self._queues = instance_queues.allocate(
             sources, instances, self.options.capacity_for(sources), self.options.bound_ns, self.gate
         )
         # The instances learn of planned changes from their queues.
         self._instance_arrays = InstanceArrays(**{**self.arrays._asdict(), "plan_at": np.full(1, NEVER)})
         self._transfers = np.zeros((ALL_EPOCHS + 1, 2), np.int64)
-        self._directories = allocate_directories(instances * sources, program.value_columns).reshape(
+        self._directories = allocate_directories(instances * sources, compiled.value_columns).reshape(
             instances, sources, -1
         )
         names = self.kept_fields
-        private = [self.state, *(program.allocate(instances, 1) for _ in range(instances - 1))]
+        private = [self.state, *(compiled.allocate(instances, 1) for _ in range(instances - 1))]
         # For the transfer: the address of each field in the state of every instance.
         among_all = {f"all_{name}": np.array([getattr(own, name).ctypes.data for own in private]) for name in names}
         among_all |= {"transfers": self._transfers, "stores": self._directories}
@@ -128,8 +128,8 @@ class SharedNothingSection(ElasticSection):
         self._private = [
             [
                 PrivateStore(
-                    program.columns_of(inlet.branch.side),
-                    program.multi_key_of(inlet.branch.side),
+                    compiled.columns_of(inlet.branch.side),
+                    compiled.multi_key_of(inlet.branch.side),
                     self._directories[instance, source],
                 )
                 for source, inlet in enumerate(self.inlets)
@@ -140,7 +140,7 @@ class SharedNothingSection(ElasticSection):
             router.allocate(
                 source,
                 self._recipients,
-                not isinstance(program, AggregateProgram),
+                not isinstance(compiled, CompiledAggregate),
                 instances,
                 store.multi_key,
                 store.width,
@@ -149,8 +149,8 @@ class SharedNothingSection(ElasticSection):
             for source, store in enumerate(self._private[0])
         ]
         self._memory = threading.Lock()
-        if isinstance(program, CustomProgram):
-            program.look_at(self.state)
+        if isinstance(compiled, CompiledCustom):
+            compiled.look_at(self.state)
 
     def arguments(self, worker: int) -> tuple:
         return (
@@ -161,7 +161,7 @@ class SharedNothingSection(ElasticSection):
             self._directories[worker],
             self._states[worker],
             self.own_words[worker],
-            self.program.scratch(),
+            self.compiled.scratch(),
         )
 
     def compile_handles(self) -> None:
@@ -236,7 +236,7 @@ class SharedNothingSection(ElasticSection):
         with self._memory:
             for source, t in enumerate(self._routing):
                 for rows, own in zip(t.rows, self._private, strict=True):
-                    own[source].free(int(rows), watermark - self.program.retention)
+                    own[source].free(int(rows), watermark - self.compiled.retention)
 
     def stop(self) -> None:
         super().stop()
@@ -314,14 +314,14 @@ class SharedNothingSection(ElasticSection):
 
     def explain_exception(self, error: Exception, worker: int) -> BaseException | None:
         """A custom operator's tuple is a copy: explain the original tuple, with this worker's state."""
-        program, words = self.program, self.own_words[worker]
-        if isinstance(program, CustomProgram):
+        compiled, words = self.compiled, self.own_words[worker]
+        if isinstance(compiled, CompiledCustom):
             ref = int(words[custom_kernel.CAUSE_REF])
             source, row = source_of(ref), row_of(ref)
             if words[custom_kernel.STAGE] == custom_kernel.UPDATE:
                 origin = self._private[worker][source].origin_of(row)
                 words[custom_kernel.CAUSE_REF] = tuple_reference(source, origin)
-            program.look_at(self._states[worker])
+            compiled.look_at(self._states[worker])
         return super().explain_exception(error, worker)
 
 

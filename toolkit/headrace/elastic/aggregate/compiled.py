@@ -14,7 +14,7 @@ from headrace.elastic.aggregate import aggregate_kernel, template
 from headrace.elastic.aggregate.as_they_come import order_matters, room_ahead
 from headrace.elastic.aggregate.results import AggregateResults, time_step
 from headrace.elastic.aggregate.shape import COUNTED, AggregateColumn, AggregateShape, Layout, compared_texts
-from headrace.elastic.program import Exact, Program
+from headrace.elastic.compiled import Compiled, Exact
 from headrace.errors import AggregateOverflowError, OverflowInputError, UnsupportedTypeError
 from headrace.expressions import Aggregate
 from headrace.ingress.columns import is_number, is_text, plain_type, value_dtype
@@ -35,7 +35,7 @@ _EXACT = (*COUNTED, "sum", "min", "max", "first", "last", "quantile", "mode")
 or of times, every value fits it."""
 
 
-class AggregateProgram(Program):
+class CompiledAggregate(Compiled):
     """An aggregate operator in one run; the node's spec is a `headrace.elastic.specs.AggregateSpec`."""
 
     def __init__(self, node: OperatorNode, branches: list[Branch], options: Any):

@@ -33,8 +33,8 @@ class Exact(NamedTuple):
     """Whether NaN means null, too: all values were NaN."""
 
 
-class Program:
-    """Base of the programs of all operators, with what most have in common. One object per operator and run."""
+class Compiled:
+    """Base of all operators as compiled for a run, with what most have in common. One object per operator and run."""
 
     node: OperatorNode
     dictionary: KeyDictionary | None = None

@@ -52,7 +52,7 @@ _TOO_MANY_TEXTS = (
 )
 
 
-class Program:
+class CompiledTransactions:
     """What the executors of one operator work on.
 
     Parameters

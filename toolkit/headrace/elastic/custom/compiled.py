@@ -13,6 +13,7 @@ from headrace.codegen.kinds import Array, Container, cells_of, scalar
 from headrace.codegen.text import python_name
 from headrace.egress.containers import as_object, holds_text, stride_of
 from headrace.elastic import failures, local_days
+from headrace.elastic.compiled import Compiled, Exact
 from headrace.elastic.custom import custom_kernel
 from headrace.elastic.custom.binding import bind, is_time, pasted
 from headrace.elastic.custom.results import CustomResults
@@ -27,7 +28,6 @@ from headrace.elastic.custom.shape import (
 )
 from headrace.elastic.custom.template import allocate_state, bytes_per_place, generate
 from headrace.elastic.instance_loop import PRIVATE_WORDS
-from headrace.elastic.program import Exact, Program
 from headrace.errors import FunctionError, HeadraceError, OverflowInputError
 from headrace.ingress.columns import is_text
 from headrace.ingress.key_sources import make_dictionary
@@ -51,7 +51,7 @@ _SIZES_HELD = 3
 recorded once per window size, rounded up to advances (`texts_kernel`)."""
 
 
-class CustomProgram(Program):
+class CompiledCustom(Compiled):
     """A custom operator in one run; the node's spec is a `headrace.elastic.specs.ApplySpec`."""
 
     order_matters = "its functions see one tuple after the other"

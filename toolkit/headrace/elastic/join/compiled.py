@@ -14,6 +14,7 @@ from headrace.codegen.bindings import LITERALS, TEXT_FIELDS, Unreadable, event_t
 from headrace.codegen.functions import FieldBinding, explain_failure, specialise, translate_error
 from headrace.codegen.kinds import cannot_read
 from headrace.codegen.text import attributes, python_name
+from headrace.elastic.compiled import Compiled
 from headrace.elastic.failures import INDEX_FULL
 from headrace.elastic.join import indexed, template
 from headrace.elastic.join.all_pairs_kernel import PROBES, RUN_WORDS
@@ -28,7 +29,6 @@ from headrace.elastic.join.shape import (
     probe_arrays,
     width_arrays,
 )
-from headrace.elastic.program import Program
 from headrace.errors import HeadraceError, OverflowInputError
 from headrace.expressions import BandPredicate, EqualPredicate, Predicate
 from headrace.ingress.columns import is_scalar, is_text, plain_type, value_dtype
@@ -50,7 +50,7 @@ _NULLS_MATCH_NOTHING = (
 )
 
 
-class JoinProgram(Program):
+class CompiledJoin(Compiled):
     """A join in one run; the node's spec is a `headrace.elastic.specs.JoinSpec`."""
 
     order_matters = "its pairs are in the order of their later tuples"

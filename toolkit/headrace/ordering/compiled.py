@@ -37,7 +37,7 @@ LEAST_RECYCLED = 1 << 14
 """Up to this many strings, ids to be reused are not looked for."""
 
 
-class Program:
+class CompiledPipeline:
     """What the workers of one pipeline work on.
 
     Parameters
@@ -262,4 +262,4 @@ class Program:
         )
 
 
-__all__ = ["Program"]
+__all__ = ["CompiledPipeline"]
