@@ -385,10 +385,10 @@ PLANTED = {
         "max(before, first_unread(p, me, unread))", "max(before, load_relaxed(p.sent, me * CELL) - unread)", few_gaps, WRONG,
     ),
     "the row of the earliest unread record is taken to be read": (
-        "p.kept_row[me, (kept - unread) &", "1 + p.kept_row[me, (kept - unread) &", few_gaps, WRONG,
+        "return p.kept_row[me, ring_slot(", "return 1 + p.kept_row[me, ring_slot(", few_gaps, WRONG,
     ),
     "the row of the record behind the earliest unread one is taken": (
-        "p.kept_row[me, (kept - unread) &", "p.kept_row[me, (kept - unread + 1) &", few_gaps, WRONG,
+        "ring_slot(p.rings, kept - unread)", "ring_slot(p.rings, kept - unread + 1)", few_gaps, WRONG,
     ),
     "rows that follow each other are noted as the first of them": (
         "= at + until\n", "= at + count\n", few_gaps, WRONG,

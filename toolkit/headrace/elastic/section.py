@@ -241,7 +241,7 @@ class ElasticSection(GatedSection):
     @property
     def _kind(self) -> str:
         """The name of its module: equal operators share a module, whatever their own names, and are compiled once."""
-        return type(self.compiled).__name__.removesuffix("Compiled").lower()
+        return type(self.compiled).__name__.removeprefix("Compiled").lower()
 
     def _activate(self, initial: Configuration, planned: Sequence[tuple[int, Configuration]]) -> None:
         write_configuration(self.arrays, 0, initial)
