@@ -16,7 +16,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from playwright.sync_api import TimeoutError, sync_playwright
+from playwright.sync_api import Error, TimeoutError, sync_playwright
 
 import open_ports
 from browser.kernel import Kernel
@@ -405,14 +405,15 @@ class Visit:
 
     def click_once(self, button: Any) -> None:
         """Click until the button got a click: one that moves away while the mouse is down gets none."""
-        button.evaluate("(b) => b.addEventListener('click', () => { b.dataset.clicked = 'yes'; }, {once: true})")
 
         def got_it() -> bool:
-            button.click()
-            return button.get_attribute("data-clicked") == "yes"
+            one = button.element_handle()  # the click may change its word, by which it was found, or put another in its place
+            one.evaluate("(b) => b.addEventListener('click', () => { b.isClicked = true; }, {once: true})")
+            with suppress(Error):
+                one.click()
+            return bool(one.evaluate("(b) => b.isClicked === true"))
 
         until(got_it, SLOW, "the button got the click")
-        button.evaluate("(b) => { delete b.dataset.clicked; }")
 
     def enter(self, entry: Any, text: str, is_taken: Callable[[], Any]) -> None:
         """Enter something until it is taken: what the kernel says of the value before may come between it and Enter."""
