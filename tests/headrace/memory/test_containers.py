@@ -16,7 +16,7 @@ from numba.core.caching import NullCache
 
 from headrace.kernel import JIT, kernel
 from headrace.memory import arena, lists_kernel, maps_kernel
-from headrace.memory.arena import CLASSES, FREE_WORDS, HANDED_OUT, allocate_arena, used_bytes
+from headrace.memory.arena import CLASSES, FREE_WORDS, HANDED_OUT, HEAD, allocate_arena, used_bytes
 from headrace.memory.seeded import Seed
 from headrace.reference.containers import FloatList, KeyOrderedSet
 from planted_mistakes import assert_found
@@ -139,6 +139,38 @@ def test_example_chosen_keys_cannot_be_made_to_collide(monkeypatch):
     assert homes[0] != homes[1]
     monkeypatch.setattr(arena, "draw_seed", lambda: Seed(*map(np.uint64, (0, 1, 1, 1))))
     assert len({maps_kernel.home_of(Memory().here.arena, key, 4096) for key in keys[:50]}) == 1
+
+
+def test_example_prefetches_look_where_the_search_begins():
+    """In a direct index that is the entry itself, in a hashed one it mostly is."""
+    for keys, least in ((range(40), 1.0), ([key << 30 for key in range(400)], 0.6)):
+        memory = Memory()
+        memory.run(np.array([(PUT, 1, key, key) for key in keys]))
+        s, at, width = memory.here, HEAD, MAPS[1][1]
+        found = 0
+        for key in keys:
+            number = memory.here.arena.view(np.int32)[maps_kernel.first_looked_at(s.arena, s.heads, at, key, width)]
+            entry = s.heads[at + arena.FIRST] + (int(number) - 1) * (width + 1)
+            found += entry == maps_kernel.map_find(s.arena, s.heads, at, key, width)
+        assert found / len(keys) >= least
+        memory.release()
+
+
+def test_property_prefetches_change_nothing_whatever_a_head_says():
+    """They read heads that other threads change: any field of them may be of before, and any of after."""
+    memory = Memory(1 << 12)
+    memory.run(np.array([(PUT, 1, key << 40, key) for key in range(20)]))
+    s, rng = memory.here, np.random.default_rng(3)
+    before = s.arena.copy()
+    for _ in range(2_000):
+        head = np.zeros(HEAD, np.int64)
+        head[arena.FIRST] = rng.integers(0, s.arena.size)
+        head[arena.CLASS] = rng.integers(0, CLASSES) | maps_kernel.HASHED * rng.integers(0, 2)
+        for key in (0, -1, -(2**63), 2**63 - 1, int(rng.integers(0, 2**40))):
+            maps_kernel.fetch_index(s.arena, head, 0, key, 1)
+            maps_kernel.fetch_entry(s.arena, head, 0, key, 1)
+    assert (s.arena == before).all()
+    memory.release()
 
 
 def test_example_small_blocks_of_two_owners_share_no_cache_line():

@@ -156,7 +156,9 @@ def kernels(*planted, in_place=True, alone=False):
     def end_stage(me, c, s, l, stage, serial):
         write_outputs(c, l, AT_END)
 
-    program = {"read_record": read_record, "write_record": write_record, "end_stage": end_stage}
+    program = {
+        "read_record": read_record, "write_record": write_record, "end_stage": end_stage, "fetch_states": lambda *_: 0,
+    }  # fmt: skip
     constants = {**CONSTANTS, "LEAST_CLASS": 3 if in_place else 5, "KEPT_CLASS": 3}
     planted = (IN_TWO_STEPS, *([ALONE_NOW_AND_THEN] if alone else []), *planted)
     holder["k"] = Kernels(

@@ -150,7 +150,7 @@ def kernels(*planted):
 
     given = {
         "read_record": read_record, "write_record": write_record, "fill_rows": fill_rows, "end_stage": lambda *_: 0,
-        "hold_texts": hold_texts, "choose_own": lambda *_: -1,
+        "hold_texts": hold_texts, "choose_own": lambda *_: -1, "fetch_states": lambda *_: 0,
     }  # fmt: skip
     holder["k"] = Kernels(
         INGEST, WORK, PIPELINE, SOURCE, RINGS, programs=[feed, stop_all, collect, ask],

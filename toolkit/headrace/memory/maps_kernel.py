@@ -43,6 +43,7 @@ from headrace.memory.arena import (
     seed_of,
     take_any,
 )
+from headrace.memory.atomics import prefetch, prefetch_for_write
 from headrace.memory.lists_kernel import ORDER_INT, word_less
 from headrace.memory.seeded import seeded
 from headrace.memory.words import clear_words, copy_words, half, set_half
@@ -117,6 +118,32 @@ def map_find(arena, heads, at, key, width):
     if number == 0:
         return np.int64(-1)
     return first + (number - 1) * (width + 1)
+
+
+@kernel(borrows=True)
+def fetch_index(arena, heads, at, key, width):
+    """Prefetch the place in the index where the search for a key begins. Another thread may change the map meanwhile."""
+    prefetch(arena, first_looked_at(arena, heads, at, key, width) >> 1)
+
+
+@kernel(borrows=True)
+def fetch_entry(arena, heads, at, key, width):
+    """Prefetch the entry of a key, to write it, if it is where the search begins. Another thread may change the map meanwhile."""
+    place = first_looked_at(arena, heads, at, key, width)
+    if place < 0 or place >> 1 >= arena.size:
+        return  # fields of the head of before and after a change
+    found = heads[at + FIRST] + (half(arena, place) - 1) * (width + 1)
+    prefetch_for_write(arena, found)
+    prefetch_for_write(arena, found + width)
+
+
+@kernel(borrows=True)
+def first_looked_at(arena, heads, at, key, width):
+    """The place in the index where the search for a key begins, in half words of the arena; anything while the map changes."""
+    size_class = heads[at + CLASS] & CLASS_MASK
+    slots = slots_of(size_class, width)
+    index = 2 * (heads[at + FIRST] + (np.int64(1) << size_class)) - slots
+    return index + (home_of(arena, key, slots) if heads[at + CLASS] & HASHED != 0 else key)
 
 
 @kernel(inline=True, borrows=True)

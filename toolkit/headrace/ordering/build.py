@@ -10,11 +10,13 @@ from headrace.ordering.words import ENTRIES_AT
 _KERNEL = "from headrace.codegen.modules import compiled_borrowing as kernel"
 _FILLS = "me, c, x, s, l, first, last"
 _RUNS = "me, c, s, l"  # as many as there are registers for; the rest is in `l`
+_FETCHES = "me, c, s, l, stage, first, last"
 _HOLDS = "c, s, l, ts"
 _ENDS = "me, c, s, l, stage, position"
 ENTRIES = (
     Entry("fill_rows", _FILLS, f"return np.int64(fill_rows({_FILLS}))"),
     Entry("run_stage", _RUNS, f"return np.int64(run_stage({_RUNS}, l[STAGE], l[FIRST], l[LAST]))"),
+    Entry("fetch_states", _FETCHES, f"return np.int64(fetch_states({_FETCHES}))"),
     Entry("end_stage", _ENDS, f"return np.int64(end_stage({_ENDS}))"),
     Entry("hold_texts", _HOLDS, "return np.int64(hold_texts(c, s, ts))"),
     Entry("choose_own", "me, c, s, l", "return np.int64(choose_own(me, c, s, l))"),

@@ -36,15 +36,15 @@ from headrace.ingress.store_kernel import locate, validity_at, values_at
 from headrace.memory.arena import COUNT as MAP_COUNT
 from headrace.memory.atomics import view_f64, view_i64, view_u8
 from headrace.memory.arena import release
-from headrace.memory.maps_kernel import VALUE, entry, map_put, map_remove
-from headrace.memory.atomics import load_relaxed
+from headrace.memory.maps_kernel import VALUE, fetch_entry, fetch_index, entry, map_put, map_remove
+from headrace.memory.atomics import load_relaxed, prefetch, prefetch_for_write
 from headrace.memory.held_texts_kernel import hold_entries, hold_text, hold_words
 from headrace.memory.words import copy_words
 from headrace.ordering.buffer_kernel import A_PLACE, cell, grow_output, label_of, record_of
 from headrace.ordering.schedule_kernel import cost, is_schedulable, selectivity, workers_at, worklist
 from headrace.ordering.words import (
-    AT, BEGUN, BUCKET_COUNT, BUCKETS, CHOOSING, FIRST, LAST, MOST, NULL_KEY, NULLS, ORIGIN, OUT_AT, OUT_BLOCK, OUT_LIMIT,
-    POSITION, REF, STAGE, TICKET_BITS, TS,
+    AT, BEGUN, BUCKET_COUNT, BUCKET_WORDS, BUCKETS, CHOOSING, FIRST, LAST, MOST, NULL_KEY, NULLS, ORIGIN, OUT_AT, OUT_BLOCK,
+    OUT_LIMIT, POSITION, REF, STAGE, TICKET_BITS, TS,
 )
 from headrace.ordering.work_kernel import NO_MEMORY
 from headrace.workers.worker_kernel import fail, stopped
@@ -172,6 +172,27 @@ owner = bucket * {classes}
 k = {find}_{number}(s, bucket, c.arena[r + {key}]{time})
 """
 
+_FETCH = """
+@kernel
+def fetch_{number}(c, s, l, first, last):
+    for position in range(first, last):
+        bucket = load_relaxed(c.tickets, label_of(c, {number}, position)) >> TICKET_BITS
+        prefetch_for_write(c.bucket, bucket * BUCKET_WORDS)
+        prefetch(s.key_heads, bucket * {head})
+        r = record_of(c, {number}, position)
+        prefetch(c.arena, r)
+        prefetch(c.arena, r + {last_word})
+    for position in range(first, last):
+        bucket = load_relaxed(c.tickets, label_of(c, {number}, position)) >> TICKET_BITS
+        key = c.arena[record_of(c, {number}, position) + {key}]
+        fetch_index(s.arena, s.key_heads, bucket * {head}, key, {words})
+    for position in range(first, last):
+        bucket = load_relaxed(c.tickets, label_of(c, {number}, position)) >> TICKET_BITS
+        key = c.arena[record_of(c, {number}, position) + {key}]
+        fetch_entry(s.arena, s.key_heads, bucket * {head}, key, {words})
+
+"""
+
 _KEY_NEEDED = """
 if nulls & {bit} != 0:
     fail(c, NULL_KEY, me, c.arena[r + REF], ts, 0, {number})
@@ -257,10 +278,12 @@ def generate(bound: Bound, value_columns: Sequence[str], policy: GeneratedFuncti
     text = _IMPORTS + f"import numpy as np\n\nLEAST_LOOKED_FOR = {LEAST_LOOKED_FOR}\n"
     text += _fill_text(bound.stages[0], value_columns)
     text += _NO_POLICY if policy is None else policy.preamble + policy.source + "\n\n" + _POLICY
-    runs, ends = [], []
+    runs, ends, fetches = [], [], []
     for number, one in enumerate(bound.stages):
         text += _stage_text(number, one)
         runs += [f"if stage == {number}:", f"    return run_stage_{number}(me, c, s, l, first, last)"]
+        if one.stage.kind == "partitioned":
+            fetches += [f"if stage == {number}:", f"    fetch_{number}(c, s, l, first, last)"]
         if one.end is not None:
             text += "\n" + one.end.preamble + one.end.source + "\n\n"
             ends += [
@@ -270,6 +293,7 @@ def generate(bound: Bound, value_columns: Sequence[str], policy: GeneratedFuncti
             ]
     text += hold_text(bound)
     text += _DISPATCH.format(name="run_stage", parameters="first, last", calls=indent(runs, 1))
+    text += _DISPATCH.format(name="fetch_states", parameters="first, last", calls=indent(fetches or ["pass"], 1))
     return text + _DISPATCH.format(
         name="end_stage", parameters="position", calls=indent(ends or ["pass"], 1)
     )
@@ -300,6 +324,9 @@ def _stage_text(number: int, one: BoundStage) -> str:
         text += _BEGIN.format(number=number, values=indent(beginning(one.stage.state) or ["pass"], 1))
     if stage.kind == "partitioned":
         text += _STATE.format(number=number, head=HEAD, classes=CLASSES, words=one.entry_words, full=STATE_FULL)
+        text += _FETCH.format(
+            number=number, head=HEAD, last_word=FIRST_COLUMN + len(one.columns) - 1, key=one.key, words=one.entry_words
+        )
         if stage.forget is not None:
             text += _forgetful_text(number, one)
     text += "\n" + one.function.preamble + one.function.source + "\n\n"
