@@ -11,8 +11,9 @@ import copy
 import datetime
 import decimal
 import pickle
+import re
 import traceback
-from inspect import isfunction
+from inspect import getdoc, isfunction
 
 import pyarrow as pa
 import pytest
@@ -303,6 +304,16 @@ def test_operators_and_controllers_in_options():
         COUNTS.start(controller="treshold")
     with pytest.raises(ParameterError, match=r"controller=Threshold is a class: give an object of it, as in Threshold\(\)"):
         COUNTS.start(controller=hr.controllers.Threshold)
+
+
+@pytest.mark.parametrize(
+    ("option", "values"), [("mode", ("vsn", "sn")), ("gate", ("log", "scalegate")), ("input_order", ("merged", "arrival"))]
+)
+def test_each_value_of_an_option_is_explained(option, values):
+    """In `help(hr.Stream.start)`, which names it in the set of values, and again where it says what it means."""
+    text = re.search(rf"^{option} : (.*?)(?=^\w)", getdoc(hr.Stream.start), re.DOTALL | re.MULTILINE)[1]
+    for value in values:
+        assert text.count(f'"{value}"') >= 2, text
 
 
 def test_applications():

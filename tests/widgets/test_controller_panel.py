@@ -2,11 +2,12 @@
 What this cannot see: anything in the browser; tests/browser drives a real one.
 """
 
+import ipywidgets as w
 import pytest
 
 import headrace as hr
 from headrace_widgets import Dashboard
-from support.dashboards import problem, start
+from support.dashboards import controls_of, problem, start
 from support.workloads import eventually
 
 
@@ -28,6 +29,16 @@ def test_example_controller(run, dashboard):
         "run.control(hr.controllers.Threshold(upper=0.95, target=0.7, lower=0.45))",
         "run.release()",
     )
+
+
+def test_example_the_fields_are_folded_away_until_somebody_wants_them(run, dashboard):
+    panel = dashboard.controller
+    (fold,) = (child for child in panel.widget.children if isinstance(child, w.Accordion))
+    for name in ("Threshold", "ProactiveJoin"):
+        panel.choice.value = name
+        assert fold.selected_index is None and fold.titles == ("Parameters",)
+        assert panel.parameters and controls_of(fold) == set(panel.parameters.values()), "all of them, and nothing else"
+    assert panel.start not in controls_of(fold) and panel.choice not in controls_of(fold)
 
 
 def test_example_damping_of_a_controller(run, dashboard):
