@@ -5,6 +5,9 @@ transaction. An operator keyed by segment, with sum, count and set in the state 
 report its toll; a plain window aggregate gives each segment's speeds and vehicles once, at its end. Before anything is timed,
 the first is compared with the transactions' rows and the second with their table. Transactions are for what neither can do:
 an event that accesses two segments.
+
+Viper's query on the same reports, new_seg of `bench viper`, gives a car's previous segment and not a segment's toll, so it is no
+alternative to these.
 """
 
 from __future__ import annotations

@@ -2,9 +2,8 @@
 
 First, schemes, numbers of threads and costs of an operation are measured with the executors alone (`executed`): the events are
 in the gate when the clock starts. The baseline is `serial`, one executor without any concurrency control, in the same
-repetition; the baseline of `serial` is a hand-written loop (`transactions_kernel`), where there is one. An operation does the
-application's own work and then `rounds` dependent steps (`costly`), which take the time that the case's name gives, on this
-machine.
+repetition; the baseline of `serial` is a hand-written loop (`plain_transactions`). An operation does the application's own work
+and then `rounds` dependent steps (`costly`), which take the time that the case's name gives, on this machine.
 
 Then runs are measured end to end: a table or a DataFrame in, rows out and discarded; the clock runs from before `hr.stream` to
 the end.
@@ -18,7 +17,7 @@ from __future__ import annotations
 import functools
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -33,12 +32,13 @@ from headrace.references import BUCKETS
 from headrace.summary import counted
 from headrace.transactions.binding import Bound
 from headrace.transactions.fitting import fitting
-from headrace_bench import transactions_kernel as loops
-from headrace_bench.costly import RECORDS, WORKLOADS, Workload, with_rounds
-from headrace_bench.executed import MOST_EVENTS, Executed, hash_of
+from headrace_bench.costly import WORKLOADS, Workload, with_rounds
+from headrace_bench.executed import MOST_EVENTS, Executed
 from headrace_bench.machine import patience_for
+from headrace_bench.plain_transactions import plain_loop
 from headrace_bench.rows import Row, median
 from headrace_bench.taken import Watch
+from headrace_bench.transactions_kernel import worked
 
 COSTS_NS = (0, 30, 175)
 ROW_GROUP = 125_000
@@ -108,11 +108,11 @@ def rounds_of(cost_ns: int) -> int:
     if not cost_ns:
         return 0
     rounds = 100_000
-    loops.worked(1, 1)
+    worked(1, 1)
     found = []
     for _ in range(9):
         begin = time.perf_counter()
-        loops.worked(12_345, rounds)
+        worked(12_345, rounds)
         found.append((time.perf_counter() - begin) / rounds * 1e9)
     return max(1, round(cost_ns / min(found)))
 
@@ -182,46 +182,6 @@ class Case:
         return run
 
 
-def plain_loop(case: Case) -> Callable[[], tuple[float, str]] | None:
-    """The hand-written loop over a case's events, if there is one; it returns seconds and the hash of its results."""
-    return {"gs": _plain_gs, "sl": _plain_sl}.get(case.workload.name, lambda _: None)(case)
-
-
-def _plain_gs(case: Case) -> Callable[[], tuple[float, str]]:
-    keys, values = case.table["keys"].combine_chunks(), case.table["values"].combine_chunks()
-    offsets, flat = keys.offsets.to_numpy().astype(np.int64), keys.flatten().to_numpy()
-    is_read, written = values.is_null().to_numpy(zero_copy_only=False), values.flatten().to_numpy()
-    ts, n = case.table["ts"].to_numpy(), case.table.num_rows
-
-    def run() -> tuple[float, str]:
-        table, mask, sums = np.arange(RECORDS), np.zeros(n, np.int64), np.zeros(n, np.int64)
-        begin = time.perf_counter()
-        loops.grep_and_sum(offsets, flat, is_read, written, table, case.rounds, mask, sums)
-        seconds = time.perf_counter() - begin
-        return seconds, hash_of([ts, mask, sums], [pa.table({"key": np.arange(RECORDS), "value": table})])
-
-    return run
-
-
-def _plain_sl(case: Case) -> Callable[[], tuple[float, str]]:
-    names = ("source", "target", "source_asset", "target_asset", "amount", "quantity")
-    columns = [case.table[name].combine_chunks().fill_null(0).to_numpy() for name in names]
-    is_transfer = case.table["kind"].to_numpy(zero_copy_only=False) == "transfer"
-    ts, n = case.table["ts"].to_numpy(), case.table.num_rows
-
-    def run() -> tuple[float, str]:
-        accounts, assets = (np.full(RECORDS, 10_000, np.int64) for _ in range(2))
-        mask, balances, quantities = (np.zeros(n, np.int64) for _ in range(3))
-        begin = time.perf_counter()
-        loops.ledger((is_transfer, *columns), accounts, assets, case.rounds, mask, balances, quantities)
-        seconds = time.perf_counter() - begin
-        ids = np.arange(RECORDS)
-        tables = [pa.table({"id": ids, "balance": accounts}), pa.table({"id": ids, "quantity": assets})]
-        return seconds, hash_of([ts, mask, balances, quantities], tables)
-
-    return run
-
-
 def measure_workload(name: str, goals: Sequence[Goal], full: bool, tiny: bool = False) -> list[Row]:
     """M events/s of each cost, scheme, number of threads and punctuation; then end to end from a table and a DataFrame."""
     sizes, workload = Sizes.of(full, tiny), WORKLOADS[name]
@@ -247,7 +207,8 @@ def _variants(cost_ns: int, schemes: Sequence[str]) -> list[tuple[str, int, int]
 def _measured(workload: Workload, cost_ns: int, goals: Sequence[Goal], sizes: Sizes) -> list[Row]:
     name, case, label = workload.name, Case(workload, cost_ns, sizes.run_ns), cost_name(cost_ns)
     rates: dict[tuple[str, int, int], list[float]] = {}
-    plain, by_hand, patience = [], plain_loop(case), patience_for(sizes.repetitions)
+    plain: list[float] = []
+    by_hand, patience = plain_loop(name, case.table, case.rounds), patience_for(sizes.repetitions)
     for repetition in range(sizes.repetitions + 1):
         for variant in _variants(cost_ns, case.schemes):
             scheme, threads, punctuation = variant
@@ -255,20 +216,17 @@ def _measured(workload: Workload, cost_ns: int, goals: Sequence[Goal], sizes: Si
             run = case.run(scheme, threads, punctuation=punctuation)
             if repetition or sizes.repetitions == 1:  # the first one warms up
                 rates.setdefault(variant, []).append(run.per_second / 1e6)
-        if by_hand is not None:
-            seconds, content = by_hand()
-            assert content == case.content, f"{name}: serial made something else than the hand-written loop"
-            if repetition or sizes.repetitions == 1:
-                plain.append(case.table.num_rows / seconds / 1e6)
+        seconds, content = by_hand()
+        assert content == case.content, f"{name}: serial made something else than the hand-written loop"
+        if repetition or sizes.repetitions == 1:
+            plain.append(case.table.num_rows / seconds / 1e6)
     serial = median(rates["serial", 1, PUNCTUATION])
     each_ns = 1e3 / serial * case.table.num_rows / case.operations
-    rows = []
-    if plain:
-        rows.append(Row(name, f"{label}, hand-written loop", median(plain), "M events/s"))
-    rows.append(
-        Row(name, f"{label}, serial", serial, "M events/s", baseline=median(plain) if plain else None,
-            baseline_name="hand-written loop" if plain else None, note=f"{each_ns:.3g} ns per operation in total")
-    )  # fmt: skip
+    rows = [
+        Row(name, f"{label}, hand-written loop", median(plain), "M events/s"),
+        Row(name, f"{label}, serial", serial, "M events/s", baseline=median(plain), baseline_name="hand-written loop",
+            note=f"{each_ns:.3g} ns per operation in total"),
+    ]  # fmt: skip
     for (scheme, threads, punctuation), values in rates.items():
         if scheme == "serial":
             continue

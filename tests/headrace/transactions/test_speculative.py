@@ -296,6 +296,21 @@ def test_example_what_is_measured():
     assert run.history.to_pandas()["executions_per_s"].max() > 0
 
 
+@pytest.mark.slow
+def test_example_independent_events_are_executed_and_validated_once():
+    """No two events of a batch have a row in common, so nothing is ever executed, or validated, again."""
+    n = 3000
+    keys = pa.array([i % ROWS for i in range(n)])
+    given = drawn(0, n, own=True)
+    given = given.set_column(1, "k", keys).set_column(2, "j", keys)
+    query = hr.stream(given, event_time="ts").transact(transfer, emits=GIVEN)
+    with query.start(scheme="speculative", threads=2, punctuation=ROWS) as run:
+        run.wait()
+    now = run["transfer"].metrics()
+    assert now.executions + now.alone == n and now.validations == now.executions
+    assert now.aborts == 0 and now.alone < n
+
+
 def test_example_explained(capsys):
     hr.stream(drawn(0, 20), event_time="ts").transact(follow, emits={"o": "int64"}).explain()
     text = capsys.readouterr().out
