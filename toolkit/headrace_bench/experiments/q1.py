@@ -31,6 +31,7 @@ from headrace_bench import feeding_kernel
 from headrace_bench.experiments.experiment import STRETCH_MACHINE, Experiment, Paper
 from headrace_bench.experiments.figure import Figure, Line
 from headrace_bench.experiments.scaling import ASSUMPTIONS, predict
+from headrace_bench.machine import patience_for
 from headrace_bench.resident import Resident
 from headrace_bench.rows import Row, median
 from headrace_bench.wordcount import ADVANCE, SIZE
@@ -173,6 +174,7 @@ def measure(full: bool, tiny: bool = False) -> Experiment:
     delays: dict[tuple[str, str, int], tuple[float, float]] = {}
     keys: dict[str, float] = {}
     rows_a_key: dict[str, float] = {}
+    patience = patience_for(repetitions)
     for level in LEVELS:
         tweets = Tweets(level, updates)
         if LEVELS[level] == 0:
@@ -197,6 +199,7 @@ def measure(full: bool, tiny: bool = False) -> Experiment:
 
         for _ in range(repetitions):
             for count in threads:
+                patience.await_near(count)
                 for side in SIDES:
                     samples.setdefault((side, count), []).append(n / run(side, count)[0])
         for (side, count), values in samples.items():

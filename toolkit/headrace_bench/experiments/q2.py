@@ -20,6 +20,7 @@ import headrace as hr
 from headrace.summary import counted
 from headrace_bench.experiments.experiment import STRETCH_MACHINE, Experiment, Paper
 from headrace_bench.experiments.figure import Figure, Line
+from headrace_bench.machine import patience_for
 from headrace_bench.resident import Resident
 from headrace_bench.rows import Row, median
 
@@ -100,8 +101,10 @@ def measure(full: bool, tiny: bool = False) -> Experiment:
         return n / seconds, case.operator.collector.latency.summary()
 
     samples: dict[tuple[str, int], list[float]] = {}
+    patience = patience_for(repetitions)
     for _ in range(repetitions):
         for count in threads:
+            patience.await_near(count)
             for side in SIDES:
                 samples.setdefault((side, count), []).append(run(unpaced, side, count)[0])
     rates = {case: median(values) for case, values in samples.items()}

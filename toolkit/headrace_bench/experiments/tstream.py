@@ -60,6 +60,7 @@ from headrace_bench.executed import Executed
 from headrace_bench.experiments.experiment import Experiment, Paper
 from headrace_bench.experiments.figure import Figure, Line
 from headrace_bench.experiments.scaling import predict
+from headrace_bench.machine import patience_for
 from headrace_bench.marked import Markers, marked, middle
 from headrace_bench.rows import Row, median
 from headrace_bench.taken import Watch
@@ -121,6 +122,7 @@ class _Experiment:
     def __init__(self, full: bool, tiny: bool):
         self.run_ns, self.repetitions = (0.0, 1) if tiny else ((200e6, 7) if full else (40e6, 5))
         self.tiny = tiny
+        self.patience = patience_for(self.repetitions)
         self.correct = [scheme for scheme in SCHEMES if scheme not in ("serial", "none", "speculative")]
         """Schemes that run on several threads and keep the order; `headrace bench speculative` has another paper's scheme."""
         self.rows: list[Row] = []
@@ -139,6 +141,7 @@ class _Experiment:
         rates: dict[str, list[float]] = {}
         for repetition in range(self.repetitions + 1):
             for name, options in {"serial": {"scheme": "serial"}, **variants}.items():
+                self.patience.await_near(options.get("threads", 1))
                 rate = case.run(**options).per_second / 1e3
                 if repetition or self.tiny:  # the first one of each warms up: pages, caches, what was compiled just now
                     rates.setdefault(name, []).append(rate)
@@ -259,7 +262,10 @@ def _breakdown(of: _Experiment, figure: str, name: str, schemes: Sequence[str], 
         case = Case(SETUPS[name], cost_ns, of.run_ns)
         case.run("serial")
         for scheme in schemes:
-            runs: list[Executed] = [case.run(scheme, 2, **options) for _ in range(of.repetitions)]
+            runs: list[Executed] = []
+            for _ in range(of.repetitions):
+                of.patience.await_near()
+                runs.append(case.run(scheme, 2, **options))
             for part in PARTS:
                 share = 100 * median([run.breakdown[part] for run in runs])
                 shares.setdefault((scheme, part), []).append(share)

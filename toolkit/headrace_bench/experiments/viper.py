@@ -51,6 +51,7 @@ from headrace_bench.experiments.viper_roads import (
     share_roads,
 )
 from headrace_bench.experiments.viper_trial import SIDES, Outcome, run
+from headrace_bench.machine import patience_for
 from headrace_bench.rows import Row, median
 
 COUNTS = (1, 2, 4, 6)
@@ -141,7 +142,10 @@ def measure_cell(
 
     for side in SIDES:
         checked(side)
-    fast = [{side: checked(side) for side in SIDES} for _ in range(repetitions)]
+    patience, fast = patience_for(repetitions), []
+    for _ in range(repetitions):
+        patience.await_near()
+        fast.append({side: checked(side) for side in SIDES})
     rates = {side: median([total / each[side].seconds for each in fast]) for side in SIDES}
     half = int(min(rates.values()) / 2)
     paced = [{side: checked(side, half) for side in SIDES} for _ in range((repetitions + 1) // 2)]
