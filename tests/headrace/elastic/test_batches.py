@@ -46,6 +46,7 @@ def test_lengths_that_cannot_be(batch_ns):
 
 def test_a_gate_that_holds_less():
     with pytest.raises(ParameterError, match="pass a larger bound_ns="):
-        counts()[1].start(batch_ns=2_000_000)
-    with counts()[1].start(batch_ns=2_000_000, bound_ns=0) as run:  # no bound in time
-        assert run.wait(180)
+        counts()[1].start(batch_ns=2_000_000, bound_ns=1_000_000)
+    for bound_ns in (None, 0):  # as much as a batch; no bound in time
+        with counts()[1].start(batch_ns=2_000_000, bound_ns=bound_ns) as run:
+            assert run.wait(180)

@@ -31,7 +31,6 @@ INPUT_ORDERS = ("merged", "arrival")
 DEFAULT_CAPACITY = 1 << 14
 ONE_SOURCE_CAPACITY = 1 << 17
 """Enough that a thread works for longer than waking it takes. With more sources, or another gate, each source would need this."""
-DEFAULT_BOUND_NS = 1_000_000
 DEFAULT_MAX_KEYS = 1 << 24
 MOST_CAPACITY = 1 << 26  # beyond, the gates' arrays alone are larger than most machines' memory
 MOST_BOUND_NS = 1 << 62
@@ -67,7 +66,7 @@ class ElasticOptions:
         mode: str = "vsn",
         input_order: str | dict[str, str] = "merged",
         capacity: int | None = None,
-        bound_ns: int = DEFAULT_BOUND_NS,
+        bound_ns: int | None = None,
         batch_ns: int = DEFAULT_BATCH_NS,
         passing: str | dict[str, str] = "auto",
         channel: str | dict[str, str] = "auto",
@@ -77,11 +76,11 @@ class ElasticOptions:
         if mode not in ("vsn", "sn"):
             raise ParameterError(f'mode={mode!r}: give "vsn" or "sn"')
         self._capacity = None if capacity is None else whole("capacity", capacity, 1, MOST_CAPACITY)
-        self.bound_ns = whole("bound_ns", bound_ns, 0, MOST_BOUND_NS)
+        self._bound_ns = None if bound_ns is None else whole("bound_ns", bound_ns, 0, MOST_BOUND_NS)
         self.batch_ns = whole("batch_ns", batch_ns, 1, MOST_BOUND_NS)
-        if self.bound_ns and self.batch_ns > max(self.bound_ns, DEFAULT_BATCH_NS):
+        if self._bound_ns and self.batch_ns > max(self._bound_ns, DEFAULT_BATCH_NS):
             raise ParameterError(
-                f"batch_ns={self.batch_ns}: a gate never holds more than bound_ns={self.bound_ns} of work, so no batch can be"
+                f"batch_ns={self.batch_ns}: a gate never holds more than bound_ns={self._bound_ns} of work, so no batch can be"
                 f" that large; pass a larger bound_ns= as well"
             )
         self.max_keys = whole("max_keys", max_keys, 1, MOST_KEYS)
@@ -184,6 +183,10 @@ class ElasticOptions:
         if self._capacity is not None:
             return self._capacity
         return ONE_SOURCE_CAPACITY if sources == 1 and self.gate == "log" and self.mode == "vsn" else DEFAULT_CAPACITY
+
+    def bound_for(self, usual_ns: int) -> int:
+        """The most work in the gate of an operator, in nanoseconds; `usual_ns` where nothing is asked for. 0: no bound."""
+        return max(usual_ns, self.batch_ns) if self._bound_ns is None else self._bound_ns
 
     def initial(self, operator: str) -> Configuration:
         """Configuration 0 of an operator."""

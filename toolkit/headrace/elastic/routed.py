@@ -66,9 +66,8 @@ class RoutedSection(ElasticSection):
         self.kernels = reader_queues_kernel
         allowed = options.capacity_for(sources)
         share = max(allowed // self.max_threads, min(allowed, _LEAST_SHARE))
-        self.gate = reader_queues.allocate(
-            sources, OUTPUT_CAPACITY, share, options.bound_ns, self.arrays.member, self.arrays.owner
-        )
+        bound_ns = options.bound_for(self.compiled.bound_ns)
+        self.gate = reader_queues.allocate(sources, OUTPUT_CAPACITY, share, bound_ns, self.arrays.member, self.arrays.owner)
 
     def _build(self) -> build.Instance:
         return build.Instance(self.compiled.text(), _KERNELS, self._kind, _SHARING, self.options.debug)

@@ -124,7 +124,7 @@ class ElasticSection(GatedSection):
             sources,
             self._gate_readers(sources),
             options.capacity_for(sources),
-            options.bound_ns,
+            options.bound_for(self.compiled.bound_ns),
             self.compiled.lead,
         )
 

@@ -176,16 +176,16 @@ class Runnable(Summarised):
             Most tuples in a gate: 131,072 for one source and 16,384 for several. In an ordered pipeline, most tuples that
             wait before each stage (1024).
         bound_ns : int
-            Most work in a gate, in nanoseconds of its slowest reader: 1 ms by default. Reconfiguring a saturated run takes
-            about as long; where a tuple costs more than a sixteenth of this bound, as long as 16 tuples or
-            16 ms, whichever is less. With more threads than cores, threads wait for each other's time
-            slice, and a longer bound wastes less: a live join on 2 cores, beside its sources, made 8.2 G comparisons/s
-            with 1 ms and 11.2 with 10 ms.
+            Most work in a gate, in nanoseconds of its slowest reader: 1 ms for joins by default, 0.25 ms for other operators,
+            but at least `batch_ns`. Reconfiguring a saturated run takes two to four times as long, since threads also wait for
+            cores; where a tuple costs more than a sixteenth of this bound, as long as 16 tuples or 16 ms, whichever is less.
+            With more threads than cores, threads wait for each other's time slice, and a longer bound wastes less: a live
+            join on 2 cores, beside its sources, made 8.2 G comparisons/s with 1 ms and 11.2 with 10 ms.
         batch_ns : int
             How long an instance works on tuples before it emits their results, in nanoseconds: 0.2 ms by default, at most
-            `bound_ns`. A join that compares all pairs reads its stored tuples once for several tuples of a batch. So, if the
-            stored tuples exceed the caches, longer batches make more comparisons, but results come later: ``headrace bench q3``
-            measures both.
+            `bound_ns` if that is given. A join that compares all pairs reads its stored tuples once for several tuples of a
+            batch. So, if the stored tuples exceed the caches, longer batches make more comparisons, but results come later:
+            ``headrace bench q3`` measures both.
         max_keys : int
             Most keys that are live at once; also the most strings of columns that functions and aggregates know by id.
         max_state : int

@@ -107,9 +107,8 @@ class SharedNothingSection(ElasticSection):
 
     def _allocate(self) -> None:
         compiled, instances, sources = self.compiled, self.max_threads, len(self.inlets)
-        self._queues = instance_queues.allocate(
-            sources, instances, self.options.capacity_for(sources), self.options.bound_ns, self.gate
-        )
+        capacity, bound_ns = self.options.capacity_for(sources), self.options.bound_for(compiled.bound_ns)
+        self._queues = instance_queues.allocate(sources, instances, capacity, bound_ns, self.gate)
         # The instances learn of planned changes from their queues.
         self._instance_arrays = InstanceArrays(**{**self.arrays._asdict(), "plan_at": np.full(1, NEVER)})
         self._transfers = np.zeros((ALL_EPOCHS + 1, 2), np.int64)
