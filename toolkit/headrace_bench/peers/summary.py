@@ -1,4 +1,4 @@
-"""The figures of all workloads as one table in Markdown, such as README has.
+"""The figures of all workloads as one table in Markdown, such as BENCHMARKS.md has.
 
 The table has a line for each contestant and a column for each workload. A cell has the rates of 1 thread / 2 threads, and in
 brackets the processor time per row of the input. If both figures are missing, the cell is empty; if one is, it is a dash.
