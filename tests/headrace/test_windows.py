@@ -198,6 +198,11 @@ def test_example_window():
     assert type(Window(np.int64(5), 5).size) is int
 
 
+def test_a_window_with_gaps_is_named_as_it_was_given():
+    with pytest.raises(ParameterError, match="^size = '1min' is below advance = '2min': tuples between two windows"):
+        Window.parse("1min", "2min", "us")
+
+
 @pytest.mark.parametrize(
     "size, advance, text",
     [

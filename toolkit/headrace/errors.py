@@ -192,7 +192,11 @@ class RunFailedError(HeadraceError):
 
 
 class LateRowsWarning(UserWarning):
-    """Late rows were dropped, with ``late="drop"``: the text says how many, and what to change."""
+    """Late rows are missing from the results: the text says how many, and what to change.
+
+    They were dropped, with ``late="drop"``, or set aside, with ``late="side"``, by a call such as `Stream.to_arrow`, which
+    returns no run whose ``run.late`` has them.
+    """
 
 
 class UnsafeResultsWarning(UserWarning):

@@ -138,7 +138,7 @@ def explains_arguments(**meant: str) -> Callable[[Callable[P, R]], Callable[P, R
     ----------
     **meant : str
         For the name that other libraries have for an argument: its name here, or a sentence that says what to do instead. For
-        an argument of the function itself: what to do if it is missing.
+        an argument of the function itself: what to do if it is missing; for its ``**options``: if one is given without a name.
 
     Examples
     --------
@@ -159,7 +159,7 @@ the arguments are rows=, threads=
             try:
                 signature.bind(*args, **kwargs)
             except TypeError as error:
-                raise _explained(called, signature, kwargs, meant, error) from None
+                raise _explained(called, signature, args, kwargs, meant, error) from None
             return function(*args, **kwargs)
 
         return call
@@ -168,7 +168,8 @@ the arguments are rows=, threads=
 
 
 def _explained(
-    called: str, signature: inspect.Signature, given: Mapping[str, Any], meant: Mapping[str, str], error: TypeError
+    called: str, signature: inspect.Signature, args: Sequence[Any], given: Mapping[str, Any], meant: Mapping[str, str],
+    error: TypeError,
 ) -> ArgumentError:
     names = [name for name, one in signature.parameters.items() if one.kind != one.VAR_POSITIONAL and name != "self"]
     takes_any_name = any(one.kind == one.VAR_KEYWORD for one in signature.parameters.values())
@@ -178,6 +179,10 @@ def _explained(
     missing = next((name for name in names if name in meant and str(error).endswith(f"'{name}'")), None)
     if missing is not None:
         return ArgumentError(f"{called}({', '.join(f'{name}={value!r}' for name, value in given.items())}): {meant[missing]}")
+    options = next((name for name in names if signature.parameters[name].kind == inspect.Parameter.VAR_KEYWORD), "")
+    if options in meant and str(error).startswith("too many positional"):
+        unnamed = args[1:] if "self" in signature.parameters else args
+        return ArgumentError(f"{called}({', '.join(map(repr, unnamed))}): {meant[options]}")
     return ArgumentError(f"{called}(): {error}; the arguments are {', '.join(f'{name}=' for name in names)}")
 
 

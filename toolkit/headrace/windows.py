@@ -236,10 +236,7 @@ class Window:
                 raise ParameterError(f"{name} = {value}: must be at least 1; give a duration such as '30min'")
             object.__setattr__(self, name, units)
         if self.size < self.advance:
-            raise ParameterError(
-                f"size = {self.size} is below advance = {self.advance}: tuples between two windows would be"
-                f" lost; give size >= advance"
-            )
+            raise _gaps(self.size, self.advance)
 
     @classmethod
     def parse(
@@ -276,6 +273,8 @@ class Window:
                 if count % day:
                     raise ParameterError(f"{name} = {given!r}: with zone= windows are of whole days; give '1d' or '7d'")
             units = [count // day for count in units]
+        if units[0] < units[1]:
+            raise _gaps(size, advance)
         return cls(*units, zone)
 
     @property
@@ -300,6 +299,12 @@ class Window:
                 f"size={self.size}, advance={self.advance}: {self.open_at_once:,} windows would be open for each key;"
                 f" give advance >= size / {MOST_OPEN}"
             )
+
+
+def _gaps(size: Duration, advance: Duration | None) -> ParameterError:
+    return ParameterError(
+        f"size = {size!r} is below advance = {advance!r}: tuples between two windows would be lost; give size >= advance"
+    )
 
 
 def _check_zone(zone: Any) -> None:

@@ -174,7 +174,7 @@ def test_example_types_and_zones_of_the_event_time_stay():
         ({"size": "1d", "zone": 1}, "zone = 1: not a time zone"),
         ({"size": "1d", "zone": "../etc/passwd"}, "not a time zone"),
         ({"size": "0d"}, "size = 0: must be at least 1"),
-        ({"size": "1d", "advance": "2d"}, "size = 1 is below advance = 2"),
+        ({"size": "1d", "advance": "2d"}, "size = '1d' is below advance = '2d'"),
     ],
 )
 def test_bad_windows_of_local_days(arguments, words):

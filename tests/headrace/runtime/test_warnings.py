@@ -1,8 +1,8 @@
 """What a run says by itself: rows dropped as late, and controllers that failed.
 
 Property    one warning a run, at the user's line, with the numbers and the parameter to change; none where nothing was
-            dropped, where late rows are kept, and where the user filters it; a controller that fails is reported when
-            it does, once
+            dropped, where the user has a run that keeps the late rows, and where the user filters it; a controller that
+            fails is reported when it does, once
 Oracle      the rows written down here, of which it is known how many are late
 Cannot see  which rows are late: see tests/headrace/ingress
 """
@@ -80,9 +80,42 @@ def test_several_sources_are_named(recwarn):
     assert "4 of 10 rows" in text and "2 from input 'one'" in text and "2 from input 'three'" in text and "two" not in text
 
 
-@pytest.mark.parametrize(("table", "late"), [(IN_TIME, "drop"), (IN_TIME, "error"), (LATE, "side")])
+@pytest.mark.parametrize("call", [lambda q: q.to_arrow(), lambda q: q.to_pandas(), lambda q: hr.together(n=q).to_arrow()])
+def test_late_rows_that_no_run_keeps_are_reported(recwarn, call):
+    call(counts(late="side"))
+    (warning,) = of_late_rows(recwarn)
+    text = str(warning.message)
+    assert "2 of 5 rows were late and set aside (2 from input 'posts' with lateness=10s), and this call cannot return" in text
+    assert "use start(), wait() and then run.late" in text and "larger lateness=" in text
+    assert warning.filename == __file__
+
+
+@pytest.mark.spark
+def test_late_rows_that_no_run_keeps_on_the_way_to_spark(recwarn, spark):
+    counts(late="side").to_spark(spark)
+    assert len(of_late_rows(recwarn)) == 1
+
+
+def test_rows_dropped_and_rows_set_aside_are_both_reported(recwarn):
+    dropping, keeping = (
+        hr.stream(LATE, "ts", time_unit="s", lateness=10, late=late, name=late) for late in ("drop", "side")
+    )
+    dropping.union(keeping).to_arrow()
+    dropped, set_aside = sorted(str(warning.message) for warning in of_late_rows(recwarn))
+    assert "late and dropped (2 from input 'drop'" in dropped and "late and set aside (2 from input 'side'" in set_aside
+
+
+@pytest.mark.parametrize(("table", "late"), [(IN_TIME, "drop"), (IN_TIME, "error"), (IN_TIME, "side")])
 def test_nothing_to_report(recwarn, table, late):
     counts(table, late=late).to_arrow()
+    assert not of_late_rows(recwarn)
+
+
+def test_a_run_that_keeps_them_reports_nothing(recwarn):
+    with counts(late="side").start() as run:
+        run.wait()
+        run.to_arrow()
+        assert run.late.num_rows == 2
     assert not of_late_rows(recwarn)
 
 

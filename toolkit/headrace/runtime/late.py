@@ -1,4 +1,4 @@
-"""The warning about rows that were dropped as late."""
+"""The warning about late rows that are missing from results: dropped, or set aside where their table is out of reach."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ _MOST = 4
 """Most sources that are named; of the rest only the number is given."""
 
 
-def late_rows_text(sources: Sequence[Source]) -> str:
-    """Say how many rows were dropped as late, from which sources, and what to change; "" if none were."""
-    late = [source for source in sources if source.node.late == "drop" and source.late_rows]
+def late_rows_text(sources: Sequence[Source], policy: str = "drop") -> str:
+    """Say how many rows were late under a policy, from which sources, and what to change; "" if none were."""
+    late = [source for source in sources if source.node.late == policy and source.late_rows]
     if not late:
         return ""
-    dropped, read = sum(source.late_rows for source in late), sum(source.rows for source in late)
+    found, read = sum(source.late_rows for source in late), sum(source.rows for source in late)
     each = [f"{source.late_rows:,} from {_described(source)}" for source in late]
     larger = [
         option
@@ -26,9 +26,13 @@ def late_rows_text(sources: Sequence[Source]) -> str:
         if any(getattr(source.node, field) is not None for source in late)
     ]
     fix = f"give hr.stream() a larger {' or '.join(larger)}" if larger else "have the sources give their watermarks later"
+    whose = listed(each, _MOST)
+    if policy == "side":
+        told = f"set aside ({whose}), and this call cannot return them: use start(), wait() and then run.late, or {fix}"
+    else:
+        told = f'dropped ({whose}): {fix}, or late="side" to find them in run.late'
     return (
-        f"{dropped:,} of {read:,} rows were late and dropped ({listed(each, _MOST)}): {fix},"
-        f' or late="side" to find them in run.late;'
+        f"{found:,} of {read:,} rows were late and {told};"
         f" headrace.errors.LateRowsWarning is the category to filter if that is intended"
     )
 

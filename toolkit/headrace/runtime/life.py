@@ -25,7 +25,7 @@ class RunLife(Summarised):
 
     def __init__(self, execution: Execution):
         self._execution = execution
-        self._has_warned = False
+        self._warned: set[str] = set()  # policies for late rows
 
     @property
     def number(self) -> int:
@@ -78,11 +78,11 @@ class RunLife(Summarised):
         self._warn_of_late_rows()
         return True
 
-    def _warn_of_late_rows(self) -> None:
+    def _warn_of_late_rows(self, policy: str = "drop") -> None:
         """Warn once of the late rows that are missing from the results of a run that is over."""
-        text = late_rows_text(with_most_late(self._execution.sources))
-        if text and not self._has_warned:
-            self._has_warned = True
+        text = late_rows_text(with_most_late(self._execution.sources), policy)
+        if text and policy not in self._warned:
+            self._warned.add(policy)
             warnings.warn(f"run {self.number}: {text}", LateRowsWarning, stacklevel=depth_of_caller())
 
     def _raise_failure(self) -> None:
@@ -127,3 +127,9 @@ class RunLife(Summarised):
         if self.state != "finished":
             raise RunStoppedError(f"the run is {self.state}: call wait() first, results are complete only then")
         self._warn_of_late_rows()
+
+
+def wait_for_results(run: RunLife) -> None:
+    """Wait for the end of a run that its user never sees: rows that it sets aside as late are then out of reach, too."""
+    run.wait()
+    run._warn_of_late_rows("side")

@@ -1,6 +1,8 @@
-"""Names from other libraries -> what to write here: for the errors of `Stream` and the like about missing methods."""
+"""What other libraries have -> what to write here: for the errors of `Stream` and the like about missing methods."""
 
 from __future__ import annotations
+
+from headrace.expressions import Expression
 
 RUNNING = ("start", "to_arrow", "to_pandas", "to_spark", "filter", "select", "map", "join", "through")
 OTHER_NAMES = {
@@ -36,3 +38,14 @@ WINDOW_WORDS = {
     "width": "size", "slide": "advance", "step": "advance", "every": "advance", "hop": "advance",
     "tz": "zone", "timezone": "zone", "time_zone": "zone",
 } | dict.fromkeys(("session", "gap"), f"windows have a fixed size; find sessions with {SESSIONS}")
+
+
+def instead_of_brackets(asked: object) -> str:
+    """Say what to write here for what pandas gives with brackets: a column, several, some rows."""
+    if isinstance(asked, str):
+        return f"write hr.col({asked!r}) for the column, or .select(...) for some of the columns"
+    if isinstance(asked, list) and all(isinstance(name, str) for name in asked):
+        return f"write .select({', '.join(map(repr, asked))})"
+    if isinstance(asked, Expression):
+        return "write .filter(...)"
+    return "a stream has no rows before it runs; .to_arrow() and .to_pandas() run it"

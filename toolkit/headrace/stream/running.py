@@ -8,10 +8,13 @@ import pyarrow as pa
 
 from headrace.elastic.specs import ForwardSpec
 from headrace.errors import NotSupportedError
+from headrace.names import explains_arguments
 from headrace.plan.nodes import Node, Query
 from headrace.plan.planning import plan
 from headrace.stream.described import describe
 from headrace.summary import Summarised
+
+BY_NAME = "give each option its name, as in threads=2"
 
 
 class Runnable(Summarised):
@@ -70,6 +73,7 @@ class Runnable(Summarised):
             raise NotSupportedError("explain(): no operator of this stream has tables or stages; print the stream itself")
         print("\n\n".join(texts))
 
+    @explains_arguments(options=BY_NAME)
     def start(self, **options: Any):
         """Start the query, and return its run while that goes on.
 
@@ -253,13 +257,14 @@ class Runnable(Summarised):
 
         return start(self.plan(), **options)
 
+    @explains_arguments(options=BY_NAME)
     def to_arrow(self, **options: Any) -> pa.Table:
         """Run the query to its end and return the results as an Arrow table, in deterministic order.
 
         Parameters
         ----------
         **options
-            Those of `start`. Rows dropped as late are reported by a `LateRowsWarning`.
+            Those of `start`. Rows dropped or set aside as late are reported by a `LateRowsWarning`.
 
         Examples
         --------
@@ -267,17 +272,20 @@ class Runnable(Summarised):
         >>> hr.stream(pa.table({"ts": [1, 2]}), event_time="ts").to_arrow(threads=2).num_rows
         2
         """
+        from headrace.runtime.life import wait_for_results
+
         with self.start(**options) as run:
-            run.wait()
+            wait_for_results(run)
             return run.to_arrow()
 
+    @explains_arguments(options=BY_NAME)
     def to_pandas(self, **options: Any):
         """Run the query to its end and return the results as a pandas frame, in deterministic order.
 
         Parameters
         ----------
         **options
-            Those of `start`. Rows dropped as late are reported by a `LateRowsWarning`.
+            Those of `start`. Rows dropped or set aside as late are reported by a `LateRowsWarning`.
 
         Examples
         --------
@@ -287,6 +295,7 @@ class Runnable(Summarised):
         """
         return self.to_arrow(**options).to_pandas()
 
+    @explains_arguments(options=BY_NAME, spark="give the session, as in to_spark(hr.spark.session())")
     def to_spark(self, spark: Any, **options: Any):
         """Run the query to its end and return the results as a DataFrame of a Spark session, in deterministic order.
 
@@ -294,8 +303,10 @@ class Runnable(Summarised):
         ----------
         spark : SparkSession
         **options
-            Those of `start`. Rows dropped as late are reported by a `LateRowsWarning`.
+            Those of `start`. Rows dropped or set aside as late are reported by a `LateRowsWarning`.
         """
+        from headrace.runtime.life import wait_for_results
+
         with self.start(**options) as run:
-            run.wait()
+            wait_for_results(run)
             return run.to_spark(spark)

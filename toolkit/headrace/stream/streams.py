@@ -7,7 +7,7 @@ from typing import Any
 
 from headrace.arguments import shown
 from headrace.elastic.specs import ForwardSpec
-from headrace.errors import ParameterError, SchemaError
+from headrace.errors import ArgumentError, ParameterError, SchemaError
 from headrace.expressions import Each, Expression, Hashtags, Pairs, Predicate, Words, col
 from headrace.expressions.columns import Column
 from headrace.ingress.same_schema import shared_schema
@@ -16,7 +16,7 @@ from headrace.ordering.stages import Stage
 from headrace.plan.checks import check_columns, check_output_names
 from headrace.plan.nodes import Node, Spec, StepNode, UnionNode, check_result, check_spec, operator_node
 from headrace.plan.steps import WANTED, FilterStep, SelectStep, Step, function_step
-from headrace.stream.hints import AGGREGATES, OTHER_NAMES, WINDOW_NAMES, WINDOW_WORDS
+from headrace.stream.hints import AGGREGATES, OTHER_NAMES, WINDOW_NAMES, WINDOW_WORDS, instead_of_brackets
 from headrace.stream.joins import read_join
 from headrace.stream.keys import read_keys, with_key_columns
 from headrace.stream.ordered import Staged, pipeline_node
@@ -43,7 +43,14 @@ class Stream(Runnable):
             "apply": ".key_by(...).window(...).apply(...)",
         }
         stateful |= {name: f".key_by(...).window(...).aggregate({name}=hr.{name}(...))" for name in AGGREGATES}
-        raise missing_attribute(self, name, stateful | WINDOW_NAMES | OTHER_NAMES)
+        node = vars(self).get("_node")  # not there yet in an object that is being unpickled
+        columns = {column: f"hr.col({column!r})" for column in node.schema.names} if node is not None else {}
+        raise missing_attribute(self, name, columns | stateful | WINDOW_NAMES | OTHER_NAMES)
+
+    def __getitem__(self, asked: object) -> Any:
+        raise ArgumentError(f"stream[{shown(asked)}]: {instead_of_brackets(asked)}")
+
+    __iter__ = None  # with brackets alone, Python would take it for a sequence
 
     # -- stateless
 

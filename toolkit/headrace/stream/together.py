@@ -63,8 +63,10 @@ class Together(Summarised):
         dict of str to pyarrow.Table
             Name of the result -> its rows.
         """
+        from headrace.runtime.life import wait_for_results
+
         with self.start(**options) as run:
-            run.wait()
+            wait_for_results(run)
             return {name: result.to_arrow() for name, result in run.results.items()}
 
     def to_pandas(self, **options: Any) -> dict[str, Any]:
@@ -96,8 +98,10 @@ class Together(Summarised):
         dict of str to pyspark.sql.DataFrame
             Name of the result -> its rows.
         """
+        from headrace.runtime.life import wait_for_results
+
         with self.start(**options) as run:
-            run.wait()
+            wait_for_results(run)
             return {name: result.to_spark(spark) for name, result in run.results.items()}
 
 
