@@ -38,10 +38,10 @@ CATEGORIES = pa.table(
     {
         "note": ["x"] * 9,
         "category": pa.array([1, 1, 2, LEAST, 2, None, 1, 3, 4], pa.int64()),
-        "item": pa.array([0, 1, 2, 3, MOST, 4, None, 4, 99], pa.int64()),
+        "item": pa.array([0, 1, 2, 3, MOST, 5, None, 4, 99], pa.int64()),
     }
 )
-"""Items and their categories; item 4 has a category, and also a row without one."""
+"""Items and their categories; item 5 has a row without one, and one row has no item."""
 
 Draw = random.Random
 

@@ -233,8 +233,10 @@ def test_example_days_below_zero():
 def test_example_items_of_the_shop():
     with pytest.raises(ParameterError, match="item 3 is there twice"):
         declining([], [*SHOP, {"item": 3, "category": 8}])
-    nulls = [{"item": None, "category": 1}, {"item": None, "category": 2}, {"item": 4, "category": 1}]
-    assert declining([], SHOP + nulls) == [], "rows with a null do not count"
+    with pytest.raises(ParameterError, match="item 4 is there twice"):
+        declining([], [*SHOP, {"item": 4, "category": 1}])
+    nulls = [{"item": None, "category": 1}, {"item": None, "category": 2}]
+    assert declining([], SHOP + nulls) == [], "a row without an item is none"
 
 
 @pytest.mark.parametrize(

@@ -78,14 +78,15 @@ class Categorized(Step):
 
     @classmethod
     def of(cls, table: pa.Table) -> Categorized:
-        """Read the table; `ParameterError` for an item that has two rows."""
-        table = table.filter(pc.and_(pc.is_valid(table["item"]), pc.is_valid(table["category"]))).combine_chunks()
+        """Read the table; `ParameterError` for an item that has two rows, be it without a category."""
+        table = table.filter(pc.is_valid(table["item"])).combine_chunks()
         counts = table.group_by("item", use_threads=False).aggregate([([], "count_all")])
         twice = counts.filter(pc.greater(counts["count_all"], 1))
         if twice.num_rows:
             raise ParameterError(
                 f"--right: item {twice['item'][0]} occurs {twice['count_all'][0]} times, but has one category; keep one row"
             )
+        table = table.filter(pc.is_valid(table["category"]))
         items, categories = (pa.array(table[name].to_numpy(), pa.int64()) for name in ("item", "category"))
         return cls(items, categories)
 

@@ -119,16 +119,16 @@ def declining(
     Parameters
     ----------
     right : rows with item and category
-        Those with a null do not count. They have no event time.
+        An item whose category is null has none; a row whose item is null does not count. They have no event time.
 
     Raises
     ------
     ParameterError
         If an item is there twice.
     """
-    category_of: dict[int, int] = {}
+    category_of: dict[int, int | None] = {}
     for row in right:
-        if row["item"] is not None and row["category"] is not None:
+        if row["item"] is not None:
             if row["item"] in category_of:
                 raise ParameterError(f"item {row['item']} is there twice: an item has one category")
             category_of[row["item"]] = row["category"]
@@ -137,9 +137,9 @@ def declining(
     current: dict[int, tuple[int, int, int]] = {}  # category -> first day, day, its sum so far
     rows = []
     for t in _whole(sources, "item", "amount"):
-        if t.payload["item"] not in category_of:
+        category, day = category_of.get(t.payload["item"]), t.ts // width
+        if category is None:
             continue
-        category, day = category_of[t.payload["item"]], t.ts // width
         first, open_day, total = current.get(category, (day, day, 0))
         if day > open_day:
             days = finished.setdefault(category, [])
