@@ -11,6 +11,7 @@ An application compiles for five seconds and more: one test has all that is aske
 """
 
 import itertools
+import json
 import random
 import threading
 from pathlib import Path
@@ -46,6 +47,7 @@ COLUMNS = {
 }
 LIKE_OTHERS = ("viewed_together", "viewed_before")
 """Rankings of hours or days, as `sold_together` is one, and a time-out, as `abandoned` has one."""
+TOO_LARGE = "a worker claims at most 256 tuples of a pipeline at a time, and did so here"
 
 
 class Application:
@@ -130,6 +132,7 @@ def test_oracle_all_of_an_application(name, is_long, tmp_path, capfd):
     if name == "declining":
         _beyond_int64(tmp_path, capfd)
         _categories_that_cannot_be(tmp_path, capfd)
+        _larger_batches_than_there_are(tmp_path, capfd)
 
 
 def _other_inputs(app, draw, first, time):
@@ -206,11 +209,22 @@ def _beyond_int64(folder, capfd):
     assert "column 'amount' of uint64 does not fit int64" in capfd.readouterr().err
 
 
+def _larger_batches_than_there_are(folder, capfd):
+    """No error, as other applications take them, but said, and the report has what was used."""
+    command = [*_command(folder / "batches", nasty("declining", 0, rows=10, time=UTC)), "--report", str(folder / "r.json")]
+    for batch, used in ((256, 256), (257, 256), (2**31 - 1, 256)):
+        assert cli.main([*command, "--batch", str(batch)]) == 0
+        said = capfd.readouterr().err
+        assert said == ("" if batch == used else f"headrace: --batch {batch}: {TOO_LARGE}\n")
+        assert json.loads((folder / "r.json").read_text())["batch"] == used
+
+
 def _categories_that_cannot_be(folder, capfd):
     table = nasty("declining", 0, rows=10, time=UTC)
     for number, (right, text) in enumerate(
         [
             (pa.table({"item": [1, 2, 1], "category": [1, 1, 1]}), "--right: item 1 occurs 2 times"),
+            (pa.table({"item": [1, 2, 2, None], "category": [1, None, 3, 1]}), "--right: item 2 occurs 2 times"),
             (pa.table({"item": [1], "kind": [1]}), "no column 'category'"),
             (pa.table({"item": ["a"], "category": [1]}), "column 'item' is string"),
         ]

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from headrace.apps.engines.engine import Engine
@@ -52,6 +55,17 @@ class Pipelines(Engine):
 
     def start_options(self) -> dict[str, Any]:
         return {**super().start_options(), "batch": self._claimed}
+
+    @contextmanager
+    def around(self) -> Iterator[Callable[[Any], None]]:
+        yield lambda run: self._say_what_was_claimed()
+
+    def _say_what_was_claimed(self) -> None:
+        """Say so if it was less than was asked for: no error, since other applications take any number, and the result is
+        the same; and at the end, since a command that fails says one line."""
+        if self.asked.batch is not None and self.asked.batch > self._claimed:
+            said = f"a worker claims at most {MOST_BATCH} tuples of a pipeline at a time, and did so here"
+            print(f"headrace: --batch {self.asked.batch}: {said}", file=sys.stderr, flush=True)
 
     def figures(self, run: Any, operator: Any, seconds: float) -> dict[str, Any]:
         return {
