@@ -219,8 +219,8 @@ def _interrupt_again(lost: sys.UnraisableHookArgs) -> None:
 
 
 def _end_now(status: int) -> NoReturn:
-    if (sinks := sys.modules.get("headrace.egress.sinks")) is not None:
-        sinks.remove_unfinished()  # also of a run that is still being compiled
+    if (part_files := sys.modules.get("headrace.egress.part_files")) is not None:
+        part_files.remove_unfinished()  # also of a run that is still being compiled
     sys.stderr.write("headrace: interrupted\n")
     sys.stderr.flush()
     os._exit(status)

@@ -25,7 +25,7 @@ import pytest
 import headrace as hr
 from headrace import cli
 from headrace.apps import command
-from support.command_line import COMMAND, ENVIRONMENT, left_behind, start, words
+from support.command_line import COMMAND, ENVIRONMENT, left_behind, run, start, words
 from support.workloads import eventually
 
 
@@ -119,6 +119,27 @@ def test_example_interrupted_while_running(folder, number):
     assert process.returncode == 128 + number, err
     assert "Traceback" not in err
     assert left_behind(folder) == []
+
+
+@pytest.mark.slow
+def test_example_what_a_killed_run_leaves_is_removed_by_the_next(folder):
+    """Nobody is told of SIGKILL. The files of a run that is still going on stay."""
+    flags = ["forward", "--in", "words.parquet", "--out", "o.parquet", "--report", "r.json"]
+    processes = [start("run", *flags, "--rate", 5) for _ in range(2)]
+    end, seen = time.monotonic() + 180, []
+    while len(seen) < 4:
+        assert time.monotonic() < end and all(process.poll() is None for process in processes)
+        time.sleep(0.02)
+        seen = [name for name in left_behind(folder) if name.startswith((".o.parquet.", ".r.json."))]
+    processes[0].kill()
+    processes[0].communicate(timeout=180)
+    assert len(left_behind(folder)) == 4
+    assert run(*flags) == 0
+    assert [name.partition(".part")[0][:8] for name in left_behind(folder)] == [".o.parqu", ".r.json.", "o.parque", "r.json"]
+    processes[1].kill()
+    processes[1].communicate(timeout=180)
+    assert run(*flags) == 0
+    assert left_behind(folder) == ["o.parquet", "r.json"]
 
 
 def test_example_interrupted_in_a_destructor():

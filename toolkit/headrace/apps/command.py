@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import re
 import sys
 import threading
@@ -17,7 +16,8 @@ from headrace.apps.asked import Asked, parse_schedule
 from headrace.apps.checked import check_flags, check_master, check_paths
 from headrace.apps.engines import ENGINES, Engine
 from headrace.apps.figures import summarize
-from headrace.egress.sinks import ParquetSink, part_of
+from headrace.egress.part_files import PartFile
+from headrace.egress.sinks import ParquetSink
 from headrace.errors import (
     CheckpointError,
     HeadraceError,
@@ -166,22 +166,23 @@ def _report_file(path: str | None) -> Iterator[Callable[[dict[str, Any]], None]]
     if path is None:
         yield lambda report: None
         return
-    target, part = part_of(path)
+    part = PartFile(path)
     try:
-        part.touch()
+        part.create()
     except OSError as error:
         raise OutputError(
             f"report {path!r} cannot be written ({error.strerror}); give a file in a directory that is writable"
         ) from None
 
     def write(report: dict[str, Any]) -> None:
-        part.write_text(json.dumps(report, indent=2, allow_nan=False) + "\n")
+        with part.open() as file:
+            file.write(json.dumps(report, indent=2, allow_nan=False).encode() + b"\n")
 
     try:
         yield write
-        os.replace(part, target)
+        part.publish()
     finally:
-        part.unlink(missing_ok=True)
+        part.remove()
 
 
 class _Output(ParquetSink):

@@ -13,6 +13,7 @@
 ``emitted``         what user functions emit as columns
 ``sink``            `Sink`, which takes a query's results
 ``sinks``           memory, a Parquet file, a function, nowhere
+``part_files``      a file that has its name only when it is complete
 ``directory``       a directory of Parquet files that grows while the run goes on
 ==================  ====================================================================
 """

@@ -7,7 +7,6 @@ import mmap
 import os
 import tempfile
 import threading
-import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -16,6 +15,7 @@ from typing import BinaryIO
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from headrace.egress.part_files import PartFile
 from headrace.errors import OutputError
 from headrace.expressions.rows import concat_batches
 from headrace.ingress.input_errors import first_line, no_file_at
@@ -121,22 +121,6 @@ def reason_of(error: OSError) -> str:
     return os.strerror(error.errno) if error.errno else first_line(error)
 
 
-def part_of(path: str | os.PathLike[str]) -> tuple[Path, Path]:
-    """Return the file that a path leads to, following links, and a hidden file beside it to write first."""
-    target = Path(os.path.realpath(path))
-    return target, target.with_name(f".{target.name}.{uuid.uuid4().hex}.part")
-
-
-_unfinished: set[Path] = set()
-"""Hidden files that exist, or are about to."""
-
-
-def remove_unfinished() -> None:
-    """Remove incomplete files: for a process that is about to end, whatever its threads do."""
-    for path in list(_unfinished):
-        path.unlink(missing_ok=True)
-
-
 class ParquetSink:
     """Write one Parquet file, which appears under its name only when complete.
 
@@ -146,7 +130,7 @@ class ParquetSink:
 
     def __init__(self, path: str | os.PathLike[str]):
         self.path = Path(path)
-        self._target, self._temporary = part_of(path)
+        self._part = PartFile(path)
         self._file: BinaryIO | None = None
         self._writer: pq.ParquetWriter | None = None
         self._held: list[pa.RecordBatch] = []
@@ -157,11 +141,8 @@ class ParquetSink:
         try:
             if kind := no_file_at(self.path):
                 raise OSError(f"it is {kind}")
-            _unfinished.add(self._temporary)
-            with open(self._temporary, "xb"):
-                pass
-            self._temporary.unlink()
-            _unfinished.discard(self._temporary)
+            self._part.create()
+            self._part.remove()
         except OSError as error:
             raise OutputError(
                 f"output {str(self.path)!r} cannot be written ({error.strerror or error});"
@@ -172,10 +153,9 @@ class ParquetSink:
         self.check()
         self._schema = schema
         check_parquet_types(schema)
-        _unfinished.add(self._temporary)
         with self._writing():
-            # Other users of the directory can have seen its name by now: a link that was put there is not followed.
-            self._file = open(self._temporary, "xb")  # noqa: SIM115
+            self._part.create()
+            self._file = self._part.open()
         self._writer = pq.ParquetWriter(self._file, schema, compression="snappy")
 
     def write(self, batch: pa.RecordBatch) -> None:
@@ -219,16 +199,14 @@ class ParquetSink:
     def publish(self) -> None:
         """Give the complete file its name."""
         with self._writing():
-            os.replace(self._temporary, self._target)
-        _unfinished.discard(self._temporary)
+            self._part.publish()
 
     def abort(self) -> None:
         for open_one in (self._writer, self._file):
             with suppress(OSError):  # a full disk, say: what cannot be written is thrown away in any case
                 if open_one is not None:
                     open_one.close()
-        self._temporary.unlink(missing_ok=True)
-        _unfinished.discard(self._temporary)
+        self._part.remove()
 
 
 def check_parquet_types(schema: pa.Schema) -> None:
@@ -287,7 +265,9 @@ def parquet(path: str | os.PathLike[str]) -> ParquetSink:
     """Write results to one Parquet file, for ``start(sink=hr.parquet(path))``.
 
     The file appears under its name at the end of the run; files of several results (`together`) all appear then. A run
-    that fails or is stopped leaves no new file, and an existing file of that name as it was.
+    that fails or is stopped leaves no new file, and an existing file of that name as it was. One whose process is killed
+    leaves a hidden file beside it, ``.NAME.<digits>.part``, which the next run that writes the same file removes; those that
+    a living process writes are locked, and stay.
 
     Parameters
     ----------
