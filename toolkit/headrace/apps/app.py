@@ -103,6 +103,8 @@ class App:
         Returns the input when no file is named.
     tables : sequence of str
         For a transactional application: the tables that it reads and writes.
+    not_speculative : str
+        For a transactional application: why it cannot be run by speculation, where it cannot.
     stages : str
         For an ordered application: SL stateless, PS partitioned and SF stateful stages, as in the paper's Table 1.
     is_right_table : bool
@@ -131,6 +133,7 @@ class App:
     default_input: Callable[[], pa.Table] | None = None
     is_self_join: bool = False
     tables: Sequence[str] = ()
+    not_speculative: str = ""
     stages: str = ""
     is_right_table: bool = False
     tags: Sequence[str] = ()

@@ -55,4 +55,5 @@ APP = App(
     reference=reference.tp,
     options=[records_option(reference.SEGMENTS)],
     tables=("segments",),
+    not_speculative="as sets, such as the vehicles of a segment, have no versions",
 )

@@ -68,12 +68,27 @@ class Transactions(Engine):
     def around(self) -> Iterator[Callable[[Any], None]]:
         with state_files(self.given("state"), self.app.tables) as write, warnings.catch_warnings():
             warnings.simplefilter("ignore", UnsafeResultsWarning)  # `check` has already warned
-            yield write
+            yield lambda run: self._complete(write, run)
+
+    def _complete(self, write: Callable[[Any], None], run: Any) -> None:
+        write(run)
+        if self._scheme != (self.given("scheme") or DEFAULT_SCHEME):  # said at the end, since a command that fails says one line
+            said = f"--scheme {self.given('scheme')}: {self.app.name} was run by {self._scheme}, {self.app.not_speculative}"
+            print(f"headrace: {said}", file=sys.stderr, flush=True)
+
+    @property
+    def _scheme(self) -> str:
+        """Return the scheme that is used: not one that cannot run the application, as the result is the same with any."""
+        asked = self.given("scheme") or DEFAULT_SCHEME
+        return DEFAULT_SCHEME if asked == "speculative" and self.app.not_speculative else asked
+
+    def start_options(self) -> dict[str, Any]:
+        return {**super().start_options(), "scheme": self._scheme}
 
     def figures(self, run: Any, operator: Any, seconds: float) -> dict[str, Any]:
         return {
             "rejected": operator.rejected,
             "transactions_per_s": operator.transactions / seconds if seconds > 0 else None,
-            "scheme": self.given("scheme") or DEFAULT_SCHEME,
+            "scheme": self._scheme,
             "punctuation": self.given("punctuation") or DEFAULT_PUNCTUATION,
         }
