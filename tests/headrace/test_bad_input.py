@@ -67,6 +67,20 @@ def test_event_time_column_that_is_no_time(column):
         counts(GOOD.set_column(0, "ts", column)).to_arrow()
 
 
+@pytest.mark.parametrize("unit", ["year", "S", 5, None, ["s"]])
+def test_time_unit_that_is_none(unit):
+    """Also where nothing asks for a duration."""
+    for kind in (pa.int64(), pa.timestamp("us")):
+        with fails(InputError, "time_unit", repr(unit), "give one of ns, us, ms, s, min, h, d"):
+            hr.stream(GOOD.set_column(0, "ts", GOOD["ts"].cast(kind)), event_time="ts", time_unit=unit)
+
+
+def test_folder_without_files(tmp_path):
+    (tmp_path / "_SUCCESS").touch()
+    with fails(InputError, str(tmp_path), "a folder that has no Parquet files; check the path"):
+        hr.stream(tmp_path, event_time="ts")
+
+
 def test_null_event_time():
     table = pa.table({"ts": pa.array([1, None, 3], pa.int64()), "k": ["a", "b", "c"]})
     with fails(EventTimeError, "'ts'", "row 1", "null"):
@@ -238,7 +252,7 @@ def test_null_keys():
     dropped = hr.stream(table, event_time="ts").key_by("k", nulls="drop").window(10).aggregate(n=hr.count())
     assert dropped.to_arrow().to_pydict() == {"ts": [10], "k": ["a"], "n": [2]}
     with fails(InputError, "nulls", "'ignore'"):
-        hr.stream(table, event_time="ts").key_by("k", nulls="ignore").window(10).aggregate(n=hr.count()).to_arrow()
+        hr.stream(table, event_time="ts").key_by("k", nulls="ignore")
 
 
 @pytest.mark.parametrize(

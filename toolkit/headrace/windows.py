@@ -72,7 +72,7 @@ Duration: TypeAlias = str | int | datetime.timedelta
 
 def parse_time_unit(unit: str, name: str = "time_unit") -> str:
     """Return `unit` if it is one of ns, us, ms, s, min, h, d; else raise `ParameterError`."""
-    if unit not in NANOSECONDS:
+    if not isinstance(unit, str) or unit not in NANOSECONDS:
         raise ParameterError(f"{name} = {unit!r}: give one of {', '.join(NANOSECONDS)}")
     return unit
 

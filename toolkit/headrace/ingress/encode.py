@@ -23,7 +23,7 @@ from headrace.errors import (
 )
 from headrace.expressions.rows import check_movable, filter_rows
 from headrace.ingress import columns, encode_kernel, lists, tokeniser
-from headrace.ingress.key_sources import NULL_FIX, NULLS, KeySource, make_dictionary
+from headrace.ingress.key_sources import NULL_FIX, KeySource, check_nulls, make_dictionary
 from headrace.ingress.key_tables import KeyLimitError
 from headrace.ingress.keys import KeyDictionary
 from headrace.ingress.times import check_event_time, check_sorted, event_times, field_type, time_unit_of
@@ -165,8 +165,7 @@ class Encoder:
     counters: EncoderCounters = field(default_factory=EncoderCounters, init=False)
 
     def __post_init__(self):
-        if self.nulls not in NULLS:
-            raise ParameterError(f"nulls = {self.nulls!r}: give one of {', '.join(NULLS)}")
+        check_nulls(self.nulls)
         for name in ("max_rows", "max_tuple_keys", "max_batch_keys"):
             if getattr(self, name) < 1:
                 raise ParameterError(f"{name} = {getattr(self, name)}: must be at least 1")

@@ -14,9 +14,15 @@ from headrace.ingress.times import field_type
 from headrace.references import BUCKETS
 
 HOW = ("value", "each", "any", "words", "hashtags", "pairs")
-NULLS = ("error", "drop")
+_NULLS = ("error", "drop")
 NULL_FIX = "fill it, filter it out, or set nulls='drop'"
 """Advice on a null key; the command line, which has no such parameter, gives other advice."""
+
+
+def check_nulls(nulls: str) -> None:
+    """Raise `ParameterError` if this is no policy for null keys."""
+    if nulls not in _NULLS:
+        raise ParameterError(f"nulls={nulls!r}: give one of {', '.join(_NULLS)}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -390,7 +390,10 @@ def _open_path(path: Path, columns, batch_rows: int, name: str) -> Reader:
     if path.is_dir():
         import pyarrow.dataset as ds  # imports pandas as well: not at import time
 
-        return _open_dataset(ds.dataset(path, format="parquet"), columns, batch_rows, name)
+        dataset = ds.dataset(path, format="parquet")
+        if not dataset.files:
+            raise InputError(f"{display_name(name)} is a folder that has no Parquet files; check the path")
+        return _open_dataset(dataset, columns, batch_rows, name)
     if what := no_file_at(path):  # a pipe is read once, from its beginning; reading Parquet begins at the end
         raise InputError(f"{display_name(name)} is {what}; give the path of a file")
     with path.open("rb") as file:

@@ -8,7 +8,7 @@ from typing import Any
 from headrace.elastic.specs import JoinSpec
 from headrace.errors import ParameterError
 from headrace.expressions import EqualPredicate, Predicate
-from headrace.ingress.key_sources import NULLS
+from headrace.ingress.key_sources import check_nulls
 from headrace.windows import Duration, parse_duration
 
 
@@ -32,8 +32,7 @@ def read_join(
     if units < 1:
         raise ParameterError(f"within={within!r}: must be at least one time unit")
     pairs = _join_columns(on)
-    if nulls not in NULLS:
-        raise ParameterError(f"nulls={nulls!r}: give one of {', '.join(NULLS)}")
+    check_nulls(nulls)
     if not isinstance(index, bool):
         raise ParameterError(f"index={index!r}: give True or False")
     if where is None and not pairs:

@@ -18,7 +18,7 @@ from headrace.names import explains_arguments
 from headrace.plan.nodes import SourceNode
 from headrace.progress import Watermark
 from headrace.stream.streams import Stream
-from headrace.windows import DEFAULT_TIME_UNIT, Duration, parse_duration, parse_seconds
+from headrace.windows import DEFAULT_TIME_UNIT, Duration, parse_duration, parse_seconds, parse_time_unit
 
 
 @explains_arguments(
@@ -132,7 +132,7 @@ def stream(
     kind = check_event_time(schema, event_time)
     if late == "side":
         check_movable(schema, 'late="side"')
-    unit = time_unit_of(kind, time_unit)
+    unit = time_unit_of(kind, parse_time_unit(time_unit))
     is_disordered, allowed = lateness == "watermarks", None
     if lateness is None:
         allowed = _lateness(readers, event_time)

@@ -10,6 +10,7 @@ from headrace.elastic.specs import ForwardSpec
 from headrace.errors import ArgumentError, ParameterError, SchemaError
 from headrace.expressions import Each, Expression, Hashtags, Pairs, Predicate, Words, col
 from headrace.expressions.columns import Column
+from headrace.ingress.key_sources import check_nulls
 from headrace.ingress.same_schema import shared_schema
 from headrace.names import explains_arguments, missing_attribute
 from headrace.ordering.stages import Stage
@@ -252,6 +253,7 @@ class Stream(Runnable):
         >>> airports.window(10).aggregate(n=hr.count()).to_arrow().to_pydict()
         {'ts': [10, 10, 10], 'airport': ['JFK', 'LAX', 'LGA'], 'n': [2, 1, 1]}
         """
+        check_nulls(nulls)
         node, columns, named = with_key_columns(self._node, columns, named)
         names, keys = read_keys(node.schema, columns, named)
         check_output_names([node.event_time, *names], "key_by()")
