@@ -107,6 +107,16 @@ def test_output_onto_an_input_is_refused(tmp_path, monkeypatch, way):
     assert path.read_bytes() == before and sorted(os.listdir(path.parent)) == ["in.parquet"]
 
 
+def test_output_onto_an_arrow_file_that_is_read_is_refused(tmp_path):
+    path = tmp_path / "in.arrow"
+    with pa.ipc.new_file(path, TABLE.schema) as writer:
+        writer.write_table(TABLE)
+    before = path.read_bytes()
+    with pytest.raises(OutputError, match="in.*is an input of the query, which it would replace; give another file"):
+        hr.stream(path, event_time="ts").forward().start(sink=hr.parquet(path))
+    assert path.read_bytes() == before
+
+
 def test_agree_parquet_bytes_do_not_depend_on_batches(tmp_path, monkeypatch):
     monkeypatch.setattr(sinks, "ROW_GROUP", 64)  # so that row groups end inside batches
     files = []

@@ -235,6 +235,18 @@ def test_example_a_file_that_is_replaced(tmp_path, other):
         counts.to_arrow()
 
 
+def test_example_an_arrow_file_that_is_replaced(tmp_path):
+    path = tmp_path / "t.arrow"
+    for name, table in (("t.arrow", {"ts": [1], "w": ["a"], "x": [2]}), ("new", {"ts": [7], "w": [8], "x": [9]})):
+        table = pa.table(table)
+        with pa.ipc.new_file(tmp_path / name, table.schema) as writer:
+            writer.write_table(table)
+    counts = hr.stream(str(path), event_time="ts").window(1000).aggregate(w=hr.last("w"))
+    (tmp_path / "new").replace(path)
+    with pytest.raises(InputError, match=r"t\.arrow' was replaced: its column 'w' is int64 now, and was string; make the query"):
+        counts.to_arrow()
+
+
 def test_example_arrow_that_is_not_valid():
     bad_offsets = pa.Array.from_buffers(
         pa.string(), 2, [None, pa.py_buffer(np.array([0, 500, 3], np.int32)), pa.py_buffer(b"abc")]

@@ -402,7 +402,8 @@ def _open_path(path: Path, columns, batch_rows: int, name: str) -> Reader:
         with pa.memory_map(os.fspath(path)) as file:
             opened = pa.ipc.open_file(file)
             table = select(opened.read_all(), columns, name)
-        return Reader(table.schema, name, table.num_rows, lambda: table.to_batches(max_chunksize=batch_rows))
+        batches_of = partial(table.to_batches, max_chunksize=batch_rows)  # pages of a mapped file are read only then
+        return Reader(table.schema, name, table.num_rows, batches_of, files=(os.fspath(path),))
     if not head:
         raise InputError(f"{display_name(name)} is empty; write it again, or check the path")
     if head.startswith(_MAGIC_STREAM):  # it may end after any batch, so nobody can tell whether it is whole
