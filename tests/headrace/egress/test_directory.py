@@ -123,6 +123,30 @@ def test_example_a_full_disk_is_reported_by_the_next_write(tmp_path):
     sink.abort()
 
 
+def test_example_a_directory_that_is_gone_at_the_end_is_reported(tmp_path):
+    sink = DirectorySink(tmp_path / "out", every_s=60)
+    sink.open(TABLE.schema)
+    sink.complete()
+    (tmp_path / "out").rmdir()
+    with pytest.raises(OutputError, match="_SUCCESS' cannot be written .No such file or directory"):
+        sink.publish()
+
+
+def test_nothing_is_left_of_a_file_that_cannot_be_made(tmp_path, monkeypatch):
+    def refuse(table, file):
+        file.write(b"PAR1")
+        raise pa.ArrowNotImplementedError("not now")
+
+    monkeypatch.setattr(pq, "write_table", refuse)
+    sink = DirectorySink(tmp_path / "out", every_s=60)
+    sink._schema = TABLE.schema
+    (tmp_path / "out").mkdir()
+    sink.write(TABLE.to_batches()[0])
+    with pytest.raises(pa.ArrowNotImplementedError):
+        sink.complete()
+    assert not list((tmp_path / "out").iterdir())
+
+
 # -- snapshots -------------------------------------------------------------------------------------
 
 

@@ -12,7 +12,9 @@ from __future__ import annotations
 import os
 import threading
 import uuid
+from collections.abc import Callable
 from pathlib import Path
+from typing import BinaryIO
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -91,8 +93,8 @@ class DirectorySink:
 
     def publish(self) -> None:
         """Write `_SUCCESS`: there will be no more files."""
-        with self._lock, open(temporary := self._temporary(SUCCESS), "xb"):
-            os.replace(temporary, self.path / SUCCESS)
+        with self._lock:
+            self._put(SUCCESS, lambda file: None)
 
     def abort(self) -> None:
         """Leave the published files, which are final. There will be no `_SUCCESS`."""
@@ -120,20 +122,26 @@ class DirectorySink:
         """Write the rows held as the next file. The caller holds the lock."""
         if not self._rows:
             return
-        name = f"part-{self.files:06d}.parquet"
+        table = pa.Table.from_batches(self._held, self._schema)
+        self._put(f"part-{self.files:06d}.parquet", lambda file: pq.write_table(table, file))
+        self.files += 1
+        self._held, self._rows = [], 0
+
+    def _put(self, name: str, write: Callable[[BinaryIO], object]) -> None:
+        """Make a file, which appears under its name when complete; if that fails, nothing of it is left. The caller locks."""
         temporary = self._temporary(name)
         try:
             with open(temporary, "xb") as file:
-                pq.write_table(pa.Table.from_batches(self._held, self._schema), file)
+                write(file)
             os.replace(temporary, self.path / name)
-        except OSError as error:
+        except BaseException as error:
             temporary.unlink(missing_ok=True)
+            if not isinstance(error, OSError):
+                raise
             raise OutputError(
                 f"output {str(self.path / name)!r} cannot be written ({reason_of(error)}); make room there: the files before it"
                 f" are complete and stay"
             ) from error
-        self.files += 1
-        self._held, self._rows = [], 0
 
 
 def parquet_directory(
