@@ -18,6 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headrace.changes import Change
+from headrace.control import control_loop
 from headrace.control.mapping import Mapping
 from headrace.control.observation import Observation
 from headrace.controllers import (
@@ -225,6 +226,17 @@ def test_of_several_the_first_that_asks_is_followed():
     assert {*names} == {"Threshold", "LoadBalancer"} and names[-1] == "LoadBalancer"
     assert loop.name == "Threshold, then LoadBalancer"
     assert plant.threads == 4 and plant.configuration.mapping.predicted_imbalance(skew)[0] < 0.05
+
+
+def test_older_observations_forget_what_is_large(monkeypatch):
+    """20,000 with the loads of 1,024 buckets each would take 160 MB, of one operator."""
+    monkeypatch.setattr(control_loop, "_KEPT_WHOLE", 3)
+    plant = Plant(lambda now: 100)
+    loop = looped(plant, None)
+    play(plant, loop, 2)
+    seen = loop.observations
+    assert len(seen) == 10 and all(one.processed > 0 and one.measured for one in seen)
+    assert [one.bucket_load is not None for one in seen] == 7 * [False] + 3 * [True]
 
 
 # -- no flapping -----------------------------------------------------------------------

@@ -20,6 +20,7 @@ import traceback
 import warnings
 from collections import deque
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from headrace.arguments import check_seconds, is_whole_number
@@ -44,6 +45,8 @@ DEFAULT_HOLD_S = 30.0
 SETTLED_S = 1.0
 """How long the effect of a change is measured after it."""
 _KEPT = 20_000
+_KEPT_WHOLE = 500
+"""Of an older observation, loads of single buckets and counts of nodes and tags are forgotten: 8 kB, and more of many tags."""
 _SLICE_S = 0.05
 
 
@@ -129,7 +132,10 @@ class ControlLoop:
 
     @property
     def observations(self) -> list[Observation]:
-        """The observations given to the controller, oldest first; the last 20,000 intervals."""
+        """The observations given to the controller, oldest first; the last 20,000 intervals.
+
+        `bucket_load` and `counted` are only those of the last 500.
+        """
         with self._lock:
             return list(self._observations)
 
@@ -228,7 +234,7 @@ class ControlLoop:
             observation = observe(before, reading, self._origin_ns, is_changing or before.mapping != reading.mapping)
             self.cost_model.add(observation)
             observation = with_cost(observation, self.cost_model)
-            self._observations.append(observation)
+            self._keep(observation)
             self._realise(observation)
         # A user's function may be slow: somebody who steers by hand must not wait for it.
         request, name = self._decide(observation)
@@ -313,6 +319,12 @@ class ControlLoop:
         if before is None or _wish(before) != _wish(request):
             now = observation.threads
             self._write("held", reason, name, from_threads=now, to_threads=now, figures=dict(request.figures))
+
+    def _keep(self, observation: Observation) -> None:
+        kept = self._observations
+        kept.append(observation)
+        if len(kept) > _KEPT_WHOLE:
+            kept[-1 - _KEPT_WHOLE] = replace(kept[-1 - _KEPT_WHOLE], bucket_load=None, counted={})
 
     def _realise(self, observation: Observation) -> None:
         """Collect intervals after a change, and record its effect once they are long enough together."""
