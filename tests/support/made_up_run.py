@@ -12,12 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from headrace.changes import Change
+from headrace.changes import Capabilities, Change, Control
 from headrace.errors import NotSupportedError
 from headrace.metrics.latency import LatencyHistogram
 from headrace.metrics.measures import NEEDED, Measure
 from headrace.metrics.snapshot import Metrics, OperatorMetrics
-from headrace.runtime.capabilities import Capabilities, Control
 
 STAGES = 3
 WORKERS = 2

@@ -14,12 +14,12 @@ from functools import partial
 import numpy as np
 import pyarrow as pa
 
+from headrace.changes import Capabilities, Control
 from headrace.errors import FunctionError
 from headrace.metrics.latency import LatencyHistogram
 from headrace.metrics.measures import ADDED, BUSY, PROCESSED, RESULTS, Measure
 from headrace.metrics.snapshot import OperatorMetrics
 from headrace.plan.nodes import StreamType
-from headrace.runtime.capabilities import Capabilities, Control
 from headrace.runtime.feeding import Stopped
 from headrace.runtime.immediate import Immediate
 from headrace.runtime.inlets import Books

@@ -1,4 +1,4 @@
-"""The record of one requested change of a run's configuration, which is also its caller's handle."""
+"""What can be changed at an operator while it runs, and the record of one requested change, which is also its caller's handle."""
 
 from __future__ import annotations
 
@@ -8,8 +8,97 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from headrace.arguments import timeout_of
-from headrace.errors import NotSupportedError
+from headrace.arguments import is_number, is_whole_number, timeout_of
+from headrace.errors import NotSupportedError, ParameterError
+
+
+@dataclass(frozen=True)
+class Control:
+    """One setting of an operator that can be changed while it runs: ``run.reconfigure(name=value)``.
+
+    Parameters
+    ----------
+    kind : {"count", "mapping", "choice", "number", "plan"}
+        A whole number of workers, a `headrace.Mapping`, one of `choices`, a number, or a `headrace.Plan`.
+    title : str
+        What it is, in a few words.
+    least, most : float
+        Bounds of a count or a number.
+    choices : tuple of str
+    scale : {"linear", "log"}
+        Scale of a count or a number: whether steps add to it or multiply it.
+    only_with : (str, tuple of str), optional
+        Another control, and the values of it with which this one has an effect.
+    """
+
+    kind: str
+    title: str
+    least: float = 0
+    most: float = 0
+    choices: tuple[str, ...] = ()
+    scale: str = "linear"
+    only_with: tuple[str, tuple[str, ...]] | None = None
+
+    def unused(self, configuration: Mapping[str, Any]) -> str:
+        """Return why it has no effect in a configuration; an empty text if it has one.
+
+        Examples
+        --------
+        >>> sharing = Control("choice", "whose work may be taken", choices=("no", "all"), only_with=("scheme", ("chains",)))
+        >>> sharing.unused({"scheme": "lock"}), sharing.unused({"scheme": "chains"})
+        ('no effect with scheme lock: only with chains', '')
+        """
+        if self.only_with is None:
+            return ""
+        name, values = self.only_with
+        now = configuration.get(name)
+        return "" if now in values else f"no effect with {name} {now}: only with {' or '.join(values)}"
+
+    def check(self, name: str, value: Any) -> Any:
+        """Return the value if it is possible; else raise `ParameterError`.
+
+        Examples
+        --------
+        >>> Control("number", "rows of a task", 1, 100).check("batch", 10)
+        10
+        """
+        if self.kind == "choice":
+            if value not in self.choices:
+                raise ParameterError(f"reconfigure({name}={value!r}): give one of {', '.join(map(repr, self.choices))}")
+            return value
+        whole = self.kind == "count"
+        if not (is_whole_number(value) if whole else is_number(value)) or not self.least <= value <= self.most:
+            kind = "a whole number" if whole else "a number"
+            raise ParameterError(f"reconfigure({name}={value!r}): give {kind} from {self.least:g} to {self.most:g}")
+        return value
+
+
+class Capabilities(Mapping[str, Control]):
+    """The controls of an operator or a run, by name, and the reasons why others are absent.
+
+    Examples
+    --------
+    >>> can = Capabilities({"threads": Control("count", "active instances", 1, 8)}, {"plan": "this engine has no plan"})
+    >>> "threads" in can, can.absent["plan"]
+    (True, 'this engine has no plan')
+    """
+
+    def __init__(self, controls: Mapping[str, Control], absent: Mapping[str, str] | None = None):
+        self._controls = dict(controls)
+        self.absent: dict[str, str] = dict(absent or {})
+        """Absent control -> one sentence with the reason."""
+
+    def __getitem__(self, name: str) -> Control:
+        return self._controls[name]
+
+    def __iter__(self):
+        return iter(self._controls)
+
+    def __len__(self) -> int:
+        return len(self._controls)
+
+    def __repr__(self) -> str:
+        return f"Capabilities({', '.join(self._controls)})"
 
 
 @dataclass(eq=False, repr=False)

@@ -3,28 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Any
+
+from headrace.changes import Capabilities
 
 REASON = "dashboard"
 """Reason of changes that are requested here."""
-
-
-class Control(Protocol):
-    """A setting that can be changed at an operator, as the run describes it."""
-
-    kind: str
-    """"count", "number", "choice", "plan" or "mapping"."""
-    title: str
-    least: float
-    most: float
-    """Bounds of a count or a number."""
-    choices: tuple[str, ...]
-    scale: str
-    """"linear" or "log"."""
-
-    def unused(self, configuration: Mapping[str, Any]) -> str:
-        """Return why the setting has no effect in a configuration; "" where it has one."""
-        ...
 
 
 class Target:
@@ -39,7 +23,7 @@ class Target:
     ----------
     code : str
         The expression before `.reconfigure(...)`.
-    controls : mapping of str to Control
+    controls : Capabilities
         What can be changed; `controls.absent` says why other settings cannot.
     handle : OperatorHandle
         ``run[operator]``.
@@ -53,7 +37,7 @@ class Target:
         self.handle = run[operator]
         self.handle_code = f"run[{operator!r}]"
         self.code = self.handle_code if self._several else "run"
-        self.controls = self.handle.controls
+        self.controls: Capabilities = self.handle.controls
         self.rate_code = "run.rate"
 
     @property

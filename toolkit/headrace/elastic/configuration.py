@@ -9,7 +9,7 @@ from headrace.arguments import is_whole_number
 from headrace.control.mapping import Mapping
 from headrace.elastic.arrays import InstanceArrays
 from headrace.errors import ReconfigurationError
-from headrace.runtime.capabilities import checked_threads
+from headrace.runtime.steerable import checked_threads
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from headrace.changes import Capabilities, Control
 from headrace.elastic import epochs, words
 from headrace.elastic.arrays import InstanceArrays
 from headrace.elastic.configuration import Configuration, resolve, write_configuration
@@ -25,13 +26,12 @@ from headrace.elastic.spread import Spread
 from headrace.kernel import compile_now
 from headrace.memory.atomics import CELL
 from headrace.memory.cells import read_cell
-from headrace.runtime.capabilities import Capabilities, Control
 from headrace.runtime.configuration_rows import ConfigurationRows
 from headrace.workers.worker_kernel import BEFORE
 
 
 class Reconfiguration(ConfigurationRows):
-    """Changes of an operator of the elastic engine: a `headrace.runtime.capabilities.Steerable`.
+    """Changes of an operator of the elastic engine: a `headrace.runtime.steerable.Steerable`.
 
     Parameters
     ----------

@@ -6,17 +6,18 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from headrace.arguments import whole
+from headrace.changes import Capabilities, Control
 from headrace.errors import ReconfigurationError
 from headrace.ordering.arrays import PipelineArrays
 from headrace.ordering.configuration import SCHEDULES, Configuration, write_configuration
 from headrace.ordering.options import check_schedule
 from headrace.ordering.words import MOST_BATCH
 from headrace.runtime.at_once import AtOnce
-from headrace.runtime.capabilities import Capabilities, Control, checked_threads
+from headrace.runtime.steerable import checked_threads
 
 
 class Reconfiguration(AtOnce):
-    """What can be changed at a pipeline: a `headrace.runtime.capabilities.Steerable`.
+    """What can be changed at a pipeline: a `headrace.runtime.steerable.Steerable`.
 
     Parameters
     ----------

@@ -6,7 +6,7 @@ depends on no engine.
 ======================  =======================================================
 ``sections``            the interface between an engine and a run
 ``inlets``              the part of this interface about inputs
-``capabilities``        the part of this interface about changes
+``steerable``           the part of this interface about changes
 ``collected_section``   a section of one operator: workers, result rings, a collector
 ``gated_section``       such a section, whose sources are merged by a gate
 ``handle``              the user's handle on a run: `QueryRun`, `start`

@@ -14,7 +14,7 @@ _LOOK_S = 1e-3
 
 
 class AtOnce(ConfigurationRows):
-    """The part of `headrace.runtime.capabilities.Steerable` that such engines share; each adds which changes it accepts.
+    """The part of `headrace.runtime.steerable.Steerable` that such engines share; each adds which changes it accepts.
 
     Parameters
     ----------

@@ -2,7 +2,7 @@
 
 One change is in flight and one may be pending. Each request is resolved to a full
 configuration against the newest one known when it is made; a newer request replaces
-the pending one, whose caller is told. The engine (`capabilities.Steerable`) knows what a
+the pending one, whose caller is told. The engine (`steerable.Steerable`) knows what a
 configuration is, how it is placed in the stream and when it has come into force.
 
 State machine of a `Change`:
@@ -27,8 +27,8 @@ from typing import Any
 
 from headrace.changes import Change
 from headrace.memory.cells import read_cell
-from headrace.runtime.capabilities import Completion, Steerable
 from headrace.runtime.sections import RunContext
+from headrace.runtime.steerable import Completion, Steerable
 
 _RETRY_S = 20e-6
 _WATCH_NS = 50_000_000

@@ -14,7 +14,7 @@ import numpy as np
 
 from headrace.memory.cells import padded_cells, read_cell
 from headrace.progress import NEVER
-from headrace.runtime.capabilities import Completion
+from headrace.runtime.steerable import Completion
 from headrace.workers.worker_kernel import AFTER, BEFORE
 
 SPARE_CONFIGURATIONS = 8
@@ -57,7 +57,7 @@ def change_arrays(planned: int, *, columns: int = 2, are_cells: bool = False) ->
 
 
 class ConfigurationRows(ABC):
-    """Which configuration each row holds, and which changes were reported: part of a `headrace.runtime.capabilities.Steerable`.
+    """Which configuration each row holds, and which changes were reported: part of a `headrace.runtime.steerable.Steerable`.
 
     Parameters
     ----------

@@ -11,7 +11,8 @@ from collections import deque
 from collections.abc import Mapping
 from typing import Any
 
-from headrace.runtime.capabilities import Capabilities, Completion
+from headrace.changes import Capabilities
+from headrace.runtime.steerable import Completion
 
 _LOOK_S = 1e-3
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
-from headrace.changes import Change
+from headrace.changes import Capabilities, Change
 from headrace.control.control_loop import ControlLoop
 from headrace.control.mapping import Mapping
 from headrace.errors import NotSupportedError
 from headrace.metrics.snapshot import OperatorMetrics, StageMetrics
 from headrace.names import missing_attribute
-from headrace.runtime.capabilities import Capabilities
 from headrace.runtime.described import describe_operator
 from headrace.runtime.life import RunLife
 from headrace.runtime.measuring import first_tuple_ns

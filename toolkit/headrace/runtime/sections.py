@@ -10,7 +10,7 @@ controllers, the dashboard) belongs to the run, and no section builds it again.
 `Section`       an engine's part of a query
 `Inlet`         one input of a section, in `inlets`
 `Steerable`     what can be changed at an operator while it runs, in
-                `capabilities`
+                `steerable`
 `Checkpointed`  what is needed to go on after the process has died
 `RunContext`    the run, as a section sees it
 ==============  ===========================================================
@@ -27,8 +27,8 @@ import numpy as np
 from headrace.checkpoints.file_format import Contents
 from headrace.egress.collector import Consumer
 from headrace.metrics.snapshot import OperatorMetrics
-from headrace.runtime.capabilities import Steerable
 from headrace.runtime.inlets import Inlet
+from headrace.runtime.steerable import Steerable
 from headrace.workers.spans import Span
 
 

@@ -6,7 +6,7 @@ import heapq
 import time
 from typing import Any
 
-from headrace.changes import Change
+from headrace.changes import Capabilities, Change
 from headrace.control.control_loop import DEFAULT_HOLD_S, DEFAULT_INTERVAL_S, ControlLoop
 from headrace.control.decisions import DecisionLog
 from headrace.control.mapping import Mapping
@@ -14,7 +14,6 @@ from headrace.errors import NotSupportedError, ParameterError, UnknownNameError
 from headrace.names import explains_arguments, instead
 from headrace.plan.nodes import OperatorNode
 from headrace.rates import RateSchedule, schedule_of
-from headrace.runtime.capabilities import Capabilities
 from headrace.runtime.checkpointing import Checkpoint, lacks_checkpoints
 from headrace.runtime.life import POLL_S, RunLife
 from headrace.runtime.measuring import costliest

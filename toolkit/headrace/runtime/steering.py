@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from headrace.changes import Change
+from headrace.changes import Capabilities, Change
 from headrace.control.control_loop import ControlLoop
 from headrace.control.decisions import DecisionLog
 from headrace.control.observation import Reading
@@ -16,7 +16,6 @@ from headrace.control.policy import Policy
 from headrace.errors import NotSupportedError, ReconfigurationError, RunStoppedError
 from headrace.names import closest
 from headrace.plan.nodes import SourceNode
-from headrace.runtime.capabilities import Capabilities
 from headrace.runtime.changes import Changes
 from headrace.runtime.inlets import Inlet
 from headrace.runtime.sections import Moment, Section

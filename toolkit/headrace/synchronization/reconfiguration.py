@@ -10,11 +10,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from headrace.changes import Capabilities, Control
 from headrace.errors import ReconfigurationError
 from headrace.kernel import compile_now
 from headrace.memory.cells import read_cell
 from headrace.runtime.at_once import AtOnce
-from headrace.runtime.capabilities import Capabilities, Completion, Control, checked_threads
+from headrace.runtime.steerable import Completion, checked_threads
 from headrace.synchronization import words
 from headrace.synchronization.arrays import PlanArrays
 from headrace.synchronization.configuration import Configuration, Planned, write_configuration
@@ -27,7 +28,7 @@ WAYS = (*PLANS, "rates", "latency")
 
 
 class Reconfiguration(AtOnce):
-    """What can be changed at a program: a `headrace.runtime.capabilities.Steerable`.
+    """What can be changed at a program: a `headrace.runtime.steerable.Steerable`.
 
     Parameters
     ----------

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from headrace.callers import depth_of_caller
+from headrace.changes import Capabilities, Control
 from headrace.control.mapping import Mapping as Buckets
 from headrace.errors import ParameterError, ReconfigurationError, UnsafeResultsWarning
 from headrace.gates.membership_kernel import wake_readers
@@ -24,8 +25,8 @@ from headrace.kernel import compile_now
 from headrace.memory.atomics import CELL
 from headrace.memory.cells import read_cell
 from headrace.references import BUCKETS
-from headrace.runtime.capabilities import Capabilities, Control, checked_threads
 from headrace.runtime.configuration_rows import ConfigurationRows
+from headrace.runtime.steerable import checked_threads
 from headrace.transactions import words
 from headrace.transactions.arrays import ExecutorArrays
 from headrace.transactions.configuration import SCHEMES, SHARINGS, Configuration, write_configuration
@@ -55,7 +56,7 @@ def not_safe(how: str) -> ParameterError:
 
 
 class Reconfiguration(ConfigurationRows):
-    """What can be changed at a transactional operator: a `headrace.runtime.capabilities.Steerable`.
+    """What can be changed at a transactional operator: a `headrace.runtime.steerable.Steerable`.
 
     Parameters
     ----------

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import ipywidgets as w
 
+from headrace.changes import Control
 from headrace_widgets.controls.setting import Setting
 from headrace_widgets.messages import Messages
-from headrace_widgets.target import Control, Target
+from headrace_widgets.target import Target
 
 
 def whole(name: str, value: float) -> int:

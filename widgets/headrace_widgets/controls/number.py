@@ -6,10 +6,11 @@ import math
 
 import ipywidgets as w
 
+from headrace.changes import Control
 from headrace_widgets.controls.count import whole
 from headrace_widgets.controls.setting import Setting
 from headrace_widgets.messages import Messages
-from headrace_widgets.target import Control, Target
+from headrace_widgets.target import Target
 
 WIDE = 100
 """Where the maximum is at least so many times the minimum, the slider is logarithmic."""

@@ -6,9 +6,10 @@ from typing import Any
 
 import ipywidgets as w
 
+from headrace.changes import Control
 from headrace_widgets.controls.setting import Setting
 from headrace_widgets.messages import Messages
-from headrace_widgets.target import Control, Target
+from headrace_widgets.target import Target
 
 BY_HAND = "by hand"
 
