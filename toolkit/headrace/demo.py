@@ -29,6 +29,7 @@ from headrace.apps.app import App, sources
 from headrace.apps.compare import first_difference
 from headrace.errors import OutputError, RunStoppedError
 from headrace.report import Record, figures_of, write_html
+from headrace.summary import counted
 
 TWEETS, FAST_TWEETS, FAST_FLIGHTS = 500_000, 20_000, 30_000
 PACED_S = 4.0
@@ -161,7 +162,7 @@ def _run(job: Job, spark: Any, say: Say) -> Record:
     most = max([job.threads, *(threads for _, threads in job.changes)])
     every_s = 0.05 if job.rate else 0.02
     with query.start(threads=job.threads, max_threads=most, rate=job.rate, sample_every=every_s) as run:
-        say(f"{job.title}: {job.rows.num_rows:,} rows on {_threads(job.threads)}, {pace}")
+        say(f"{job.title}: {job.rows.num_rows:,} rows on {counted(job.threads, 'thread')}, {pace}")
         changes = [(share, {"threads": threads}) for share, threads in job.changes]
         _follow(run, job.title, job.rows.num_rows, changes, every_s, say)
         frame = run.to_spark(spark)
@@ -194,12 +195,12 @@ def _follow(
         processed = next(iter(metrics.operators.values())).processed
         for change in [c for c in asked if c.is_settled]:
             asked.remove(change)
-            now = change.describe() if change.from_threads == change.to_threads else _threads(change.to_threads)
+            now = change.describe() if change.from_threads == change.to_threads else counted(change.to_threads, "thread")
             say(f"{title}: {now} after {change.ms:.2f} ms")
             look()
         if waiting and processed >= waiting[0][0] * rows:
             share, requested = waiting.pop(0)
-            words = [f"from {run.threads} to {_threads(requested['threads'])}"] if "threads" in requested else []
+            words = [f"from {run.threads} to {counted(requested['threads'], 'thread')}"] if "threads" in requested else []
             words += [f"to the scheme {requested['scheme']!r}"] if "scheme" in requested else []
             say(f"{title}: {share:.0%} read; {', '.join(words)}, without stopping")
             with suppress(RunStoppedError):  # the run may end at this very moment
@@ -249,7 +250,7 @@ def _ledger(fast: bool, folder: Path, spark: Any, say: Say) -> Record:
     say(f"{title}: compiling its transaction {_UNLESS_KEPT}")
     changes = [(0.25, {"threads": 2}), (0.5, {"scheme": "lock"}), (0.75, {"threads": 4, "scheme": "chains"})]
     with query.start(threads=1, max_threads=4, rate=count / paced_s, sample_every=0.05) as run:
-        say(f"{title}: {count:,} rows on {_threads(1)}, paced at {count / paced_s:,.0f} a second so that it can be watched")
+        say(f"{title}: {count:,} rows on 1 thread, paced at {count / paced_s:,.0f} a second so that it can be watched")
         _follow(run, title, count, changes, 0.05, say, look)
         frame, tables = run.to_spark(spark), run.tables
         changed, history = run.changes, run.history
@@ -274,10 +275,6 @@ def _ledger(fast: bool, folder: Path, spark: Any, say: Say) -> Record:
 
 def _sum(column: pa.ChunkedArray) -> int:
     return pc.sum(column).as_py() or 0
-
-
-def _threads(count: int) -> str:
-    return f"{count} thread" if count == 1 else f"{count} threads"
 
 
 def table(records: Sequence[Record]) -> str:

@@ -15,6 +15,7 @@ from headrace.metrics.bottleneck import Bottleneck, is_pressed
 from headrace.metrics.intervals import parts_of, shares_between
 from headrace.metrics.snapshot import Metrics, OperatorMetrics
 from headrace.metrics.sources import BLOCKED, FEEDING, PACED, STARVED, SourceMetrics
+from headrace.summary import counted
 from headrace_widgets.columns import is_work
 from headrace_widgets.units import OF_A_CORE, amount, in_words
 
@@ -206,7 +207,7 @@ def _operator(now: OperatorMetrics, then: OperatorMetrics | None, found: Bottlen
         )
         for worker in now.members[:MOST_BARS]
     ] if shares else []  # fmt: skip
-    threads = "1 thread" if now.threads == 1 else f"{now.threads} threads"
+    threads = counted(now.threads, "thread")
     mean = f", {sum(busy[worker] for worker in now.members) / now.threads:.0%} busy" if bars else ""
     lines = [threads + mean, *([f"the first {MOST_BARS} of them:"] if now.threads > MOST_BARS else [])]
     title = "pipeline" if now.name in now.stages else now.name  # by default a pipeline has its last stage's name

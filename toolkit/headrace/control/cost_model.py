@@ -25,6 +25,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from headrace.summary import counted
+
 if TYPE_CHECKING:
     from headrace.control.observation import Observation
 
@@ -69,9 +71,8 @@ class Prediction:
     error: float
 
     def __str__(self) -> str:
-        threads = "1 thread" if self.threads == 1 else f"{self.threads} threads"
         figures = f"at most {self.capacity:,.0f} tuples/s, a load of {self.load:.0%}"
-        return f"{threads}: {figures}, give or take {self.error:.0%} of both"
+        return f"{counted(self.threads, 'thread')}: {figures}, give or take {self.error:.0%} of both"
 
 
 class CostModel:

@@ -21,6 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from headrace.control.observation import Observation
+from headrace.summary import counted
 
 STEP = 0.2
 """A change of the demand by this fraction is a disturbance."""
@@ -73,13 +74,12 @@ class Quality:
         return self.reversals == 0
 
     def __str__(self) -> str:
-        turned = "1 reversal" if self.reversals == 1 else f"{self.reversals} reversals"
         settled = "never settled"
         if not math.isnan(self.accuracy):
             when = f"settled after {self.settling_s:.1f} s" if math.isfinite(self.settling_s) else "not after every disturbance"
             settled = f"{self.accuracy:.0%} from the target once settled, {when}"
         return (
-            f"{'stable' if self.is_stable else turned}, within the band {self.in_band:.0%} of"
+            f"{'stable' if self.is_stable else counted(self.reversals, 'reversal')}, within the band {self.in_band:.0%} of"
             f" the time, {settled}, overshoot {self.overshoot:.0%}, {self.thread_seconds:.1f} thread-seconds"
         )
 
