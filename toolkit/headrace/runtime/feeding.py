@@ -178,8 +178,3 @@ class Feeder:
     def _check_goes_on(self) -> None:
         if read_cell(self._stop_word, 0):
             raise Stopped
-
-    @property
-    def reached(self) -> int:
-        """The promise of this input; after its end, the last promise before the end."""
-        return self.inlet.mark if self.books.closed_at is None else self.books.closed_at

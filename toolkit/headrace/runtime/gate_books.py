@@ -29,13 +29,17 @@ from headrace.metrics.balance import Balance
 from headrace.plan.nodes import SourceNode
 from headrace.progress import MIN_TIME
 from headrace.runtime.gate_inlet import GateInlet
+from headrace.runtime.inlets import reached
 
 
 class Booked(Protocol):
     """What the books ask of an operator."""
 
     @property
-    def inlets(self) -> Sequence[GateInlet]: ...
+    def inlets(self) -> Sequence[GateInlet]:
+        """Its sources."""
+        ...
+
     def records_held(self, members: list[int]) -> int:
         """A lower bound of the records in the gate that its slowest reader has yet to consume."""
         ...
@@ -92,16 +96,13 @@ def take_balance(
 
 def watermark_gaps(inlets: Sequence[GateInlet]) -> tuple[dict[str, int], str | None]:
     """Return how far each source is behind the furthest one in event time, and which source the others wait for."""
-    books = [inlet.books for inlet in inlets]
-    reached = [
-        inlet.mark if inlet.books.closed_at is None else inlet.books.closed_at for inlet in inlets
-    ]
-    furthest = max(reached)
+    books, times = [inlet.books for inlet in inlets], [reached(inlet) for inlet in inlets]
+    furthest = max(times)
     begins = [book.first_ts for book in books if book.first_ts is not None]
     begin = min(begins, default=furthest)
     gaps = [
         0 if book.closed_at is not None else furthest - (time if time > MIN_TIME else min(begin, furthest))
-        for book, time in zip(books, reached, strict=True)
+        for book, time in zip(books, times, strict=True)
     ]
     behind = max(range(len(gaps)), key=gaps.__getitem__)
     names = source_names(inlets)

@@ -84,3 +84,9 @@ class Inlet(Protocol):
     def mark(self) -> int:
         """The promise in force."""
         ...
+
+
+def reached(inlet: Inlet) -> int:
+    """The promise of an input; after its end, the last promise before the end."""
+    closed_at = inlet.books.closed_at
+    return inlet.mark if closed_at is None else closed_at

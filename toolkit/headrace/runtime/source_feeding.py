@@ -17,6 +17,7 @@ from headrace.memory.cells import read_cell
 from headrace.metrics.sources import FEEDING, STARVED
 from headrace.progress import MIN_TIME
 from headrace.runtime.feeding import Feeder
+from headrace.runtime.inlets import reached
 from headrace.runtime.source_rows import SourceRows, column_of_times
 from headrace.runtime.step_threads import Job
 
@@ -103,7 +104,7 @@ class SourceFeeder:
 
     def _pass_time(self, patient: bool) -> Iterator[float]:
         """Let the other sources go on while this one is idle: its time follows the furthest of them."""
-        others = (feed.reached for feed in self._siblings if feed is not self._feed)
+        others = (reached(feed.inlet) for feed in self._siblings if feed is not self._feed)
         furthest = max(others, default=MIN_TIME)
         if furthest > self._feed.inlet.mark:
             yield from self._pass_time_to(furthest, patient)

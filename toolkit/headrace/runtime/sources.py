@@ -317,6 +317,7 @@ class Source:
             except queue.Full:
                 yield 0.0 if patient else SHARED_POLL_S
 
+
 def by_stream(sources: Sequence[Source]) -> list[list[Source]]:
     """Group the sources that read the same stream for different operators of the query."""
     groups: dict[tuple[int, int], list[Source]] = {}
