@@ -479,4 +479,4 @@ class ElasticSection(GatedSection):
 
     def metrics(self, operator: str, moment: Moment) -> OperatorMetrics:
         """Take a snapshot; see `measuring.measure`."""
-        return measure(self, moment.until_ns, moment.seconds, moment.is_finished)
+        return measure(self, moment)

@@ -32,7 +32,7 @@ depends on no engine.
 ``feeding``             feeding one inlet: steps, pace, back-pressure
 ``gate_inlet``          an inlet whose rows are merged with those of others in one order
 ``gate_books``          the row accounting of an operator whose input is a gate
-``worker_measures``     common counters of engines whose workers 0 to threads - 1 are active
+``worker_measures``     the counters that every engine has
 ``player``              following a rate schedule without drift
 ``results``             the user's handle on one result
 ``consumers``           where results go: the sink, or the inlets downstream

@@ -1,4 +1,4 @@
-"""Metrics common to operators whose workers 0 to threads - 1 are active; an engine adds its own values.
+"""Metrics that operators of every engine have; an engine adds its own values.
 
 The books are read first, in the order that `gate_books` requires, and the workers' times after them.
 """
@@ -48,9 +48,9 @@ class Taken(NamedTuple):
     largest: dict[str, int]
 
 
-def take(section: Measured, moment: Moment) -> Taken:
-    """Read the counters that every such operator has."""
-    members = list(range(section.reconfiguration.current.threads))
+def take(section: Measured, moment: Moment, members: list[int] | None = None) -> Taken:
+    """Read the counters that every operator has; `members` are the active workers, by default 0 to threads - 1."""
+    members = list(range(section.reconfiguration.current.threads)) if members is None else members
     is_stopped = bool(moment.until_ns) and not moment.is_finished
     added, processed, balance = take_balance(section, members, moment.is_finished, is_stopped)
     meter = times(section.arrays.meter, moment.until_ns)
