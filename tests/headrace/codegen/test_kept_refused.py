@@ -42,6 +42,16 @@ def first_letter(state, t, emit):
     state.last = t.w[0]  # here
 
 
+def part_that_is_not_there(state, t, emit):
+    pair = (t.w, t.i)
+    state.n = pair[2]  # here
+
+
+def part_before_the_first(state, t, emit):
+    pair = (t.w, t.i)
+    state.n = pair[-3]  # here
+
+
 def letters(state, t, emit):
     for _ in t.w:  # here
         state.n += 1
@@ -193,6 +203,8 @@ REFUSED = [
     (upper, r"t.w.upper\(\): text work; do it before: in Spark, or in an expression"),
     (looks_inside, "looks into a string"),
     (first_letter, "a part of a string"),
+    (part_that_is_not_there, r"pair\[2\]: there is no such part; the last one is \[1\]"),
+    (part_before_the_first, r"pair\[-3\]: there is no such part"),
     (letters, "a loop over a string"),
     (number_of_text, r"t.w is a string, in int\(...\), which takes numbers"),
     (text_as_number, "t.w is a string, and the field is a number"),

@@ -257,8 +257,13 @@ class Inference:
             if isinstance(place, ast.UnaryOp) and isinstance(place.op, ast.USub):
                 place = place.operand
             at = place.value if isinstance(place, ast.Constant) and isinstance(place.value, int) else None
-            if at is not None and at <= len(kind):
-                return kind[at if place is node.slice else -at]
+            if at is not None:
+                index = at if place is node.slice else -at
+                if not -len(kind) <= index < len(kind):
+                    raise self._captured.error(
+                        f"{ast.unparse(node)}: there is no such part; the last one is [{len(kind) - 1}]", node
+                    )
+                return kind[index]
             return kind[0] if len(set(kind)) == 1 else "number"
         return None if kind is None else "number"
 
