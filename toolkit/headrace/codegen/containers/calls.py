@@ -45,9 +45,9 @@ class Calls(Expressions):
                     node,
                 )
             if name == "len" and not is_view and (static == "string" or is_container(static)):
-                return self._text(self._length(argument, node), node)
+                return self._text(self._length(argument), node)
             if name == "len" and is_view:
-                return self._text(self._length(argument.func.value, node), node)  # type: ignore[attr-defined]
+                return self._text(self._length(argument.func.value), node)  # type: ignore[attr-defined]
             if is_view or is_container(static):
                 if name in ("min", "max", "sum"):
                     return self._summed(node, name, argument, is_view)

@@ -29,12 +29,12 @@ class Expressions(Places):
             return ast.copy_location(ast.UnaryOp(ast.Not(), self._condition(node.operand)), node)
         static = self.inference.of(node)
         if static == "string" or is_container(static):
-            return self._text(f"{self._length(node, node)} != 0", node)
+            return self._text(f"{self._length(node)} != 0", node)
         if static == TEXTS or self.inference.is_numbers(node):
             return self._text(f"len({ast.unparse(self.visit(node))}) != 0", node)
         return self.visit(node)
 
-    def _length(self, node: ast.expr, whole: ast.AST) -> str:
+    def _length(self, node: ast.expr) -> str:
         static = self.inference.of(node)
         if static == "string":
             assert self.host.texts is not None
