@@ -8,9 +8,11 @@ Cannot see  Memory held in the JVM beyond the partitions it computes; a cluster.
 """
 
 import datetime
+import tempfile
 import time
 import urllib.parse
 from decimal import Decimal
+from types import SimpleNamespace
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -212,6 +214,19 @@ def test_example_results_that_spark_lacks(spark):
             sink.to_dataframe(spark, pa.table({"w": lacking}))
     with pytest.raises(OutputError, match="^column 'u' does not fit Spark's list<item: int64>"):
         sink.to_dataframe(spark, pa.table({"u": pa.array([[2**63]], pa.list_(pa.uint64()))}))
+
+
+@pytest.mark.parametrize("error", [OSError("No space left on device"), KeyboardInterrupt()], ids=["full disk", "interrupted"])
+def test_example_a_result_that_breaks_off_leaves_no_file(monkeypatch, tmp_path, error):
+    def breaks_off(writer, table, row_group_size):
+        raise error
+
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(pq.ParquetWriter, "write_table", breaks_off)
+    local = SimpleNamespace(_jsc=..., sparkContext=SimpleNamespace(master="local[1]"))
+    with pytest.raises((OutputError, KeyboardInterrupt), match="No space left .*; free space or set TMPDIR|^$"):
+        sink.to_dataframe(local, pa.table({"row": range(5_000)}), in_memory_bytes=10_000)
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("in_memory_bytes", [1 << 20, 0])

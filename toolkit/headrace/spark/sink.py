@@ -97,9 +97,10 @@ def _through_parquet(
         with pq.ParquetWriter(path, held[0].schema) as writer:
             for group in _grouped(itertools.chain(_taken_out(held), map(_for_spark, rest))):
                 writer.write_table(group, row_group_size=ROW_GROUP)
-    except OutputError:
-        raise
-    except (OSError, pa.ArrowException) as error:
+    except BaseException as error:
+        shutil.rmtree(folder, ignore_errors=True)  # otherwise it would fill the disk for as long as the process lives
+        if isinstance(error, OutputError) or not isinstance(error, (OSError, pa.ArrowException)):
+            raise
         raise OutputError(
             f"temporary result {path} cannot be written: {first_line(error)}; free space or set TMPDIR"
         ) from error
