@@ -27,6 +27,7 @@ BARS = 0.8
 """Share of the distance between two categories that the bars of one category occupy."""
 COUNTED = ("threads", "instances")
 """Beginnings of the labels of axes that have integers only."""
+_MARKERS = ("circle", "square", "triangle", "diamond", "inverted_triangle", "hex", "star", "plus")
 _QUANTILE = re.compile(r", p\d+$")
 
 
@@ -193,12 +194,30 @@ def plot_of(figure: Figure, name: str = "plot", places: Mapping[str, int] | None
         tools="pan,wheel_zoom,box_zoom,reset,save",
     )
     plot.name = name  # where the page puts it
-    markers = ("circle", "square", "triangle", "diamond", "inverted_triangle", "hex", "star", "plus")
     colors = [Colorblind[8][each] for each in (0, 1, 3, 5, 6, 4, 7)]  # without yellow, which cannot be seen on white
-    places = places_of([figure])[0] if places is None else places
+    _draw_lines(plot, figure, places_of([figure])[0] if places is None else places, colors)
+    _draw_boxes(plot, figure, colors[0])
+    drawn = [line.y for line in figure.lines] + [[*box.percentiles, box.mean] for box in figure.boxes]
+    values = np.concatenate([np.asarray(each, float) for each in drawn] or [np.zeros(1)])
+    vertical: Any = plot.y_range
+    if not figure.log_y:
+        vertical.start = min(0.0, float(np.nanmin(values))) if np.isfinite(values).any() else 0.0
+        if np.isfinite(values).any() and np.nanmax(np.abs(values)) >= 10:
+            plot.yaxis.formatter = NumeralTickFormatter(format="0,0")
+    if figure.y_max is not None:
+        vertical.end = figure.y_max
+    if figure.lines:
+        _place_legend(plot)
+    _set_ticks(plot, figure)
+    plot.axis.minor_tick_line_color = None
+    plot.toolbar.logo = None
+    return plot
+
+
+def _draw_lines(plot: Any, figure: Figure, places: Mapping[str, int], colors: Sequence[str]) -> None:
     first = {place: name for name, place in reversed(places.items())}
     for i, line in enumerate(figure.lines):
-        color, marker = colors[places[line.name] % COLORS], markers[places[line.name] % len(markers)]
+        color, marker = colors[places[line.name] % COLORS], _MARKERS[places[line.name] % len(_MARKERS)]
         label = f"{line.name} (predicted)" if line.predicted else line.name
         if line.steps:
             plot.step(list(line.x), list(line.y), mode="after", color=color, line_width=2, legend_label=label)
@@ -217,38 +236,31 @@ def plot_of(figure: Figure, name: str = "plot", places: Mapping[str, int] | None
             plot.scatter(
                 list(line.x), list(line.y), line_color=color, fill_color=fill, size=7, marker=marker, legend_label=label
             )
+
+
+def _draw_boxes(plot: Any, figure: Figure, color: str) -> None:
     for i, box in enumerate(figure.boxes, 1):
         low, first, middle, third, high = box.percentiles
         plot.segment([i, i], [low, third], [i, i], [first, high], color="black")
-        plot.vbar([i], 0.5, [third], [first], fill_color=colors[0], fill_alpha=0.4, line_color="black")
+        plot.vbar([i], 0.5, [third], [first], fill_color=color, fill_alpha=0.4, line_color="black")
         plot.segment([i - 0.25], [middle], [i + 0.25], [middle], color="black", line_width=2)
         plot.scatter([i], [box.mean], color="black", size=7, marker="diamond")
-    drawn = [line.y for line in figure.lines] + [[*box.percentiles, box.mean] for box in figure.boxes]
-    values = np.concatenate([np.asarray(each, float) for each in drawn] or [np.zeros(1)])
-    vertical: Any = plot.y_range
-    if not figure.log_y:
-        vertical.start = min(0.0, float(np.nanmin(values))) if np.isfinite(values).any() else 0.0
-        if np.isfinite(values).any() and np.nanmax(np.abs(values)) >= 10:
-            plot.yaxis.formatter = NumeralTickFormatter(format="0,0")
-    if figure.y_max is not None:
-        vertical.end = figure.y_max
-    if figure.lines:
-        legend: Any = plot.legend
-        plot.add_layout(legend[0], "below")
-        legend.orientation = "horizontal"
-        names = [item.label.value for item in legend[0].items]
-        columns = next((n for n, letters in LEGEND_COLUMNS if max(map(len, names)) <= letters), 1)
-        legend.ncols = columns
-        plot.height += LEGEND_ROW * max(0, math.ceil(len(names) / columns) - ROOM)
-        legend.label_text_font_size = "12px"
-        legend.label_height = legend.glyph_height = 14  # the plot loses the legend's height
-        legend.padding, legend.margin, legend.spacing = 0, 4, 6
-        legend.border_line_color = None
-        legend.click_policy = "hide"
-    _set_ticks(plot, figure)
-    plot.axis.minor_tick_line_color = None
-    plot.toolbar.logo = None
-    return plot
+
+
+def _place_legend(plot: Any) -> None:
+    """Put the legend below the plot, which grows if it has many rows."""
+    legend: Any = plot.legend
+    plot.add_layout(legend[0], "below")
+    legend.orientation = "horizontal"
+    names = [item.label.value for item in legend[0].items]
+    columns = next((n for n, letters in LEGEND_COLUMNS if max(map(len, names)) <= letters), 1)
+    legend.ncols = columns
+    plot.height += LEGEND_ROW * max(0, math.ceil(len(names) / columns) - ROOM)
+    legend.label_text_font_size = "12px"
+    legend.label_height = legend.glyph_height = 14  # the plot loses the legend's height
+    legend.padding, legend.margin, legend.spacing = 0, 4, 6
+    legend.border_line_color = None
+    legend.click_policy = "hide"
 
 
 def _draw_beside(plot: Any, figure: Figure, i: int, color: str, marker: str, label: str) -> None:
