@@ -21,7 +21,7 @@ from headrace.ordering.arrays import QUEUE_KINDS, REORDERS
 from headrace.ordering.configuration import SCHEDULES
 from headrace.reference import ordering as reference
 from headrace.workers.worker_kernel import BUSY_NS, PARKED_NS, SINCE, STATE
-from headrace_bench import ordered, ordered_apps, staged
+from headrace_bench import ordered, ordered_apps, parametric, staged
 from headrace_bench.executed import hash_of
 from headrace_bench.experiments import ordered as experiment
 from headrace_bench.marked import Markers, marked
@@ -60,7 +60,7 @@ def test_oracle_the_hand_written_loop(rounds, sigma):
 def test_example_keys_around_a_middle():
     alike, near = (staged.make_rows(ROWS, 0, sigma)["key"].to_numpy() for sigma in (0.0, 0.05))
     assert alike.min() < 10 and alike.max() > staged.KEYS - 10
-    assert abs(np.median(near) - staged.MIDDLE * staged.KEYS) < 10 and near.std() < 100
+    assert abs(np.median(near) - parametric.MIDDLE * staged.KEYS) < 10 and near.std() < 100
     assert np.isin(staged.make_rows(ROWS, 0, 0.0005)["key"].to_numpy(), (298, 299, 300, 301)).all()
 
 

@@ -22,6 +22,8 @@ from headrace.reference import ordering as reference
 from headrace_bench.pipelined import Pipelined, check_against
 
 KEYS = 1_000
+MIDDLE = 0.3
+"""Mean of the keys if they are not uniform, as a share of their range: off the centre."""
 TUPLE = 4
 """Default number of elements of a tuple."""
 STATE = 4
@@ -87,8 +89,18 @@ def function_of(kind: str, size: int = TUPLE, state: int = STATE) -> Callable:
     return scope["multiply_by_key" if kind == "partitioned" else "multiply"]
 
 
+def draw_keys(rng: np.random.Generator, n: int, sigma: float) -> np.ndarray:
+    """Draw `n` keys from 0 to `KEYS` - 1, int64[n]: around `MIDDLE` with a spread of `sigma`, both as fractions of their range.
+
+    With a sigma of 0 keys are uniform.
+    """
+    if not sigma:
+        return rng.integers(0, KEYS, n)
+    return np.floor(rng.normal(MIDDLE, sigma, n) * KEYS).astype(np.int64) % KEYS
+
+
 def make_rows(
-    n: int, rounds: int, selectivity: float = 1.0, size: int = TUPLE, sigma: float = 0.0, middle: float = 0.3, seed: int = 7
+    n: int, rounds: int, selectivity: float = 1.0, size: int = TUPLE, sigma: float = 0.0, seed: int = 7
 ) -> pa.Table:
     """Draw `n` rows.
 
@@ -99,12 +111,12 @@ def make_rows(
         Mean number of outputs per tuple of the first stage; each row has one of the two nearest integers.
     size : int
         Number of elements of a tuple.
-    sigma, middle : float
-        Spread and centre of the keys, as fractions of their range; with a sigma of 0 keys are uniform.
+    sigma : float
+        As for `draw_keys`.
     seed : int
     """
     rng = np.random.default_rng(seed)
-    keys = rng.integers(0, KEYS, n) if not sigma else np.floor(rng.normal(middle, sigma, n) * KEYS).astype(np.int64) % KEYS
+    keys = draw_keys(rng, n, sigma)
     outputs = (np.floor(selectivity) + (rng.random(n) < selectivity % 1)).astype(np.int64)
     numbers = {f"x{i}": rng.integers(0, _MASK + 1, n) for i in range(size)}
     return pa.table({"ts": np.arange(n), "key": keys, "rounds": np.full(n, rounds), "outputs": outputs, **numbers})
@@ -199,4 +211,4 @@ class Case:
         return run
 
 
-__all__ = ["Case", "Shape", "function_of", "make_rows", "product_ns", "rounds_of"]
+__all__ = ["Case", "Shape", "draw_keys", "function_of", "make_rows", "product_ns", "rounds_of"]

@@ -19,14 +19,12 @@ from headrace_bench import ordered_kernel
 from headrace_bench.costly import worked
 from headrace_bench.executed import hash_of
 from headrace_bench.ordered_kernel import TOTALS_EVERY
+from headrace_bench.parametric import KEYS, draw_keys
 from headrace_bench.pipelined import Pipelined
 from headrace_bench.transacting import rounds_of
 
-KEYS = 1_000
 UNITS = 7.5
 """Mean units of work of a tuple."""
-MIDDLE = 0.3
-"""Mean of the keys if they are not uniform, as a share of their range: off the centre."""
 
 
 def mix(t, emit):
@@ -74,14 +72,14 @@ def make_rows(n: int, rounds: int, sigma: float = 0.0, seed: int = 7) -> pa.Tabl
     ----------
     n, rounds : int
     sigma : float
-        Spread of the keys around `MIDDLE`, both as fractions of their range; 0: keys are uniform.
+        As for `parametric.draw_keys`.
     seed : int
     """
     rng = np.random.default_rng(seed)
-    keys = rng.integers(0, KEYS, n) if not sigma else np.floor(rng.normal(MIDDLE, sigma, n) * KEYS).astype(np.int64) % KEYS
     return pa.table({
-        "ts": np.arange(n), "key": keys, "v": rng.integers(0, 1 << 32, n), "rounds": np.full(n, rounds, np.int64)
-    })
+        "ts": np.arange(n), "key": draw_keys(rng, n, sigma), "v": rng.integers(0, 1 << 32, n),
+        "rounds": np.full(n, rounds, np.int64),
+    })  # fmt: skip
 
 
 class Case:
