@@ -28,7 +28,7 @@ import pyarrow.parquet as pq
 import headrace as hr
 from headrace.summary import counted
 from headrace_bench.peers.workloads import AGGREGATE_SQL, KEYS, SPAN, aggregate_query, keyed_rows
-from headrace_bench.rows import Row, median
+from headrace_bench.rows import Row, median, repeated
 from headrace_bench.taken import Taken, Watch, java_of
 
 THREADS = (1, 2, 4)
@@ -189,7 +189,7 @@ def _compare(
     others = [java_of(source.sparkSession)] if is_spark else []
     taken: dict[tuple[str, int], list[Taken]] = {}
     beside = "Spark's own" if is_spark else "DuckDB"
-    for repetition in range(repetitions + 1):
+    for counts in repeated(repetitions):
         for threads in THREADS:
             ours, found = call(aggregate_query, source, *others, threads=threads)
             assert found == results, f"{form}, {keys}, {threads} threads: {found} rows instead of {results}"
@@ -197,10 +197,10 @@ def _compare(
             answer = None if is_spark else duckdb.call(source, threads)
             if answer is not None:
                 theirs, rows_found = answer
-                if not repetition:
+                if not counts:
                     ordered = rows_found.sort_by([("ts", "ascending"), ("key", "ascending")])
                     assert ordered.cast(truth.schema).equals(truth), f"DuckDB, {form}, {keys}: other rows than by Arrow"
-            if repetition or repetitions == 1:  # the first one warms up
+            if counts:
                 taken.setdefault(("ours", threads), []).append(ours)
                 if theirs is not None:
                     taken.setdefault((beside, threads), []).append(theirs)
@@ -236,12 +236,12 @@ def _second_thread(table: pa.Table, repetitions: int, single: dict[tuple[str, st
     assert [tuple(row.values()) for row in found.to_pylist()] == costly_rows(few), "the operator of a user's own: other rows"
     taken: dict[int, list[Taken]] = {}
     results = 0
-    for repetition in range(repetitions + 1):
+    for counts in repeated(repetitions):
         for threads in THREADS[:2]:
             each, count = call(costly_query, table, threads=threads)
             results = results or count
             assert count == results, f"costly update, {threads} threads: {count} rows instead of {results}"
-            if repetition or repetitions == 1:
+            if counts:
                 taken.setdefault(threads, []).append(each)
     rows, rates = [], {}
     for threads, of_threads in taken.items():

@@ -25,7 +25,7 @@ from headrace.ingress.hashing import P1, P2, P3
 from headrace.ingress.keys import KeyDictionary, key_kind
 from headrace.references import BUCKET_BITS
 from headrace_bench.resident import Resident
-from headrace_bench.rows import Row, median
+from headrace_bench.rows import Row, median, repeated
 
 ALIKE_BITS = 24
 """Number of low bits in which the hashes are equal."""
@@ -157,12 +157,12 @@ def compare_keys(counts: Sequence[int], repetitions: int) -> list[Row]:
             ("strings", texts(count), names),
         ):
             seconds: dict[bool, list[float]] = {True: [], False: []}
-            for repetition in range(repetitions + 1):
+            for counts in repeated(repetitions):
                 for is_bad, keys in ((True, bad), (False, good)):
                     dictionary = KeyDictionary((key_kind(keys.type) or "",))
                     begin = time.perf_counter()
                     dictionary.encode(keys)
-                    if repetition:  # the first one compiles
+                    if counts:
                         seconds[is_bad].append(time.perf_counter() - begin)
                     assert dictionary.size == count
             rows.append(_row(f"{count:,} crafted {name} as keys", count, "M keys/s", seconds))
@@ -193,14 +193,14 @@ def compare_joins(counts: Sequence[int], repetitions: int) -> list[Row]:
         for name, (where, scale) in conditions.items():
             first: dict[bool, Resident] = {}
             seconds: dict[bool, list[float]] = {True: [], False: []}
-            for repetition in range(repetitions + 1):
+            for counts in repeated(repetitions):
                 for is_bad, values in ((True, bad), (False, good)):
                     tables = join_sides(values * scale)
                     left, right = (hr.stream(table, event_time="ts") for table in tables)
                     run = Resident(left.join(right, 4 * count, where=where), tables, 1, like=first.get(is_bad))
                     first.setdefault(is_bad, run)
                     took = run.run()
-                    if repetition:
+                    if counts:
                         seconds[is_bad].append(took)
                     # Each value matches only itself: in a band of width ten, its neighbours lie in other cells.
                     assert run.results == count, (name, is_bad, run.results)

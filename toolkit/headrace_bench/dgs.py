@@ -23,7 +23,7 @@ from headrace_bench.dgs_kernel import merging, presorted
 from headrace_bench.event_window import STREAMS, TRIVIAL, WINDOW, rounds_for
 from headrace_bench.machine import patience_for
 from headrace_bench.planned import Planned
-from headrace_bench.rows import Row, median
+from headrace_bench.rows import Row, median, repeated
 
 COSTS_NS = (0, 30)
 BETWEEN = (10_000, 100_000, 1_000, 100)
@@ -132,7 +132,7 @@ def joins(runs: Mapping[int, Sequence[Runs]]) -> list[Row]:
 def _window(case: Case, name: str, repetitions: int, is_goal: bool) -> tuple[list[Row], list[Runs]]:
     rates: dict[str, list[float]] = {}
     turns, patience = [], patience_for(repetitions)
-    for _ in range(repetitions + 1):
+    for counts in repeated(repetitions):
         seconds, expected = case.presorted()
         found = {"one loop, presorted": case.events / seconds}
         seconds, sums = case.merging()
@@ -145,11 +145,13 @@ def _window(case: Case, name: str, repetitions: int, is_goal: bool) -> tuple[lis
             assert sums.tolist() == expected.tolist(), f"{name}: {label} differ"
             found[label] = run.per_second
             runs.append(run)
+        if not counts:
+            continue
         turns.append(Runs(runs[0].seconds, runs[1].seconds, case.barriers.size, runs[1].joins))
         for label, rate in found.items():
             rates.setdefault(label, []).append(rate / 1e6)
-    first, merged = (median(rates[label][1:] or rates[label]) for label in ("one loop, presorted", "one loop that merges"))
-    rows = [Row("dgs", f"{name}: {label}", median(each[1:] or each), "M events/s") for label, each in rates.items()]
+    first, merged = (median(rates[label]) for label in ("one loop, presorted", "one loop that merges"))
+    rows = [Row("dgs", f"{name}: {label}", median(each), "M events/s") for label, each in rates.items()]
     for row in rows[2:]:
         row.baseline, row.baseline_name = first, "presorted"
     if is_goal:
@@ -158,18 +160,18 @@ def _window(case: Case, name: str, repetitions: int, is_goal: bool) -> tuple[lis
             Row("dgs", f"{name}: 2 leaves, beside the loop that merges", rows[-1].value, "M events/s", goal=10.0,
                 baseline=merged, baseline_name="merging", goal_is_ratio=True)
         )  # fmt: skip
-    return rows, turns[1:] or turns
+    return rows, turns
 
 
 def _turns(case: Case, repetitions: int) -> list[Row]:
     """One value of each stream and a barrier alternate: the state stays joined, and nothing is forked and joined."""
     each = []
-    for _ in range(repetitions + 1):
+    for counts in repeated(repetitions):
         run, sums = case.planned(2)
         assert sums.tolist() == case.presorted()[1].tolist()
-        each.append(1e9 * run.seconds / case.barriers.size)
-    took = median(each[1:] or each)
-    return [Row("dgs", BARRIER, took, "ns", better="lower", goal=200.0)]
+        if counts:
+            each.append(1e9 * run.seconds / case.barriers.size)
+    return [Row("dgs", BARRIER, median(each), "ns", better="lower", goal=200.0)]
 
 
 class Model(NamedTuple):

@@ -23,7 +23,7 @@ from headrace_bench.dgs_apps_kernel import frauds, joined
 from headrace_bench.event_window import rounds_for, worked
 from headrace_bench.machine import patience_for
 from headrace_bench.planned import Planned
-from headrace_bench.rows import Row, median
+from headrace_bench.rows import Row, median, repeated
 
 STREAMS = 2
 BETWEEN = 10_000
@@ -208,29 +208,30 @@ def measure(full: bool, tiny: bool = False) -> list[Row]:
 
 
 def _rows_of(case: Case, name: str, repetitions: int, cost: int) -> list[Row]:
-    rates: dict[str, list[float]] = {"one loop, presorted": [], **{label: [] for label in (*LEAVES.values(), ANY_ORDER)}}
-    by_hand: list[float] = []
+    rates: dict[str, list[float]] = {}
     patience = patience_for(repetitions)
-    for _ in range(repetitions + 1):
+    for counts in repeated(repetitions):
         seconds, expected = case.serial()
-        rates["one loop, presorted"].append(case.events / seconds / 1e6)
+        found = {"one loop, presorted": case.events / seconds}
         for leaves, label, order in ((1, LEAVES[1], "events"), (2, LEAVES[2], "events"), (2, ANY_ORDER, "none")):
             patience.await_near(leaves)
             run = case.planned(leaves, order)
             assert same(run, expected, order == "events"), f"{name}: {label} differ"
-            rates[label].append(run.per_second / 1e6)
-        seconds, found = case.by_hand(STREAMS)
-        assert same_columns(found, expected, in_order=False), f"{name}: by hand differ"
-        by_hand.append(case.events / seconds / 1e6)
-    rows = [Row("dgs", f"{name}: {label}", median(each[1:] or each), "M events/s") for label, each in rates.items()]
+            found[label] = run.per_second
+        seconds, columns = case.by_hand(STREAMS)
+        assert same_columns(columns, expected, in_order=False), f"{name}: by hand differ"
+        found[BY_HAND] = case.events / seconds
+        if counts:
+            for label, rate in found.items():
+                rates.setdefault(label, []).append(rate / 1e6)
+    goals = {LEAVES[2]: GOAL, ANY_ORDER: ANY_ORDER_GOAL} if cost >= LEAST_NS else {}
+    rows = [
+        Row("dgs", f"{name}: {label}", median(each), "M events/s", goal=goals.get(label), goal_is_ratio=label in goals)
+        for label, each in rates.items()
+    ]
     for row in rows[1:]:
         row.baseline, row.baseline_name = rows[0].value, "presorted"
-    if cost >= LEAST_NS:
-        for row, goal in zip(rows[-2:], (GOAL, ANY_ORDER_GOAL), strict=True):
-            row.goal, row.goal_is_ratio = goal, True
-    hand = Row("dgs", f"{name}: {BY_HAND}", median(by_hand[1:] or by_hand), "M events/s")
-    hand.baseline, hand.baseline_name = rows[0].value, "presorted"
-    return [*rows, hand]
+    return rows
 
 
 def beyond(measured: list[Row], joined_ns: float) -> list[Row]:

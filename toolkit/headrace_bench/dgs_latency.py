@@ -23,7 +23,7 @@ from headrace.synchronization.prediction import Costs, Model
 from headrace_bench.event_window import WINDOW
 from headrace_bench.paced import Paced
 from headrace_bench.planned import Planned
-from headrace_bench.rows import Row, median
+from headrace_bench.rows import Row, median, repeated
 
 UNITS = 1_000_000
 """Units of event time in a second."""
@@ -98,15 +98,16 @@ def measured_costs(repetitions: int, tiny: bool) -> dict[str, float]:
     found: dict[tuple[int, int], list[Planned]] = {}
     cases = [(between, leaves) for between in (RATIOS[0], RATIOS[-1]) for leaves in (1, 8)]
     events = {between: Events(8, 1_000_000, between, 0.01 if tiny else 1.0) for between, _ in cases}
-    for _ in range(repetitions + 1):
+    for counts in repeated(repetitions):
         for between, leaves in cases:
             plan = events[between].plan(leaves, "flat", 1)
             run = Planned(WINDOW, events[between].inputs, plan=plan, threads=1, max_threads=1).run()
             events[between].check(run, f"{leaves} leaves")
-            found.setdefault((between, leaves), []).append(run)
+            if counts:
+                found.setdefault((between, leaves), []).append(run)
     rare, (one, many) = found[RATIOS[0], 1], (found[RATIOS[-1], leaves] for leaves in (1, 8))
-    update = median([1e9 * run.seconds / run.events for run in rare[1:]])
-    both = max(0.0, median([1e9 * (b.seconds - a.seconds) / max(1, b.joins) for a, b in zip(one, many, strict=True)][1:]))
+    update = median([1e9 * run.seconds / run.events for run in rare])
+    both = max(0.0, median([1e9 * (b.seconds - a.seconds) / max(1, b.joins) for a, b in zip(one, many, strict=True)]))
     return {"update": update, "fork": both / 2, "join": both / 2}
 
 

@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 import headrace as hr
-from headrace_bench.rows import Row, median
+from headrace_bench.rows import Row, median, repeated
 
 QUERIES: dict[str, Callable] = {
     "integer keys": lambda stream: stream.key_by("number").window("1h").aggregate(best=hr.max("chars")),
@@ -183,11 +183,11 @@ def compare_words(table: pa.Table, frame: Any, results: int, repetitions: int) -
     ways = [(name, lambda source=source: source, QUERIES["words of text"]) for name, source in texts.items()]
     ways += [(name, source, _count_listed) for name, source in word_sources(table, frame).items()]
     seconds: dict[str, list[float]] = {name: [] for name, _, _ in ways}
-    for repetition in range(repetitions + 1):
+    for counts in repeated(repetitions):
         for name, source, query in ways:
             took, found = end_to_end(source(), query)
             assert found == results, (name, found, results)
-            if repetition:  # the first one compiles
+            if counts:
                 seconds[name].append(took)
     base = median(seconds[ours])
     return [

@@ -24,7 +24,7 @@ from headrace.summary import counted
 from headrace_bench import ordered_kernel
 from headrace_bench.machine import patience_for
 from headrace_bench.pipelined import Pipelined
-from headrace_bench.rows import Row, median
+from headrace_bench.rows import Row, median, repeated
 from headrace_bench.staged import Case, pipeline_of
 
 COSTS = {0: 0.65, 100: 1.7, 400: 1.9}
@@ -96,14 +96,14 @@ def rates_of(case: Case, variants: Mapping[str, Mapping[str, Any]], repetitions:
     """M tuples/s of each variant and of the hand-written loop, run in turns while cores are near."""
     measured: dict[str, list[float]] = {name: [] for name in variants}
     by_hand, patience = [], patience_for(repetitions)
-    for repetition in range(repetitions + 1):
+    for counts in repeated(repetitions):
         seconds, content = case.by_hand()
         assert content == case.content, "the hand-written loop makes something else every time"
         taken = {}
         for name, options in variants.items():
             patience.await_near(options.get("threads", 1))
             taken[name] = case.run(**options).steady_per_second
-        if repetition or repetitions == 1:  # the first one warms up
+        if counts:
             by_hand.append(case.table.num_rows / seconds / 1e6)
             for name, rate in taken.items():
                 measured[name].append(rate / 1e6)

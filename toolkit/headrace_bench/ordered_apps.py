@@ -26,7 +26,7 @@ from headrace.summary import counted
 from headrace_bench.machine import patience_for
 from headrace_bench.marked import Markers, marked, middle
 from headrace_bench.pipelined import Pipelined, check_against
-from headrace_bench.rows import Row, median
+from headrace_bench.rows import Row, median, repeated
 
 OF_AMDAHL = 0.9
 LEAST_RATIO = 1.6
@@ -219,13 +219,13 @@ def measure_apps(full: bool, tiny: bool = False) -> Iterator[Measured]:
 def _throughput(case: Case, sizes: Sizes) -> tuple[float, dict[tuple[str, int], float], list[Row]]:
     measured: dict[tuple[str, int], list[float]] = {}
     shares, lines, patience = [], [], patience_for(sizes.repetitions)
-    for repetition in range(sizes.repetitions + 1):
+    for counts in repeated(sizes.repetitions):
         for schedule in (DEFAULT_SCHEDULE, *(s for s in SCHEDULES if s != DEFAULT_SCHEDULE)):
             for threads in THREADS:
                 if threads > 1:
                     lines.append(patience.await_near())
                 run = case.run(threads, schedule)
-                if not repetition and sizes.repetitions > 1:  # the first one warms up
+                if not counts:
                     continue
                 measured.setdefault((schedule, threads), []).append(run.steady_per_second)
                 if threads == 1:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -66,6 +67,18 @@ class Row:
             fields["goal"] = self.goal * self.baseline
         fields["ratio"] = self.ratio
         return fields
+
+
+def repeated(repetitions: int) -> Iterator[bool]:
+    """Yield for each round of a measurement whether it counts: the first, which compiles and fills caches, does not.
+
+    Examples
+    --------
+    >>> list(repeated(3))
+    [False, True, True, True]
+    """
+    yield False
+    yield from itertools.repeat(True, repetitions)
 
 
 def median(values: Sequence[float]) -> float:

@@ -20,7 +20,7 @@ import headrace as hr
 from headrace_bench.costly import RECORDS, worked
 from headrace_bench.executed import Executed
 from headrace_bench.machine import patience_for
-from headrace_bench.rows import Row, median
+from headrace_bench.rows import Row, median, repeated
 from headrace_bench.transacting import PUNCTUATION, rounds_of
 
 COST_NS = 200
@@ -93,14 +93,14 @@ def measure(full: bool, tiny: bool = False) -> list[Row]:
         first: Executed | None = None
         rates: dict[str, list[float]] = {"serial": [], "speculative": []}
         patience = patience_for(repetitions)
-        for repetition in range(repetitions + 1):
+        for counts in repeated(repetitions):
             for scheme, threads in (("serial", 1), ("speculative", 2)):
                 run = Executed(stream, table, like=first, scheme=scheme, threads=threads, punctuation=PUNCTUATION)
                 first = first or run
                 patience.await_near(threads)
                 run.run()
                 assert run.content == first.content, f"{name}, {scheme}: not what serial made"
-                if repetition or tiny:  # the first one warms up
+                if counts:
                     rates[scheme].append(run.per_second / 1e6)
         serial = median(rates["serial"])
         rows.append(Row("speculative", f"{name}, serial", serial, "M events/s"))

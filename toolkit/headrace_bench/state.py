@@ -23,7 +23,7 @@ from headrace.memory.arena import HEAD, allocate_arena, used_bytes
 from headrace.memory.bundle import named
 from headrace_bench import state_in_engine
 from headrace_bench import state_kernel as loops
-from headrace_bench.rows import Row, median
+from headrace_bench.rows import Row, median, repeated
 
 KEYS = 1_000
 KEPT = 5
@@ -251,12 +251,12 @@ def cases(tiny: bool) -> list[Case]:
 def _time(case: Case, repetitions: int) -> Row:
     seconds: dict[str, list[float]] = {"ours": [], "typed": [], "python": []}
     ways = {"ours": case.ours, "typed": case.typed, "python": case.python}
-    for repetition in range(repetitions + 1):
+    for counts in repeated(repetitions):
         results = set()
         for name, way in ways.items():
             begin = time.thread_time()
             results.add(way())
-            if repetition:  # the first one compiles
+            if counts:
                 seconds[name].append(time.thread_time() - begin)
         assert len(results) == 1, (case.name, results)
     ours, beside = (median(seconds[name]) / case.operations * 1e9 for name in ("ours", "typed"))

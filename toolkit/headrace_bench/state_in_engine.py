@@ -17,7 +17,7 @@ from numba import typed, types
 
 import headrace as hr
 from headrace_bench import state_kernel as loops
-from headrace_bench.rows import Row, median
+from headrace_bench.rows import Row, median, repeated
 
 KEYS, EACH, STEP = 1_000, 50, 37
 
@@ -132,7 +132,7 @@ def _measured(case: Case, rows: int, repetitions: int) -> Row:
     keys = (np.arange(1, rows)[:, None] + np.arange(EACH) * STEP).reshape(-1) % KEYS
     some = keys[: 2_000 * EACH].tolist()
     with_it, without, beside, interpreted = [], [], [], []
-    for repetition in range(repetitions + 1):
+    for counts in repeated(repetitions):
         took, n = _seconds(ours)
         spared, _ = _seconds(plain)
         begin = time.perf_counter()
@@ -140,7 +140,7 @@ def _measured(case: Case, rows: int, repetitions: int) -> Row:
         middle = time.perf_counter()
         assert case.python(some) == same == n, (case.name, n, same)
         end = time.perf_counter()
-        if repetition:  # the first one compiles
+        if counts:
             with_it.append(took)
             without.append(spared)
             beside.append((middle - begin) / keys.size)

@@ -21,7 +21,7 @@ import headrace as hr
 import headrace_datasets
 from headrace.apps.tp import FREE_FROM, FREE_UP_TO, build
 from headrace_bench.costly import SEGMENTS
-from headrace_bench.rows import Row, median
+from headrace_bench.rows import Row, median, repeated
 from headrace_bench.taken import Watch
 
 FOREVER = 1 << 40
@@ -118,12 +118,12 @@ def measure(full: bool, tiny: bool = False) -> list[Row]:
         table = reports(source, n)
         check(table.slice(0, n // 4))
         rates: dict[str, list[float]] = {}
-        for repetition in range(repetitions + 1):
+        for counts in repeated(repetitions):
             for name, (way, options) in WAYS.items():
                 watch = Watch()
                 with way(hr.stream(table, event_time="ts")).start(sink=hr.discard(), **options) as run:
                     run.wait()
-                if repetition or tiny:  # the first one warms up
+                if counts:
                     rates.setdefault(name, []).append(table.num_rows / watch.taken().seconds / 1e6)
         serial = next(iter(rates))
         for name, values in rates.items():

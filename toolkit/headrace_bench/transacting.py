@@ -36,7 +36,7 @@ from headrace_bench.costly import WORKLOADS, Workload, with_rounds
 from headrace_bench.executed import MOST_EVENTS, Executed
 from headrace_bench.machine import patience_for
 from headrace_bench.plain_transactions import plain_loop
-from headrace_bench.rows import Row, median
+from headrace_bench.rows import Row, median, repeated
 from headrace_bench.taken import Watch
 from headrace_bench.transactions_kernel import worked
 
@@ -209,16 +209,16 @@ def _measured(workload: Workload, cost_ns: int, goals: Sequence[Goal], sizes: Si
     rates: dict[tuple[str, int, int], list[float]] = {}
     plain: list[float] = []
     by_hand, patience = plain_loop(name, case.table, case.rounds), patience_for(sizes.repetitions)
-    for repetition in range(sizes.repetitions + 1):
+    for counts in repeated(sizes.repetitions):
         for variant in _variants(cost_ns, case.schemes):
             scheme, threads, punctuation = variant
             patience.await_near(threads)
             run = case.run(scheme, threads, punctuation=punctuation)
-            if repetition or sizes.repetitions == 1:  # the first one warms up
+            if counts:
                 rates.setdefault(variant, []).append(run.per_second / 1e6)
         seconds, content = by_hand()
         assert content == case.content, f"{name}: serial made something else than the hand-written loop"
-        if repetition or sizes.repetitions == 1:
+        if counts:
             plain.append(case.table.num_rows / seconds / 1e6)
     serial = median(rates["serial", 1, PUNCTUATION])
     each_ns = 1e3 / serial * case.table.num_rows / case.operations
@@ -306,12 +306,12 @@ def _from_outside(workload: Workload, sizes: Sizes, tiny: bool) -> list[Row]:
             truth = None
             for scheme, threads in (("serial", 1), ("chains", 2)):
                 rates = []
-                for repetition in range(sizes.repetitions + 1):
+                for counts in repeated(sizes.repetitions):
                     seconds, found, tables = call(workload, source, scheme=scheme, threads=threads)
                     assert found == table.num_rows, f"{workload.name}, {form}: {found} rows of {table.num_rows}"
                     truth = truth or tables
                     assert tables == truth, f"{workload.name}, {form}, {scheme}: other tables than of serial"
-                    if repetition or sizes.repetitions == 1:
+                    if counts:
                         rates.append(found / seconds / 1e6)
                 row = Row(workload.name, f"{form}, end to end, {scheme}, {counted(threads, 'thread')}",
                           median(rates), "M events/s")  # fmt: skip

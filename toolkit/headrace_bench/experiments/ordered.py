@@ -32,7 +32,7 @@ from headrace_bench.marked import marked, middle
 from headrace_bench.ordered_apps import THREADS, Measured, measure_apps
 from headrace_bench.parametric import KEYS, Case, Shape, make_rows, rounds_of
 from headrace_bench.pipelined import Pipelined
-from headrace_bench.rows import Row, median
+from headrace_bench.rows import Row, median, repeated
 
 PAPER = Paper(
     "Scaling Ordered Stream Processing on Shared-Memory Multicores, section 7, Figures 8 to 14",
@@ -109,10 +109,10 @@ class _Experiment:
     def medians(self, variants: Mapping[str, Callable[[], Pipelined]]) -> dict[str, tuple[float, list[Pipelined]]]:
         """Rows/s of each variant, in turns, and its runs."""
         runs: dict[str, list[Pipelined]] = {name: [] for name in variants}
-        for repetition in range(self.repetitions + 1):
+        for counts in repeated(self.repetitions):
             for name, call in variants.items():
                 run = call()
-                if repetition or self.repetitions == 1:  # the first one warms up
+                if counts:
                     runs[name].append(run)
         return {name: (median([run.steady_per_second for run in found]), found) for name, found in runs.items()}
 

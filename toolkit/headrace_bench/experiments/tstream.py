@@ -62,7 +62,7 @@ from headrace_bench.experiments.figure import Figure, Line
 from headrace_bench.experiments.scaling import predict
 from headrace_bench.machine import patience_for
 from headrace_bench.marked import Markers, marked, middle
-from headrace_bench.rows import Row, median
+from headrace_bench.rows import Row, median, repeated
 from headrace_bench.taken import Watch
 from headrace_bench.transacting import PUNCTUATION, Case, ratio_at, rounds_of, split_evenly
 
@@ -139,11 +139,11 @@ class _Experiment:
     def medians(self, case: Case, variants: Mapping[str, Mapping[str, Any]]) -> dict[str, float]:
         """K events/s of each variant, in turns, and of `serial`."""
         rates: dict[str, list[float]] = {}
-        for repetition in range(self.repetitions + 1):
+        for counts in repeated(self.repetitions):
             for name, options in {"serial": {"scheme": "serial"}, **variants}.items():
                 self.patience.await_near(options.get("threads", 1))
                 rate = case.run(**options).per_second / 1e3
-                if repetition or self.tiny:  # the first one of each warms up: pages, caches, what was compiled just now
+                if counts:
                     rates.setdefault(name, []).append(rate)
         return {name: median(values) for name, values in rates.items()}
 
@@ -318,9 +318,9 @@ def _compute_mode(of: _Experiment, names: Iterable[str]) -> None:
     for name in names:
         events = with_rounds(WORKLOADS[name].table(many), 0)
         shares = []
-        for repetition in range(of.repetitions + 1):
+        for counts in repeated(of.repetitions):
             (short, in_short), (long, in_long) = (_cpu_and_useful(name, events.slice(0, n)) for n in (few, many))
-            if repetition or of.tiny:  # the first one compiles
+            if counts:
                 shares.append(100 * max(0.0, 1 - (in_long - in_short) / max(1e-9, long - short)))
         note = "reading, checking and encoding the events is in it, and putting results in order"
         of.rows.append(Row("tstream", f"Compute mode, {name}, 1 thread", median(shares), "%", "lower", note=note))
