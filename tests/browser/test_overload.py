@@ -171,7 +171,7 @@ def test_example_the_timeline_and_hot_keys(visit):
     visit.click_once(visit.button("Hot keys"))
     table = visit.dashboard.locator(".headrace-hot table")
     table.wait_for()
-    assert "of the latest rows' keys" in table.inner_text()
+    assert "share of the latest rows' keys" in table.inner_text()
     visit.shot("timeline-1600")
     visit.click_once(visit.button("Timeline"))
     timeline.wait_for(state="detached")

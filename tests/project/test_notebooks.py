@@ -179,12 +179,10 @@ def test_example_no_line_between_fences_is_broken(file):
 
 LESSONS = [file for file in NOTEBOOKS if file.stem[:2] in ("00", "10", "20", "40", "70", "75")]
 ELASTIC = ROOT / "notebooks" / "30_elastic_reconfiguration.ipynb"
-FIGURES = [file for file in NOTEBOOKS if file.stem[:2] == "95"]
-"""No lesson."""
 
 
-@pytest.mark.parametrize("file", [file for file in NOTEBOOKS if file not in FIGURES], ids=lambda file: file.stem)
-def test_example_a_lesson_ends_with_five_questions_with_folded_answers(file):
+@pytest.mark.parametrize("file", NOTEBOOKS, ids=lambda file: file.stem)
+def test_example_a_notebook_ends_with_five_questions_with_folded_answers(file):
     asked = nbformat.read(file, 4).cells[-1].source.partition("## Five questions")[2].partition("\n## ")[0]
     questions = re.findall(r"<details><summary>(\d)\. ([^\n]+)</summary>\n\n(.+?)\n\n</details>", asked, flags=re.DOTALL)
     assert [number for number, _, _ in questions] == list("12345")

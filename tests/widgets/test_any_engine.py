@@ -86,7 +86,7 @@ def test_example_its_numbers_are_drawn_and_said(dashboard):
     ends = lambda: np.frombuffer(dashboard.plots.widget.frame["blocks"]["shares_of_time"], np.float32).tolist()  # noqa: E731
     eventually(lambda: ends() == [0.75, 0.75, 1, 1, 0.75, 0.75, 0.25, 0.25], 180)
     said = {
-        "measure_queued": "By stage: 0: 10 events, 1: 20 events, 2: 30 events.", "measure_fill": "Fill: 75.0%.",
+        "measure_queued": "Stage 0: 10 events; 1: 20 events; 2: 30 events.", "measure_fill": "Fill: 75.0%.",
         "shares_of_time": "Thread 0: 75% judging, 25% locking; 1: 75% judging, 25% locking.",
     }  # fmt: skip
     eventually(lambda: said.items() <= dashboard.plots.widget.texts.items(), 180)

@@ -110,20 +110,23 @@ def test_example_words_and_bars_agree_when_all_is_over():
 
 
 @pytest.mark.parametrize(
-    ("plot", "lines"),
+    ("plot", "unit", "lines"),
     [
-        ("throughput", {"due", "input", "processed"}),
-        ("lag", {"lag", "delay of results (p99)"}),
-        ("latency", {"p50", "p99"}),
-        ("load", {"0", "1", "2", "3"}),
-        ("backlog", {"Due, not admitted"}),
+        ("throughput", "tuples/s", {"due", "input", "processed"}),
+        ("lag", "s", {"lag", "delay of results (p99)"}),
+        ("latency", "ms", {"p50", "p99"}),
+        ("load", "updates/s", {"0", "1", "2", "3"}),
+        ("imbalance", "", {"imbalance"}),
+        ("backlog", "tuples", {"Due, not admitted"}),
     ],
 )
-def test_example_the_mouse_reads_all_lines_of_a_plot(dashboard, plot, lines):
-    """At the moment under it, wherever in the plot it is."""
+def test_example_the_mouse_reads_all_lines_of_a_plot(dashboard, plot, unit, lines):
+    """At the moment under it, wherever in the plot it is, with the unit: a format of per cent has its own."""
     tools = dashboard.plots._figures.built[plot].tools
     (values,) = [tool for tool in tools if isinstance(tool, HoverTool) and tool.mode == "vline"]
-    assert [word for word, _ in values.tooltips[:1]] == ["second"] and {word for word, _ in values.tooltips[1:]} == lines
+    (when, at), *rest = values.tooltips
+    assert (when, at) == ("time", "@t{0,0.0} s") and {word for word, _ in rest} == lines
+    assert all(value.endswith(f"}} {unit}" if unit else "%}") for _, value in rest)
 
 
 def test_example_the_colours_of_the_key_mapping_have_a_scale(dashboard):

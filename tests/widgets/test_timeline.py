@@ -27,9 +27,9 @@ def test_example_spans_as_columns():
     assert block.tolist() == [
         [0, 0, 1, 2], [1, 2, 3, 0], [-3, -1, -3, -13], [-1, 0, 0, 0], [2_000, 1_000, 3_000, 13_000],
     ]  # fmt: skip
-    assert words_of(block) == "Thread 0: 67% process, 33% wait; 1: 100% room."
+    assert words_of(block) == "Thread 0: 67% processing, 33% waiting for input; 1: 100% waiting for room."
     short = frame.assign(begin_s=frame["begin_s"] / 10, end_s=frame["end_s"] / 10)
-    assert words_of(block_of(short)) == "Thread 0: 67% process, 33% wait; 1: 100% room. Known are the last 0.30 s."
+    assert words_of(block_of(short)).endswith("1: 100% waiting for room. Only the last 0.30 s are known.")
     assert words_of(block_of(frame.iloc[:0])).startswith("No timeline yet")
 
 

@@ -20,7 +20,7 @@ AROUND_S = 2.0
 """Imbalance and latency before and after are means over this long."""
 MOST_ROWS = 20
 COLUMNS = {
-    "at second": ("at_s",),
+    "time (s)": ("at_s",),
     "operator": ("operator",),
     "asked by": ("by",),
     "why": ("reason",),

@@ -44,7 +44,7 @@ class Figures:
         self._heated = [panel for panel in self.panels if isinstance(panel, Quantiles)]
         self._timed = [panel for panel in self.panels if not isinstance(panel, _OF_NOW)]
         for panel in self._timed:
-            add_values_on_hover(self.built[panel.key], scene, panel.title)
+            add_values_on_hover(self.built[panel.key], scene, panel.title, panel.unit)
         self._ranges = {panel.key: RoundRange(panel.least) for panel in self._timed}
         self._highest: list[float] = []
         """The largest value of each column of `series` that the ranges were made for; empty: nothing yet."""

@@ -17,7 +17,7 @@ from headrace.metrics.snapshot import Metrics, OperatorMetrics
 from headrace.metrics.sources import BLOCKED, FEEDING, PACED, STARVED, SourceMetrics
 from headrace.summary import counted
 from headrace_widgets.columns import is_work
-from headrace_widgets.units import OF_A_CORE, amount, in_words
+from headrace_widgets.units import OF_A_CORE, amount, in_words, milliseconds
 
 WIDTH, GATE, GAP, LINE, BAR = 150, 112, 38, 15, 9
 """Width of a box, and of a gate or a stage; gap between columns of boxes; height of a line of text, and of a thread's bar."""
@@ -187,7 +187,7 @@ def _title(name: str) -> str:
 def _gate(operator: OperatorMetrics) -> Node:
     work = operator.values["depth_ms"]
     known = work is not None and math.isfinite(work)
-    lines = [f"{amount(operator.in_flight)} tuples", *([f"{work:.3g} ms of work"] if known else [])]
+    lines = [f"{amount(operator.in_flight)} tuples", *([f"{milliseconds(work)} of work"] if known else [])]
     return Node(
         _entry(operator), "gate", "gate", f"Tuples in the gate of {operator.name} that some thread has yet to pass", lines,
         operator=operator.name,

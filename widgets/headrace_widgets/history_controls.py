@@ -40,7 +40,7 @@ class HistoryControls:
             layout=w.Layout(width="140px"), style={"description_width": "40px"},
         )  # fmt: skip
         self.scrub = w.FloatSlider(
-            0.0, min=0.0, max=1.0, step=0.1, description="Ends at second", readout_format=",.1f", disabled=True,
+            0.0, min=0.0, max=1.0, step=0.1, description="Ends at (s)", readout_format=",.1f", disabled=True,
             tooltip="The moment at which the plots end, while they are paused", layout=w.Layout(width="auto"),
             style={"description_width": "100px"},
         )  # fmt: skip

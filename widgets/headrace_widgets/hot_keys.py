@@ -53,7 +53,7 @@ def table(frame: Any) -> str:
     if not len(frame):
         return "No key has come yet."
     names = [column for column in frame.columns if column not in _OWN]
-    head = "".join(f"<th>{html.escape(word)}</th>" for word in (*names, "of the latest rows' keys", "bucket", "thread"))
+    head = "".join(f"<th>{html.escape(word)}</th>" for word in (*names, "share of the latest rows' keys", "bucket", "thread"))
     rows = "".join(
         "<tr>"
         + "".join(f"<td>{html.escape(str(row[name]))}</td>" for name in names)

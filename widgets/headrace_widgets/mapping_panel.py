@@ -174,7 +174,7 @@ class MappingPanel:
         state = "Draft, not applied" if self._draft is not None else "In force"
         if not self._is_measured:
             return f"{state}: {words}. The load of a bucket is not measured here."
-        return f"{state}: {words}. The most in a cell is {cells['share'].max():.1f}% of the load."
+        return f"{state}: {words}. No cell has more than {cells['share'].max():.1f}% of the load."
 
     def picture(self) -> LiveFigure:
         """Make a separate figure that shows the present state, with the text in its `about`."""

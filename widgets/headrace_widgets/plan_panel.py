@@ -71,7 +71,7 @@ class PlanPanel:
             said.append(f"{in_words((now.processed - then.processed) / seconds, 'events')}/s")
             said.append(f"{in_words((now.joins - then.joins) / seconds, 'joins')}/s")
         if plan.predicted is not None:
-            said.append(f"{in_words(plan.predicted, 'events')}/s predicted as the most")
+            said.append(f"at most {in_words(plan.predicted, 'events')}/s predicted")
         return f"{'; '.join(said)}."
 
 

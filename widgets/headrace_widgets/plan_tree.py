@@ -133,7 +133,7 @@ def _node(
     elif backlog := now.values.get("backlog", {}).get(name):
         lines.append(f"{in_words(backlog, '')} events wait here")
     if share:
-        lines.append(f"waits {share:.0%} for {whom}")
+        lines.append(f"waits for {whom} ({share:.0%})")
     about = "; ".join([name, *lines]) + (f" (of the last {SAMPLES} samples)" if share else "")
     return Node(f"plan {name}", "plan", name, about, lines, [Bar("", busy or 0.0, min(share, 1 - (busy or 0.0)), about)])
 

@@ -120,7 +120,7 @@ class SideBySide(LiveView):
             # Each run is sampled at its own times, so each has its own box, on opposite sides: neither hides the other.
             made.add_tools(HoverTool(
                 renderers=[line], mode="vline", line_policy="nearest", attachment=("left", "right")[i],
-                tooltips=[("second", "@t{0,0.0}"), (name, f"@{column}{{0,0.[00]}}")],
+                tooltips=[("time", "@t{0,0.0} s"), (name, f"@{column}{{0,0.[00]}} {unit}")],
             ))  # fmt: skip
         compact_legend(made)
         return made
@@ -128,7 +128,7 @@ class SideBySide(LiveView):
     def _bars(self, key: str, unit: str, column: str, form: str) -> figure:
         made = plain(key, unit, x_range=Range1d(0.4, MOST_CHANGES + 0.6), x_axis_label="change, the newest on the right")
         made.yaxis.formatter = NumeralTickFormatter(format=form)
-        more = [("moved", f"@moved{{{AXIS_FORMATS['bytes']}}}"), ("second", "@t{0,0.0}")]
+        more = [("moved", f"@moved{{{AXIS_FORMATS['bytes']}}}"), ("time", "@t{0,0.0} s")]
         for i, name in enumerate(self._names):
             bars = made.vbar("place", 0.36, column, source=self._changes[i], color=RUNS[i], legend_label=name)
             made.add_tools(HoverTool(renderers=[bars], tooltips=[(name, "@ms{0,0.00} ms"), *more]))

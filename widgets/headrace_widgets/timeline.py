@@ -22,6 +22,7 @@ SECONDS = 1.0
 EVERY_S = 2.0
 """Time between two updates: one reads thousands of spans, and costs as much as several updates of everything else."""
 _WORDS = ("not active", "processes", "waits for input", "waits for room", "waits for other threads")
+_DOING = ("not active", "processing", "waiting for input", "waiting for room", "waiting for other threads")
 _NUMBER = {state: number for number, state in enumerate(STATES)}
 COLUMNS = ["thread", "state", "begin", "end", "ms"]
 TITLE = "Timeline: what each thread did in the last second"
@@ -81,7 +82,7 @@ class Timeline:
     def _figure(self) -> Any:
         source = ColumnDataSource({column: [math.nan] for column in COLUMNS}, name="spans")
         made = plain(
-            "timeline", "thread", x_range=Range1d(-SECONDS, 0), x_axis_label="seconds before the newest moment",
+            "timeline", "thread", x_range=Range1d(-SECONDS, 0), x_axis_label="time before the newest moment (s)",
             y_range=Range1d(self._threads - 0.45, -0.55),
         )  # fmt: skip
         made.height = 70 + 24 * self._threads
@@ -119,7 +120,7 @@ def words_of(block: np.ndarray) -> str:
         own = thread == worker
         whole = max(ms[own & (state > 0)].sum(), 1e-9)
         told = [
-            f"{ms[own & (state == number)].sum() / whole:.0%} {STATES[number]}"
+            f"{ms[own & (state == number)].sum() / whole:.0%} {_DOING[number]}"
             for number in range(1, len(STATES))
             if ms[own & (state == number)].sum() > 0.005 * whole
         ]
@@ -127,4 +128,4 @@ def words_of(block: np.ndarray) -> str:
     if not parts:
         return _NOTHING
     known_s = -begin[state > 0].min()  # a thread with many short spans soon overwrites the oldest
-    return f"Thread {'; '.join(parts)}." + (f" Known are the last {known_s:.2f} s." if known_s < 0.95 * SECONDS else "")
+    return f"Thread {'; '.join(parts)}." + (f" Only the last {known_s:.2f} s are known." if known_s < 0.95 * SECONDS else "")

@@ -59,6 +59,11 @@ def axis_label(unit: str) -> str:
     return {"fraction": "%", OF_A_CORE: "% of a core"}.get(unit, unit)
 
 
+def unit_beside(unit: str) -> str:
+    """Return what follows a number that an axis's format has written: nothing where the format writes the unit."""
+    return "" if unit in AXIS_FORMATS else unit
+
+
 def axis_formatter(unit: str = "") -> TickFormatter:
     """Return what formats the tick labels of an axis."""
     if unit in AXIS_FORMATS:

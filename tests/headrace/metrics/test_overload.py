@@ -228,12 +228,21 @@ def test_example_threads_that_lose_time_to_waking_up():
     """Nearly always somebody waits for them, and yet they count as busy a little less often than that."""
     some = [SimpleNamespace(name=name, busy=busy, operator=SimpleNamespace(values={}), mean=lambda _: 0.0)
             for name, busy in (("cheap", [0.1]), ("score", [0.8, 0.83]))]  # fmt: skip
-    found = _waiting(some, {}, 2, 0.98)
+    found = _waiting(some, {}, 2, 0.98, {"source"})
     assert (found.kind, found.where, found.is_pressed) == ("workers", "score", True)
     assert found.sentence == (
         "score has too much to do: tuples wait for room 98% of the time, though its threads are busy only 83% of it."
     )
-    assert _waiting(some, {}, 2, 0.3).kind == "none"
+    assert _waiting(some, {}, 2, 0.3, {"source"}).kind == "none"
+
+
+@pytest.mark.parametrize(("pressed", "kind"), [({"left"}, "order"), ({"left", "right"}, "workers")])
+def test_example_a_source_that_waits_for_room_holds_nobody_back(pressed, kind):
+    """Of two sources that both wait for room, one is always a little behind the other in event time."""
+    operator = SimpleNamespace(values={"holds_back": "right"})
+    score = SimpleNamespace(name="score", busy=[0.7], operator=operator, mean={"idle_ns": 0.3, "blocked_ns": 0.0}.get)
+    found = _waiting([score], {}, 2, 0.98, pressed)
+    assert (found.kind, found.where) == (kind, "right" if kind == "order" else "score")
 
 
 def test_example_one_thread_that_owns_all_keys():

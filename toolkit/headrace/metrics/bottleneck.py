@@ -10,7 +10,7 @@ its source.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass
 
 import numpy as np
@@ -88,7 +88,8 @@ def bottleneck(now: Metrics, then: Metrics | None = None, cores: int | None = No
         return Bottleneck("over", "", _OVER[now.state])
     sources = list(zip(now.sources, then.sources if then else [None] * len(now.sources), strict=False))
     shares = [_Shares(operator, _before(then, operator), _seconds(now, then)) for operator in now.operators.values()]
-    if not any(is_pressed(source, before) for source, before in sources):
+    pressed = {source.name for source, before in sources if is_pressed(source, before)}
+    if not pressed:
         return _unpressed(sources, shares)
     cores = cores or usable_cores()
     used = _used(now, then)
@@ -97,7 +98,7 @@ def bottleneck(now: Metrics, then: Metrics | None = None, cores: int | None = No
         if found is not None:
             return found
     waits = max(source.share(BLOCKED, before) for source, before in sources)
-    return _waiting(shares, used, cores, waits)
+    return _waiting(shares, used, cores, waits, pressed)
 
 
 def is_pressed(source: SourceMetrics, before: SourceMetrics | None = None) -> bool:
@@ -208,11 +209,12 @@ def _in_use(cores: int) -> str:
     return f"All {cores} cores are in use" if cores > 1 else "The only core is in use"
 
 
-def _waiting(shares: Sequence[_Shares], used: dict[str, float], cores: int, waits: float) -> Bottleneck:
-    """The case that sources wait for room although no workers are busy."""
+def _waiting(shares: Sequence[_Shares], used: dict[str, float], cores: int, waits: float, pressed: Set[str]) -> Bottleneck:
+    """The case that sources, those in `pressed`, wait for room although no workers are busy."""
     for each in shares:
         behind = each.operator.values.get("holds_back")
-        if behind is not None and each.mean("idle_ns") > PRESSED:
+        # A source that waits for room itself is behind only by what it may not give yet.
+        if behind is not None and behind not in pressed and each.mean("idle_ns") > PRESSED:
             return Bottleneck(
                 "order", behind,
                 f"Tuples wait for {behind}: its event time is behind that of the other sources, whose tuples come"

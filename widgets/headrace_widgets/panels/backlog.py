@@ -14,7 +14,7 @@ BEHIND = "behind"
 class Backlog(KnownPanel):
     """Tuples that pile up before the sources, because an operator holds only a bounded number of them."""
 
-    key, title, least = "backlog", "Due, not admitted", 10.0
+    key, title, unit, least = "backlog", "Due, not admitted", "tuples", 10.0
     about = "Tuples that are due, by the set rate or by recorded times, but not yet taken, since the operator has no room."
 
     @classmethod
@@ -26,7 +26,7 @@ class Backlog(KnownPanel):
 
     def figure(self, scene: Scene):
         scene.draws(BEHIND)
-        made = time_figure(scene, self.key, "tuples")
+        made = time_figure(scene, self.key, self.unit)
         made.yaxis.formatter = axis_formatter()
         made.varea("t", 0, BEHIND, source=scene.series, color=palette.LIMIT, alpha=0.3)
         made.line("t", BEHIND, source=scene.series, color=palette.LIMIT, width=2)

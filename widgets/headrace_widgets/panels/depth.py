@@ -12,7 +12,7 @@ from headrace_widgets.units import amount, axis_formatter, milliseconds
 class Depth(KnownPanel):
     """Tuples that were added and that some active thread has yet to pass."""
 
-    key, title, least = "depth", "In flight", 10.0
+    key, title, unit, least = "depth", "In flight", "tuples", 10.0
     about = (
         "Tuples that were admitted but not yet passed by every active thread. Their number is bounded; what is due beyond it"
         " waits at the source."
@@ -27,7 +27,7 @@ class Depth(KnownPanel):
 
     def figure(self, scene: Scene):
         scene.draws("depth_tuples")
-        made = time_figure(scene, self.key, "tuples")
+        made = time_figure(scene, self.key, self.unit)
         made.yaxis.formatter = axis_formatter()
         made.varea("t", 0, "depth_tuples", source=scene.series, color=palette.OUT, alpha=0.3)
         made.line("t", "depth_tuples", source=scene.series, color=palette.OUT, width=2)

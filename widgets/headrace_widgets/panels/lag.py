@@ -24,7 +24,7 @@ LAG, DELAY = "lag_s", "delay_s"
 class Lag(KnownPanel):
     """How long the oldest due tuple has been due, without its wait in the log; the delay of results includes that."""
 
-    key, title, least = "lag", "Lag behind the rate", 0.1
+    key, title, unit, least = "lag", "Lag behind the rate", "s", 0.1
     about = (
         "How long the next tuple to be admitted has been due, by the set rate or by its recorded time. The delay of results is"
         " this lag plus their latency in the interval (p99), which counts from a tuple's admission."
@@ -39,7 +39,7 @@ class Lag(KnownPanel):
 
     def figure(self, scene: Scene):
         scene.draws(LAG, DELAY)
-        made = time_figure(scene, self.key, "s")
+        made = time_figure(scene, self.key, self.unit)
         made.yaxis.formatter = NumeralTickFormatter(format="0,0.[00]")
         made.varea("t", 0, LAG, source=scene.series, color=palette.LIMIT, alpha=0.3)
         made.line("t", LAG, source=scene.series, color=palette.LIMIT, width=2, legend_label="lag")

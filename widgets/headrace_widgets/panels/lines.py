@@ -8,7 +8,7 @@ from headrace.metrics.measures import Measure
 from headrace_widgets import palette
 from headrace_widgets.columns import element_word, heading_of, key_of, unit_of
 from headrace_widgets.panels.panel import Scene, compact_legend, largest, time_figure
-from headrace_widgets.units import OF_A_CORE, axis_formatter, axis_label, in_words
+from headrace_widgets.units import OF_A_CORE, axis_formatter, axis_label, in_words, unit_beside
 
 _COUNTED = ("events", "keys", "rows", "tuples", "versions", "workers")
 _LEAST = {"fraction": 0.01, "ms": 0.1, "bytes": 1_024.0, OF_A_CORE: 0.1}
@@ -21,6 +21,7 @@ class Lines:
 
     def __init__(self, scene: Scene, measure: Measure):
         self._unit, self._element = unit_of(measure), element_word(measure.by)
+        self.unit = unit_beside(self._unit)
         self.key, self.title, self.about = key_of(measure), heading_of(measure), measure.title
         self.title += f", by {self._element}" if self._element else ""
         self.shows = (measure.name,)
@@ -62,4 +63,4 @@ class Lines:
             for element, value in zip(self._elements, values, strict=True)
             if value == value
         ]
-        return f"By {self._element}: {', '.join(parts)}." if parts else "Not known yet."
+        return f"{self._element.capitalize()} {'; '.join(parts)}." if parts else "Not known yet."

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from headrace_widgets.columns import unit_of
 from headrace_widgets.palette import element_colour, element_dash
 from headrace_widgets.panels.panel import KnownPanel, Scene, compact_legend, largest, time_figure
-from headrace_widgets.units import OF_A_CORE, axis_formatter, axis_label, in_words
+from headrace_widgets.units import OF_A_CORE, axis_formatter, axis_label, in_words, unit_beside
 
 
 class Load(KnownPanel):
@@ -21,6 +21,7 @@ class Load(KnownPanel):
         super().__init__(scene)
         self._columns = scene.operator.of["load"]
         self._unit = unit_of(scene.operator.measures["load"])
+        self.unit = unit_beside(self._unit)
         if self._unit == OF_A_CORE:
             self.least = 0.1
 
@@ -47,4 +48,4 @@ class Load(KnownPanel):
 
     def text(self, now: Mapping[str, float]) -> str:
         parts = [f"{i}: {in_words(now[column], self._unit)}" for i, column in enumerate(self._columns) if now[column] > 0]
-        return f"By thread: {', '.join(parts)}." if parts else "No thread has work."
+        return f"Thread {'; '.join(parts)}." if parts else "No thread has work."

@@ -72,6 +72,8 @@ class Panel(Protocol):
     """The lowest upper end of its vertical axis."""
     floor: float
     """Where that axis begins."""
+    unit: str
+    """Unit of its lines' values, beside each value under the mouse; "" where the format says it."""
     shows: tuple[str, ...]
     """Names of the measures that no other panel needs to show."""
 
@@ -96,7 +98,7 @@ class KnownPanel(ABC):
     It is drawn only if the measures `needs` are declared; `also` is shown where it is declared.
     """
 
-    key = title = about = ""
+    key = title = about = unit = ""
     least, floor = 1.0, 0.0
     needs: tuple[str, ...] = ()
     also: tuple[str, ...] = ()

@@ -21,7 +21,7 @@ class Quantiles:
     """A histogram of durations: the number of each size, the median and the 99th percentile."""
 
     least = 1.0
-    unit = "ms (log)"
+    unit, axis = "ms", "ms (log)"
     half = "Half within {}, 99 % within {}."
     nothing = "Nothing was counted yet."
 
@@ -39,7 +39,7 @@ class Quantiles:
 
     def figure(self, scene: Scene):
         scene.draws(self._p50, self._p99)
-        made = time_figure(scene, self.key, self.unit, y_axis_type="log")
+        made = time_figure(scene, self.key, self.axis, y_axis_type="log")
         made.yaxis.formatter = NumeralTickFormatter(format="0,0.[000]")
         made.yaxis.ticker = FixedTicker(ticks=_DECADES)  # there is room for them at any height
         # A line comes first: the page reads the columns under the mouse from it.
@@ -78,13 +78,19 @@ class Latency(Quantiles):
     """Time from the arrival of the tuple that made a result ready to the result's emission."""
 
     needs, also = ("latency",), ()
-    unit = "latency (ms, log)"
+    axis = "latency (ms, log)"
     half = "Half of the results within {}, 99 % within {}."
-    nothing = "No result yet: none of the windows is complete."
+    nothing = "No result yet."
 
     def __init__(self, scene: Scene):
         super().__init__(scene, scene.operator.measures["latency"])
         self.key = "latency"
+        self.about = (
+            "Time from the arrival of the tuple that made a result ready until the result is out. Colour: all results, the"
+            " stronger the more. Lines: the median (p50) and the 99th percentile (p99) of each interval."
+        )
+        if "depth_ms" in scene.operator.of:  # the elastic engine, whose operators have windows
+            self.nothing = "No result yet: a window gives its results when it is complete."
 
     @classmethod
     def made_for(cls, scene: Scene) -> list[Panel]:

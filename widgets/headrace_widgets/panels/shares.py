@@ -20,7 +20,7 @@ _SAID = 0.005
 class Shares:
     """One stacked bar of the parts for each element; the square before it has the element's colour."""
 
-    least, floor = 1.0, 0.0
+    least, floor, unit = 1.0, 0.0, ""
     needs = also = ()
     """It needs no measures by name: it shows those that are part of a whole."""
 

@@ -21,7 +21,7 @@ LEAST = 1e-5
 class Sizes:
     """A counter by size: the share of each class among recent counts."""
 
-    least, floor = 1.0, 0.0
+    least, floor, unit = 1.0, 0.0, ""
 
     def __init__(self, scene: Scene, measure: Measure):
         self.key, self.title, self.about = key_of(measure), heading_of(measure), measure.title

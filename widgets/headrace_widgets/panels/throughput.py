@@ -23,7 +23,7 @@ class Throughput(KnownPanel):
     The line of due tuples has no name in the legend where it is not drawn: at full speed, and where event times are played.
     """
 
-    key, title, least = "throughput", "Input rate and throughput", 10.0
+    key, title, unit, least = "throughput", "Input rate and throughput", "tuples/s", 10.0
     about = (
         "Tuples per second that are due (by the set rate or by recorded times), that came in, and that were processed. Where"
         " more are due than come in, the rest waits at the source, and the lag grows."
@@ -37,7 +37,7 @@ class Throughput(KnownPanel):
 
     def figure(self, scene: Scene):
         scene.draws(self._added, self._processed, "rate")
-        made = time_figure(scene, self.key, "tuples/s")
+        made = time_figure(scene, self.key, self.unit)
         made.yaxis.formatter = axis_formatter()
         for column, label, look in (
             (self._added, "input", {"color": palette.IN, "width": 4}),

@@ -22,7 +22,7 @@ class Watermarks(KnownPanel):
     def __init__(self, scene: Scene):
         super().__init__(scene)
         operator = scene.operator
-        self._unit = scene.time_unit
+        self.unit = scene.time_unit
         self._columns = dict(zip(operator.elements["watermark_gap"], operator.of["watermark_gap"], strict=True))
 
     def has_meaning(self, now: Mapping[str, float]) -> bool:
@@ -30,7 +30,7 @@ class Watermarks(KnownPanel):
 
     def figure(self, scene: Scene):
         scene.draws(*self._columns.values())
-        made = time_figure(scene, self.key, f"behind the furthest ({self._unit})")
+        made = time_figure(scene, self.key, f"behind the furthest ({self.unit})")
         made.yaxis.formatter = axis_formatter()
         for i, (source, column) in enumerate(self._columns.items()):
             made.line(
@@ -52,4 +52,4 @@ class Watermarks(KnownPanel):
         widest = max(gaps, key=gaps.__getitem__)
         if gaps[widest] <= 0:
             return "No source is behind another."
-        return f"Furthest behind, by {amount(gaps[widest])} {self._unit}: {widest}."
+        return f"Furthest behind, by {amount(gaps[widest])} {self.unit}: {widest}."
