@@ -12,7 +12,9 @@ from typing import Any
 
 FIND = Path(__file__).with_suffix(".js").read_text(encoding="utf-8").partition("\n")[2]
 
-
+SMALLEST = """(picture) => Math.min(...[...picture.querySelectorAll('text')].map(
+    (text) => parseFloat(getComputedStyle(text).fontSize) * text.getScreenCTM().a))"""
+"""Type of a drawn picture, in pixels of the screen."""
 SETTLED_S = 30
 """Seconds: on a slow machine a page that is laid out anew may stand still for a moment, half done."""
 

@@ -158,6 +158,13 @@ def test_example_nothing_stays_of_what_an_earlier_layout_drew(visit):
     until(lambda: not any(visit.dashboard.evaluate(FIRST_ROW)), SLOW, "the first rows are empty")
 
 
+def test_example_presented_lines_begin_at_one_edge(visit):
+    """What the layout leaves out takes no room, either."""
+    lay_out(visit, "present", 1_600)
+    left = lambda part: visit.dashboard.locator(part).first.bounding_box()["x"]  # noqa: E731
+    until(lambda: abs(left(".headrace-chip") - left(".headrace-state")) < 5, SLOW, "lag and state, one below the other")
+
+
 def test_example_presented_words_are_large(visit):
     lay_out(visit, "present", 1_600)
     sizes = """(d) => [...d.querySelectorAll('*')]

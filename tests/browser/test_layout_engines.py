@@ -12,7 +12,7 @@ from __future__ import annotations
 import pytest
 
 from browser import lab
-from browser.layout import problems
+from browser.layout import SMALLEST, problems
 
 pytestmark = pytest.mark.skipif(lab.chromium() is None, reason=lab.GET_ONE)
 
@@ -89,6 +89,24 @@ def test_example_nothing_is_cut_off_outside_or_covered(visit, layout):
         visit.stable(lambda: visit.dashboard.bounding_box())
         visit.page.screenshot(path=lab.SHOTS / f"{visit.engine}-{layout}-{width}.png")
         assert problems(visit) == (), f"{width} px"
+
+
+def test_example_words_of_the_picture_can_be_read(visit):
+    """A row of many boxes goes on below before its words are small."""
+    visit.arrange("full")
+    picture = visit.dashboard.locator(".headrace-graph").first
+    for width in (1_600, 1_000, 700):
+        visit.resize(width)
+        lab.until(lambda: picture.evaluate(SMALLEST) >= 9.5, lab.SLOW, f"large enough, {width} px")
+
+
+def test_example_the_slider_of_the_rate_can_be_moved(visit):
+    """Beside a field, a unit and a button, with as many controls in a row as there is room for."""
+    for layout in ("full", "compact"):
+        visit.arrange(layout)
+        visit.resize(1_600)
+        slider = visit.dashboard.locator(".headrace-rate .noUi-target")
+        lab.until(lambda slider=slider: slider.bounding_box()["width"] >= 80, lab.SLOW, f"{layout}: wide enough")
 
 
 def test_example_it_fits_a_screen(visit):

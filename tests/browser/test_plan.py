@@ -11,7 +11,7 @@ import pytest
 
 from browser import lab
 from browser.lab import SLOW, until
-from browser.layout import problems
+from browser.layout import SMALLEST, problems
 
 pytestmark = pytest.mark.skipif(lab.chromium() is None, reason=lab.GET_ONE)
 
@@ -59,10 +59,6 @@ OUT_OF_ITS_BOX = """(tree) => [...tree.querySelectorAll('.headrace-node-plan')].
         return own.left < around.left || own.right > around.right || own.bottom > around.bottom + 1;
     }).map((text) => text.textContent);
 })"""
-
-SMALLEST = """(tree) => Math.min(...[...tree.querySelectorAll('text')].map(
-    (text) => parseFloat(getComputedStyle(text).fontSize) * text.getScreenCTM().a))"""
-"""Type of the tree, in pixels of the screen."""
 
 
 @pytest.fixture(scope="module")

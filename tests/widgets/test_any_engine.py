@@ -19,6 +19,7 @@ import headrace as hr
 from headrace.metrics.measures import NEEDED
 from headrace_widgets import Dashboard, replay
 from headrace_widgets.changes_table import COLUMNS
+from headrace_widgets.panels.panel import RoundRange
 from support.made_up_run import FILL, MEASURES, QUEUED, REJECTED, SPENT, WAIT, MadeUpRun, Public
 from support.two_stages import TwoStages
 from support.workloads import eventually
@@ -94,6 +95,12 @@ def test_example_its_numbers_are_drawn_and_said(dashboard):
     assert "<b>Newest verdict</b>: too &lt;late&gt;" in dashboard.operator_view.text_measures.widget.value
     assert "secret" not in dashboard.feed.columns["judge"].of
     assert problem(dashboard) == ""
+
+
+def test_example_the_axis_of_a_share_ends_at_the_whole(dashboard):
+    (fill,) = [panel for panel in dashboard.plots._figures.panels if panel.key == "measure_fill"]
+    ends = [RoundRange(fill.least).cover(fill.top({"fill": most})) for most in (0.4, 0.93, 1.0, 1.2)]
+    assert ends == [0.5, 1.0, 1.0, 1.5]
 
 
 def test_example_its_controls_steer_it(run, dashboard):

@@ -2,7 +2,8 @@
 
 const SVG = "http://www.w3.org/2000/svg";
 const LETTERS = { title: 9, small: 6.1 };  // width of a letter in the widest font that a page may have
-const LEAST_SCALE = 0.75;  // below this it cannot be read: the graph continues in a row below, or is scrolled
+const FOLD_SCALE = 0.9;  // below this a run's graph is hard to read: it continues in a row below
+const LEAST_SCALE = 0.75;  // below this a graph that is not folded is scrolled
 const [LEFT, RIGHT, BETWEEN] = [20, 14, 26];  // of rows: space for the arrows that lead from one row to the next
 
 function make(name, attributes, parent, text) {
@@ -52,7 +53,7 @@ function rowsOf(columns, room) {
 // In a narrow page the columns wrap into a row below, as words do.
 function folded(drawing, room) {
   const { nodes = [], edges = [], width = 0, folds = false } = drawing;
-  if (!folds || !room || width * LEAST_SCALE <= room) return drawing;
+  if (!folds || !room || width * FOLD_SCALE <= room) return drawing;
   const columns = [];
   for (const node of nodes) {
     const column = (columns[node.column] ??= { start: node.x, end: 0, nodes: [] });

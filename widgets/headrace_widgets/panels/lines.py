@@ -52,7 +52,9 @@ class Lines:
         return made
 
     def top(self, highest: Mapping[str, float]) -> float:
-        return 1.15 * largest(highest, *self._columns)
+        most = largest(highest, *self._columns)
+        # A share has no more than the whole: 0.95 is rounded up to 1.
+        return min(1.15 * most, 0.95) if self._unit == "fraction" and most <= 1 else 1.15 * most
 
     def text(self, now: Mapping[str, float]) -> str:
         values = [now[column] for column in self._columns]
