@@ -137,13 +137,14 @@ def test_example_it_fits_a_screen(visit, layout):
     assert len(shown - {"mapping"}) == 4 and ("mapping" in shown) == (layout == "compact")
 
 
-FIRST_ROW = """(d) => {
+EDGES = """(d) => {
     const found = [];
     const walk = (node) => node.querySelectorAll('*').forEach((one) => {
         if (one.shadowRoot) walk(one.shadowRoot);
         if (one.tagName !== 'CANVAS' || !one.width || !one.checkVisibility()) return;
-        const alpha = one.getContext('2d').getImageData(0, 0, one.width, 1).data.filter((_, i) => i % 4 === 3);
-        found.push(alpha.some((value) => value > 0));
+        const [pen, { width, height }] = [one.getContext('2d'), one];
+        const shown = ([w, h]) => pen.getImageData(0, 0, w, h).data.some((value, i) => i % 4 === 3 && value > 0);
+        found.push([[width, 1], [1, height]].some(shown));
     });
     d.querySelectorAll('.headrace-plot').forEach(walk);
     return found;
@@ -151,11 +152,11 @@ FIRST_ROW = """(d) => {
 
 
 def test_example_nothing_stays_of_what_an_earlier_layout_drew(visit):
-    """Of canvases the first row is not cleared by Bokeh, and the words of a layout that is being left reach it."""
-    for layout in ("present", "compact"):
-        lay_out(visit, layout, 1_600)
-    until(lambda: len(visit.dashboard.evaluate(FIRST_ROW)) >= 4, SLOW, "plots")
-    until(lambda: not any(visit.dashboard.evaluate(FIRST_ROW)), SLOW, "the first rows are empty")
+    """Of canvases Bokeh clears neither the first row nor the first column, and words of a layout that is being left reach them."""
+    for layout, width in (("present", 1_600), ("compact", 1_600), ("full", 1_600), ("full", 1_000)):
+        lay_out(visit, layout, width)
+    until(lambda: len(visit.dashboard.evaluate(EDGES)) >= 4, SLOW, "plots")
+    until(lambda: not any(visit.dashboard.evaluate(EDGES)), SLOW, "the first rows and columns are empty")
 
 
 def test_example_presented_lines_begin_at_one_edge(visit):

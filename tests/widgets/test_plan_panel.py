@@ -60,7 +60,7 @@ def test_example_a_drawing_by_hand():
     found = boxes(drawing)
     assert found["node 0"]["lines"] == ["barrier", "10/s, 2% of a core", "joins 10/s"]
     assert found["leaf 0"]["lines"] == ["value (stream 0)", "1,000/s, 50% of a core", "7 events wait here"]
-    assert found["leaf 1"]["lines"] == ["value (stream 1)", "500/s, 10% of a core", "waits for node 0 (75%)"]
+    assert found["leaf 1"]["lines"] == ["value (stream 1)", "500/s, 10% of a core", "75%: waits for node 0"]
     assert [(bar["busy"], bar["blocked"]) for bar in found["leaf 1"]["bars"]] == [(0.1, 0.75)]
     edges = {(edge["start"], edge["end"]): edge["about"] for edge in drawing["edges"]}
     assert edges == {("plan node 0", "plan leaf 0"): "", ("plan node 0", "plan leaf 1"): "leaf 1 waits for node 0"}
@@ -133,7 +133,7 @@ def test_example_a_plan_is_watched_and_changed(opened):
     eventually(lambda: set(drawn()) == {"node 0", "leaf 0", "leaf 1"}, 180)
     # The barrier after the last value that came waits for the stream that is held, and the other leaf for the barrier.
     said = lambda name: " ".join(drawn()[name]["lines"])  # noqa: E731
-    eventually(lambda: "waits for value (stream 0) (100%)" in said("node 0"), 180)
+    eventually(lambda: "100%: waits for value (stream 0)" in said("node 0"), 180)
     eventually(lambda: "for node 0" in said("leaf 1"), 180)
     assert run["program"].metrics().waits_for["node 0"] == "value (stream 0)"
     assert processed(run) == BEFORE

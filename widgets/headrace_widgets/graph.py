@@ -187,7 +187,8 @@ def _title(name: str) -> str:
 def _gate(operator: OperatorMetrics) -> Node:
     work = operator.values["depth_ms"]
     known = work is not None and math.isfinite(work)
-    lines = [f"{amount(operator.in_flight)} tuples", *([f"{milliseconds(work)} of work"] if known else [])]
+    tuples = "1 tuple" if operator.in_flight == 1 else f"{amount(operator.in_flight)} tuples"
+    lines = [tuples, *([f"{milliseconds(work)} of work"] if known else [])]
     return Node(
         _entry(operator), "gate", "gate", f"Tuples in the gate of {operator.name} that some thread has yet to pass", lines,
         operator=operator.name,

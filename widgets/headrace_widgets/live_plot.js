@@ -33,10 +33,14 @@ function loadBokeh(model) {
   return shared.promise.finally(() => model.off("msg:custom", take));
 }
 
-// Bokeh clears its canvas from half a pixel on, so the first row of pixels would keep what an earlier layout drew there.
-function clearFirstRow(view) {
+// Bokeh clears its canvas from half a pixel on, so the first row and the first column of pixels would keep what an earlier
+// layout drew there.
+function clearEdges(view) {
   const context = view?.canvas_view?.primary?.ctx;
-  context?.clearRect(0, 0, context.canvas.width, Math.ceil(window.devicePixelRatio));
+  if (!context) return;
+  const [edge, { width, height }] = [Math.ceil(window.devicePixelRatio), context.canvas];
+  context.clearRect(0, 0, width, edge);
+  context.clearRect(0, 0, edge, height);
 }
 
 function connected(element) {
@@ -226,7 +230,7 @@ async function render({ model, el }) {
     }
     drawn = slow;
     nameLines();
-    sections.forEach((one, i) => one.part.isConnected && clearFirstRow(viewOf(i)));
+    sections.forEach((one, i) => one.part.isConnected && clearEdges(viewOf(i)));
     label();
   };
   let drawn = null;

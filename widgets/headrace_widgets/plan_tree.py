@@ -131,9 +131,9 @@ def _node(
     if one.leaf < 0:
         lines.append("joins ?" if rate["node_joins"] is None else f"joins {in_words(rate['node_joins'], '')}/s")
     elif backlog := now.values.get("backlog", {}).get(name):
-        lines.append(f"{in_words(backlog, '')} events wait here")
+        lines.append("1 event waits here" if backlog == 1 else f"{in_words(backlog, '')} events wait here")
     if share:
-        lines.append(f"waits for {whom} ({share:.0%})")
+        lines.append(f"{share:.0%}: waits for {whom}")
     about = "; ".join([name, *lines]) + (f" (of the last {SAMPLES} samples)" if share else "")
     return Node(f"plan {name}", "plan", name, about, lines, [Bar("", busy or 0.0, min(share, 1 - (busy or 0.0)), about)])
 

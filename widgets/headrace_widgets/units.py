@@ -34,6 +34,8 @@ def milliseconds(value: float) -> str:
         return "unknown"
     if value >= 1_000:
         return f"{value / 1_000:,.2f} s"
+    if 0 < value < 0.1:
+        return f"{value * 1_000:.3g} µs"
     return f"{value:,.3g} ms"
 
 
