@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from headrace.ingress import sorting
-from headrace.ingress.sorting import argsort, distinct, ranks
+from headrace.ingress.sorting import argsort, distinct, fits, ranks
 
 small = st.integers(-3, 3)
 
@@ -102,3 +102,15 @@ def test_oracle_large(distinct):
     rng = np.random.default_rng(distinct)
     values = rng.integers(0, 2**64, distinct, dtype=np.uint64)[rng.integers(0, distinct, 40_000)]
     assert (argsort(values) == np.argsort(values, kind="stable")).all()
+
+
+@pytest.mark.parametrize("rows", [257, 300, 40_000])
+@pytest.mark.parametrize("widths", [(17,), (63,), (17, 29), (1, 54), (1, 53), (2, 2, 2, 2), (2, 2, 2, 2, 2), (64, 1)], ids=str)
+def test_agree_what_is_said_to_fit_is_sorted_at_once(rows, widths):
+    rng = np.random.default_rng(sum(widths) + rows)
+    columns = [rng.integers(0, 2 ** (width - 1), rows, np.uint64) for width in widths]
+    for column, width in zip(columns, widths, strict=True):
+        column[:2] = 0, 2**width - 1
+    packed = sorting._pack(columns)
+    assert fits(*columns) == (packed is not None and packed[2] == len(columns))
+    assert not fits(columns[0], np.zeros(rows))

@@ -162,6 +162,18 @@ def compile_kernels() -> None:
         argsort(np.arange(count)[::-1].copy())
 
 
+def fits(*columns: np.ndarray) -> bool:
+    """Whether `argsort` sorts by these columns at once: the rows are few, or each fits into a word together with its position."""
+    if columns[0].size <= FEW:
+        return True
+    bits = (columns[0].size - 1).bit_length()
+    for column in columns:
+        if column.dtype.kind not in "iu":
+            return False
+        bits += (int(column.max()) - int(column.min())).bit_length()
+    return bits <= 63 and len(columns) <= _AT_ONCE
+
+
 def _pack(columns: Sequence[np.ndarray]) -> tuple[np.ndarray, int, int] | None:
     """Pack as many leading columns as fit, at most `_AT_ONCE`, and the position into a word of 63 bits for each row.
 
