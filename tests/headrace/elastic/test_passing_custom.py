@@ -82,6 +82,9 @@ BELOW = {
     "no key": lambda s: s.window(60).aggregate("lower", **LOWER),
     "filter and select": lambda s: s.filter((hr.col("n") > 1) & (hr.col("largest") >= 0))
     .select("ts", "k", p="part", n="n").key_by("k").window(200).aggregate("lower", p=hr.max("p"), n=hr.sum("n")),
+    "a bool and a narrow column decide": lambda s: s.filter(
+        hr.col("is_even") & (hr.col("narrow") < 2) | ~hr.col("is_even") & (hr.col("largest") >= 0)
+    ).key_by("k", "j").window(300, 100).aggregate("lower", **LOWER),
 }  # fmt: skip
 WINDOWS = {
     "tumbling": {},
@@ -116,12 +119,13 @@ def test_agree_planned_changes():
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("below", ["the same key", "a bool and a narrow column decide"])
 @pytest.mark.parametrize("window", ["sliding", "single"])
-def test_agree_while_both_operators_are_reconfigured(window):
+def test_agree_while_both_operators_are_reconfigured(window, below):
     draw = random.Random(1)
     given = table(20_000, 1, span=40_000)
     source = Steered(given, [50] * 400)
-    query = BELOW["the same key"]
+    query = BELOW[below]
     with query(upper(source, **WINDOWS[window])).start(threads=2, max_threads=4, **GATE) as run:
         last = changed_and_watched(run, [source], draw)
     check_end(last, rows=20_000)

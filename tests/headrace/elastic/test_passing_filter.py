@@ -1,7 +1,7 @@
 """A filter of comparisons, and columns chosen, between two operators of which one passes its results on to the other's gate.
 
-Property    results are those of the reference and, bit for bit, those of `passing="collector"`, for drawn comparisons and what
-            `&`, `|` and `~` make of them, extreme numbers, nulls, NaN and -0.0, any threads and changes of them at both
+Property    results are those of the reference and, bit for bit, those of `passing="collector"`, for bools, drawn comparisons and
+            what `&`, `|` and `~` make of them, extreme numbers, nulls, NaN and -0.0, any threads and changes of them at both
             operators, rings that are full again and again; books hold while it runs and at its end; what is not certain to mean
             what it means to Arrow goes through a collector and says why
 Oracle      `headrace.reference`, one aggregate behind the other with the filter in between; the run through a collector
@@ -10,7 +10,7 @@ Planted     here: NaN that stands for a null compared as a number; counts of wha
 Cannot see  memory weaker than x86's
 """
 
-import itertools
+import datetime
 import math
 import operator
 import random
@@ -22,11 +22,9 @@ import pytest
 
 import headrace as hr
 from headrace import reference
-from headrace.elastic import build, kept_rows_kernel, passing, section
-from headrace.elastic.passed_steps import between
+from headrace.elastic import build, passing, section
 from headrace.errors import OverflowInputError, ParameterError
 from headrace.ingress.store import CHUNK
-from headrace.plan.steps import FilterStep
 from headrace.windows import Window
 from support.books import changed_and_watched, check_end
 from support.typed_cases import check_rows, payloads, rows_of, stream
@@ -40,7 +38,7 @@ BESIDE_FLOATS = (*FLOATS, 0, 1, 2**53 + 1, -(2**63), 2**63 - 1)
 """Whole numbers beside floats are floats, rounded: 2**53 + 1 equals 2.0**53."""
 UPPER = {
     "n": ("count", None), "known": ("count", "v"), "least": ("min", "v"), "last": ("last", "v"), "lowest": ("min", "f"),
-    "latest": ("last", "f"),
+    "latest": ("last", "f"), "moved": ("last", "b"), "small": ("max", "w"),
 }  # fmt: skip
 LOWER = {
     "rows": ("count", None), "n": ("sum", "n"), "least": ("min", "least"), "first": ("first", "last"), "x": ("last", "latest"),
@@ -59,6 +57,8 @@ def drawn_table(draw, rows=60):
         "g": [draw.randrange(4) for _ in range(rows)],
         "v": pa.array([draw.choice([None, *WHOLE]) for _ in range(rows)], pa.int64()),
         "f": pa.array([draw.choice([None, *FLOATS]) for _ in range(rows)], pa.float64(), from_pandas=False),
+        "b": pa.array([draw.choice([None, False, True]) for _ in range(rows)]),
+        "w": pa.array([draw.choice([None, -128, 0, 1, 127]) for _ in range(rows)], pa.int8()),
     })  # fmt: skip
 
 
@@ -67,6 +67,8 @@ def made(wanted):
 
 
 def upper(given):
+    if isinstance(given, pa.Table) and "b" not in given.schema.names:
+        given = given.append_column("b", pa.array([True] * len(given))).append_column("w", pa.array([1] * len(given), pa.int8()))
     stream = given if isinstance(given, hr.Stream) else hr.stream(given, event_time="ts")
     least = {"skipped": hr.min("f", ignore_nan=True)}
     return stream.key_by("g").window(FIRST.size, FIRST.advance).aggregate("upper", **made(UPPER), **least)
@@ -84,14 +86,16 @@ def drawn_conditions(draw):
     """Some comparisons: (column, operator, constant)."""
     columns = {"n": (1, 2, 3), "known": (0, 1, 2), "least": WHOLE, "last": WHOLE}
     columns |= dict.fromkeys(("lowest", "latest", "skipped"), BESIDE_FLOATS)
+    columns |= {"moved": (False, True), "small": (-128, 0, 1, 300)}
     names = [draw.choice(list(columns)) for _ in range(draw.choice([1, 1, 2, 3]))]
     return [(name, draw.choice(["<=", ">=", "!=", *COMPARISONS]), draw.choice(columns[name])) for name in names]
 
 
 def filtered(draw, above, conditions):
-    """Together by & or one behind the other, with the constant on either side."""
+    """Together by & or one behind the other, with the constant on either side; a bool also by itself."""
     parts = [
-        COMPARISONS[op](hr.col(name), constant) if draw.random() < 0.7
+        (hr.col(name) if constant else ~hr.col(name)) if (name, op) == ("moved", "==")
+        else COMPARISONS[op](hr.col(name), constant) if draw.random() < 0.7
         else COMPARISONS[TURNED[op]](hr.lit(constant), hr.col(name))
         for name, op, constant in conditions
     ]  # fmt: skip
@@ -113,71 +117,6 @@ def is_kept(values, conditions):
     return True
 
 
-@pytest.mark.parametrize(("values", "constants"), [(FLOATS, BESIDE_FLOATS), (WHOLE, WHOLE)], ids=["float64", "int64"])
-def test_oracle_a_comparison_is_that_of_arrow(values, constants):
-    """Every pair of a value, or none, and a constant on either side."""
-    kind = pa.int64() if values is WHOLE else pa.float64()
-    batch = pa.record_batch({"x": pa.array([*values, None], kind, from_pandas=False)})
-    numbers, valid = np.array([*values, 0], kind.to_pandas_dtype()), np.ones((1, len(values) + 1), np.uint8)
-    valid[0, -1] = 0
-    for constant, op in itertools.product(constants, COMPARISONS):
-        column = hr.col("x")
-        for condition in (COMPARISONS[op](column, constant), COMPARISONS[op](hr.lit(constant), column)):
-            (known,) = between([FilterStep(condition)], batch.schema).conditions
-            words = np.array([[numbers.ctypes.data, 0, known.is_float, known.holds, known.constant, 0, -1, 1]])
-            found = [bool(kept_rows_kernel.is_kept(words, valid, row)) for row in range(numbers.size)]
-            assert found == condition.mask(batch).fill_null(False).to_pylist(), condition
-
-
-OF_TREES = {
-    "i": (None, 0, 1, -(2**63)), "j": (None, 0, 2, -(2**63)), "x": (None, 0.0, 1.5, math.nan), "y": (None, -0.0, math.nan),
-}  # fmt: skip
-"""Columns of drawn conditions, and their values: a batch has every combination."""
-
-
-def drawn_tree(draw, depth):
-    """A condition of comparisons, in any form."""
-    if depth and draw.random() < 0.7:
-        left, right = (drawn_tree(draw, depth - 1) for _ in range(2))
-        return draw.choice([lambda: left & right, lambda: left | right, lambda: ~left])()
-    name = draw.choice(list(OF_TREES))
-    column, is_whole = hr.col(name), name in "ij"
-    other = hr.col({"i": "j", "j": "i", "x": "y", "y": "x"}[name])
-    compared = COMPARISONS[draw.choice(list(COMPARISONS))]
-    constant = draw.choice([value for value in OF_TREES[name] if value is not None])
-    forms = [
-        lambda: compared(column, other), lambda: compared(column, column), lambda: compared(column, constant),
-        lambda: compared(hr.lit(constant), column), column.is_null, column.is_not_null,
-    ]  # fmt: skip
-    return draw.choice([*forms, lambda: column.is_in([0, draw.randrange(3)])] if is_whole else forms)()
-
-
-def test_oracle_a_tree_of_comparisons_is_that_of_arrow():
-    """Drawn trees, for every combination of values and nulls; all comparisons taken for one alternative give other rows."""
-    rows = list(itertools.product(*OF_TREES.values()))
-    kinds = {name: pa.int64() if name in "ij" else pa.float64() for name in OF_TREES}
-    batch = pa.record_batch({
-        name: pa.array([row[i] for row in rows], kind, from_pandas=False) for i, (name, kind) in enumerate(kinds.items())
-    })  # fmt: skip
-    numbers = {name: np.array([row[i] or 0 for row in rows], kinds[name].to_pandas_dtype()) for i, name in enumerate(kinds)}
-    valid = np.array([[row[i] is not None for row in rows] for i in range(len(kinds))], np.uint8)
-    places, planted = list(kinds), 0
-    for seed in range(examples(150)):
-        condition = drawn_tree(random.Random(seed), 3)
-        known = between([FilterStep(condition)], batch.schema)
-        assert known.conditions and not known.why_not, condition
-        words = np.array([
-            [numbers[c.column].ctypes.data, places.index(c.column), c.is_float, c.holds, c.constant,
-             numbers[c.other].ctypes.data if c.other else 0, places.index(c.other) if c.other else -1, c.begins]
-            for c in known.conditions
-        ])  # fmt: skip
-        found = [bool(kept_rows_kernel.is_kept(words, valid, row)) for row in range(len(rows))]
-        assert found == condition.mask(batch).fill_null(False).to_pylist(), condition
-        words[1:, kept_rows_kernel.BEGINS] = 0
-        planted += found != [bool(kept_rows_kernel.is_kept(words, valid, row)) for row in range(len(rows))]
-    assert planted > 10
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "condition",
@@ -185,8 +124,9 @@ def test_oracle_a_tree_of_comparisons_is_that_of_arrow():
         (hr.col("n") > 4) | (hr.col("least") == hr.col("last")),
         ~((hr.col("known") >= 1) & (hr.col("lowest") < hr.col("latest"))),
         hr.col("least").is_null() | hr.col("skipped").is_not_null() & ~hr.col("n").is_in([1, 3]),
+        ~hr.col("moved") & (hr.col("small") > 0) | hr.col("moved") & (hr.col("small") <= 0),
     ],
-    ids=["alternatives", "a negation", "nulls"],
+    ids=["alternatives", "a negation", "nulls", "bools"],
 )  # fmt: skip
 def test_agree_trees_of_comparisons(condition):
     """Nulls, NaN and equal columns, where the operator before keeps them."""
@@ -432,8 +372,8 @@ def test_agree_results_of_every_kind_that_is_compared():
     """Whatever they are computed by, in int64 or in float64, or are null."""
     draw = random.Random(2)
     small = pa.array([draw.choice([None, 1, 2, 3]) for _ in range(60)], pa.int64())
-    given = drawn_table(draw).append_column("w", small).append_column("t", pa.array([draw.choice("abc") for _ in range(60)]))
-    kinds = {"total": hr.sum("w"), "middle": hr.median("w"), "often": hr.mode("f"), "whole": hr.mode("w"), "first": hr.first("w")}
+    given = drawn_table(draw).append_column("i", small).append_column("t", pa.array([draw.choice("abc") for _ in range(60)]))
+    kinds = {"total": hr.sum("i"), "middle": hr.median("i"), "often": hr.mode("f"), "whole": hr.mode("i"), "first": hr.first("i")}
     kinds |= {"q": hr.quantile("f", 0.9, ignore_nan=True), "texts": hr.count_distinct("t"), "most": hr.max("f", ignore_nan=True)}
     above = hr.stream(given, event_time="ts").key_by("g").window(3).aggregate("upper", **kinds, added=hr.sum("f"), n=hr.count())
     results = above.to_arrow()
@@ -462,12 +402,13 @@ def test_example_by_itself_a_filter_goes_through_the_gate_where_no_key_is_behind
 
 COL = hr.col
 COLLECTED = {
-    "or": (lambda s: s.filter((COL("n") > 1) | (COL("narrow") < 0)), "compares int16, and only int64 and float64"),
+    "or": (lambda s: s.filter((COL("n") > 1) | (COL("unsigned") < 9)), "compares uint64; whole numbers in int64, floats"),
     "not": (lambda s: s.filter(~(COL("n") + 1 > 1)), "is no comparison of a column with a constant or another column"),
     "null": (lambda s: s.filter((COL("least") + 1).is_not_null()), "is no comparison of a column with a constant"),
     "in with null": (lambda s: s.filter(COL("n").is_in([1, None])), "compares int64 with a constant of another type"),
-    "in floats": (lambda s: s.filter(COL("latest").is_in([1.0])), "is no comparison of a column of int64 with some numbers"),
-    "in none": (lambda s: s.filter(~COL("n").is_in([])), "is no comparison of a column of int64 with some numbers"),
+    "in floats": (lambda s: s.filter(COL("latest").is_in([1.0])), "is no comparison of a column of whole numbers with some"),
+    "in none": (lambda s: s.filter(~COL("n").is_in([])), "is no comparison of a column of whole numbers with some"),
+    "in bools": (lambda s: s.filter(COL("truth").is_in([True])), "is no comparison of a column of whole numbers with some"),
     "computed": (lambda s: s.filter(COL("n") + 1 > 1), "is no comparison of a column with a constant"),
     "two columns": (lambda s: s.filter(COL("n") > COL("latest")), "compares int64 with double"),
     "two constants": (lambda s: s.filter(hr.lit(1) < hr.lit(2)), "is no comparison of a column with a constant"),
@@ -478,12 +419,13 @@ COLLECTED = {
     ),
     "whole numbers beside a float": (lambda s: s.filter(COL("n") > 1.0), "compares int64 with a constant of another type"),
     "beyond int64": (lambda s: s.filter(COL("n") < 2**63), "compares int64 with a constant of another type"),
-    "floats beside that": (lambda s: s.filter(COL("latest") < 2**63), "compares float64 with a constant of another type"),
-    "a narrow type": (lambda s: s.filter(COL("narrow") > 1), "compares int16, and only int64 and float64"),
-    "a narrow float": (lambda s: s.filter(COL("single") > 1.0), "compares float, and only int64 and float64"),
-    "unsigned": (lambda s: s.filter(COL("unsigned") > 1), "compares uint64, and only int64 and float64"),
-    "a time": (lambda s: s.filter(COL("time") > hr.lit(NOON)), r"compares timestamp\[us\], and only int64 and float64"),
-    "a truth": (lambda s: s.filter(COL("truth") == True), "compares bool, and only int64 and float64"),  # noqa: E712
+    "floats beside that": (lambda s: s.filter(COL("latest") < 2**63), "compares double with a constant of another type"),
+    "two widths": (lambda s: s.filter(COL("narrow") > COL("n")), "compares int16 with int64"),
+    "unsigned": (lambda s: s.filter(COL("unsigned") > 1), "compares uint64; whole numbers in int64, floats, bools and times"),
+    "a time of another unit": (lambda s: s.filter(COL("ms") > hr.lit(NOON)), r"timestamp\[ms\] with a constant of another type"),
+    "a time of another zone": (lambda s: s.filter(COL("rome") > NOON.replace(tzinfo=UTC)), "with a constant of another type"),
+    "a day": (lambda s: s.filter(COL("time") > hr.lit(NOON.date())), r"timestamp\[us\] with a constant of another type"),
+    "a truth that is computed": (lambda s: s.filter(COL("truth") == (COL("n") > 1)), "is no comparison of a column with"),
     "a key": (lambda s: s.filter(COL("g") > 1), "column 'g' is not a number or time"),
     "the event time": (lambda s: s.filter(COL("ts") > 1), "column 'ts' is not a number or time"),
     "a mean": (lambda s: s.filter(COL("mean") > 1.0), "column 'mean' is not a number or time"),
@@ -491,7 +433,9 @@ COLLECTED = {
     "a function": (lambda s: s.filter(lambda t: t.n > 1), "a function computes, or chooses"),
     "a map": (lambda s: s.map(lambda t: t.n + 1, more="int64"), "a function computes, or chooses"),
 }  # fmt: skip
-NOON = np.datetime64("2020-01-01T12:00", "us").astype(object)
+NOON, UTC = datetime.datetime(2020, 1, 1, 12), datetime.UTC
+MIDDLE = datetime.datetime(1970, 1, 1, microsecond=50)
+"""Of the times of `of_types`."""
 
 
 def of_types():
@@ -501,8 +445,9 @@ def of_types():
         "narrow": pa.array([i % 7 for i in range(100)], pa.int16()), "single": pa.array([0.5] * 100, pa.float32()),
         "unsigned": pa.array(range(100), pa.uint64()), "time": pa.array(range(100), pa.timestamp("us")),
         "truth": [i % 2 == 0 for i in range(100)],
+        "ms": pa.array(range(100), pa.timestamp("ms")), "rome": pa.array(range(100), pa.timestamp("us", "Europe/Rome")),
     })  # fmt: skip
-    more = {name: hr.last(name) for name in ("narrow", "single", "unsigned", "time", "truth")}
+    more = {name: hr.last(name) for name in ("narrow", "single", "unsigned", "time", "truth", "ms", "rome")}
     more |= {"n": hr.count(), "known": hr.count("v"), "latest": hr.last("f"), "least": hr.min("v"), "mean": hr.mean("v")}
     return hr.stream(some, event_time="ts").key_by("g").window(6).aggregate("upper", **more)
 
@@ -521,6 +466,24 @@ def test_agree_nulls_of_columns_of_any_type():
         for condition in (COL(name).is_null(), ~COL(name).is_null()):
             query = above.filter(condition).window(24).aggregate("lower", rows=hr.count())
             assert bits(query.to_arrow(**GATE, threads=2)) == bits(query.to_arrow(passing="collector")), condition
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "condition",
+    [
+        COL("truth"), ~COL("truth"), (COL("narrow") > 3) & COL("narrow").is_in([4, 300]), COL("single") < 0.5,
+        COL("time") >= hr.lit(MIDDLE), (COL("time") < MIDDLE.isoformat()) | COL("truth"), COL("rome") < MIDDLE,
+    ],
+    ids=str,
+)  # fmt: skip
+def test_agree_comparisons_of_columns_of_any_type(condition):
+    query = of_types().filter(condition).window(24).aggregate("lower", rows=hr.count(), n=hr.sum("n"), most=hr.max("least"))
+    with query.start(**GATE, threads=2) as run:
+        assert run.wait(HANG_S)
+        counts = run.metrics().operators["lower"]
+    assert counts.filtered > 5 and (counts.added > 5 or "single" in repr(condition)), condition
+    assert bits(run.to_arrow()) == bits(query.to_arrow(passing="collector"))
 
 
 @pytest.mark.parametrize("what", COLLECTED)

@@ -38,19 +38,19 @@ def alarm(state, t, emit):
     state.n += 1
     if t.v is not None and t.v > state.largest:
         state.largest = t.v
-        emit(n=state.n, v=t.v, share=t.v / state.n)
+        emit(n=state.n, v=t.v, share=t.v / state.n, up=t.v > 0)
 
 
 def rest(key, state, emit):
     if state.n % 2 == 0:
-        emit(n=-state.n, v=state.largest, share=0.5)
+        emit(n=-state.n, v=state.largest, share=0.5, up=state.n > 2)
 
 
 def of_kept(state, t, emit):
-    emit(n=len(state.tuples), v=t.ts, share=0.0)
+    emit(n=len(state.tuples), v=t.ts, share=0.0, up=t.v is not None and t.v > 0)
 
 
-STATE, EMITS = {"n": "int64", "largest": -100}, {"n": "int64", "v": "int64", "share": "float64"}
+STATE, EMITS = {"n": "int64", "largest": -100}, {"n": "int64", "v": "int64", "share": "float64", "up": "bool"}
 UPDATE = hr.operator(state=STATE, emits=EMITS, update=alarm, name="upper")
 BOTH = hr.operator(state=STATE, emits=EMITS, update=alarm, output=rest, name="upper")
 KEPT = hr.operator(emits=EMITS, update=of_kept, keep_tuples=True, name="upper")
@@ -70,6 +70,7 @@ BELOW = {
     "no key, short windows": lambda s: s.window(7).aggregate("lower", **LOWER),
     "filter and select": lambda s: s.filter((hr.col("n") > 1) & (hr.col("share") >= 0))
     .select("ts", "k", p="v", n="n").key_by("k").window(200).aggregate("lower", p=hr.max("p"), n=hr.sum("n")),
+    "a bool decides": lambda s: s.filter(hr.col("up")).key_by("k", "j").window(300, 100).aggregate("lower", **LOWER),
 }  # fmt: skip
 WINDOWS = {
     "tumbling": {},
@@ -116,14 +117,16 @@ def test_agree_planned_changes():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("window", ["tumbling", "single"])
-@pytest.mark.parametrize("size", [20, 5_000])
-def test_agree_while_both_operators_are_reconfigured(window, size):
+@pytest.mark.parametrize(
+    ("size", "below"), [(20, "the same key"), (20, "a bool decides"), (5_000, "the same key"), (5_000, "a bool decides")]
+)
+def test_agree_while_both_operators_are_reconfigured(window, size, below):
     """In long windows, results are far ahead of the watermark when instances join, leave and come back."""
     draw = random.Random(1)
     given = table(20_000, 1, span=40_000)
     source = Steered(given, [50] * 400)
     options = WINDOWS[window] | {"size": size}
-    query = BELOW["the same key"]
+    query = BELOW[below]
     with query(upper(source, **options)).start(threads=2, max_threads=4, **GATE) as run:
         last = changed_and_watched(run, [source], draw)
     check_end(last, rows=20_000)

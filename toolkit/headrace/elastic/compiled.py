@@ -31,6 +31,8 @@ class Exact(NamedTuple):
     """State field of the number of values behind each result: 0 where it is null; "" if it is never null."""
     skips_nan: bool = False
     """Whether NaN means null, too: all values were NaN."""
+    is_wide: bool = True
+    """Whether it lies in 64 bits, as kernels read it; otherwise a filter on the way may compare it, and nothing else reads it."""
 
 
 class Compiled:

@@ -11,7 +11,7 @@ WAYS = ("collector", "gate", "auto")
 
 READER = "reader"
 CHANNELS = (READER, "shared", "auto")
-"""A channel for each instance, with what it owns; one channel that all read; whichever costs less."""
+"""A channel for each instance, with what it owns; one channel that all read; the first if there are many instances."""
 
 
 def outlets(query: Query) -> dict[str, list[str]]:

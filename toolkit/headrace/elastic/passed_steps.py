@@ -1,20 +1,26 @@
 """Steps between two operators that the sender applies to the results it passes on: column selections, and comparison filters.
 
-A selected column, under whatever name, is read where it was written. A filter is made of comparisons, of a column with a number
-or with another column, of `is_null`, `is_not_null` and `is_in`, all joined by ``&``, ``|`` and ``~``. It is brought into the form
-of alternatives, in each of which some comparisons have to hold. What is null makes a comparison unknown, and so its negation; a
-row is kept only where the filter is true, which is where an alternative is.
+A selected column, under whatever name, is read where it was written. A filter is made of columns of bools, of comparisons of a
+column with a constant or with another column, of `is_null`, `is_not_null` and `is_in`, all joined by ``&``, ``|`` and ``~``. It
+is brought into the form of alternatives, in each of which some comparisons have to hold. What is null makes a comparison unknown,
+and so its negation; a row is kept only where the filter is true, which is where an alternative is.
 
-The outcome of a comparison has to be Arrow's (`headrace.expressions`), which is certain for few types only: an int64 column and
-a whole number in int64, compared as they are; a float64 column and a number, where a whole number is rounded to float64, NaN
-equals nothing and -0.0 is 0.0; and two columns that are both int64 or both float64. Narrower types, times, int64 compared with
-floats, and everything else are left to Arrow.
+The outcome of a comparison has to be Arrow's (`headrace.expressions`), which is certain for these:
+
+- whole numbers of up to 64 bits, but for uint64, with a whole number in int64: compared as int64;
+- floats of 32 or 64 bits with a number: compared as float64, to which a whole number is rounded; NaN equals nothing, and -0.0
+  is 0.0;
+- bools with a constant, False being less than True;
+- timestamps and days with a constant that `headrace.expressions` takes for one of their type; timestamps in ns with one in us;
+- two columns of one of these types, or of the same type of times.
+
+Times of other units than the constant's, whole numbers compared with floats, and everything else are left to Arrow.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -22,6 +28,7 @@ import pyarrow as pa
 from headrace.elastic.kept_rows_kernel import EQUAL, GREATER, LESS, NULL, UNORDERED
 from headrace.expressions import Expression
 from headrace.expressions.columns import Binary, Column, IsIn, Literal, Unary
+from headrace.expressions.operands import as_type, constant
 from headrace.plan.steps import FilterStep, SelectStep, Step
 
 _HOLDS = {
@@ -40,7 +47,7 @@ class Condition(NamedTuple):
     column: str
     """Its name in the operator before."""
     is_float: bool
-    """Whether it is of floats; otherwise it is of whole numbers or times."""
+    """Whether it is of floats; otherwise it is of whole numbers, bools or times."""
     holds: int
     """The outcomes that satisfy it: a sum of `LESS`, `EQUAL`, `GREATER`, `UNORDERED`, `NULL`."""
     constant: int = 0
@@ -125,15 +132,26 @@ def _alternatives(
     if isinstance(part, Unary) and part.operator == "~":
         return _alternatives(part.operand, names, schema, not is_negated)
     if isinstance(part, IsIn):
+        if not part.values or not (isinstance(part.operand, Column) and _is_whole(_kind(part.operand, names, schema))):
+            raise _LeftToArrow(f"{part!r} is no comparison of a column of whole numbers with some of them")
         equal = [_comparison(Binary("==", part.operand, Literal(value)), names, schema, is_negated) for value in part.values]
-        if not equal or any(one.is_float for one in equal):
-            raise _LeftToArrow(f"{part!r} is no comparison of a column of int64 with some numbers")
         return [equal] if is_negated else [[one] for one in equal]
     if isinstance(part, Unary) and part.operator in ("is_null", "is_not_null") and isinstance(part.operand, Column):
-        column = names[part.operand.name]
         holds = NULL if (part.operator == "is_null") != is_negated else _NOT_NULL
-        return [[Condition(column, pa.types.is_floating(schema.field(column).type), holds)]]
+        is_float = pa.types.is_floating(_kind(part.operand, names, schema))
+        return [[Condition(names[part.operand.name], is_float, holds)]]
+    if isinstance(part, Column):  # of bools, or it would be no condition
+        part = Binary("==", part, Literal(True))
     return [[_comparison(part, names, schema, is_negated)]]
+
+
+def _kind(column: Column, names: Mapping[str, str], schema: pa.Schema) -> pa.DataType:
+    return schema.field(names[column.name]).type
+
+
+def _is_whole(kind: pa.DataType) -> bool:
+    """Whether all values of this type are whole numbers in int64."""
+    return pa.types.is_integer(kind) and not pa.types.is_uint64(kind)
 
 
 def _comparison(part: Expression, names: Mapping[str, str], schema: pa.Schema, is_negated: bool) -> Condition:
@@ -143,22 +161,38 @@ def _comparison(part: Expression, names: Mapping[str, str], schema: pa.Schema, i
         left, right, operator = right, left, _TURNED.get(operator, operator)
     if operator not in _HOLDS or not isinstance(left, Column) or not isinstance(right, Literal | Column):
         raise _LeftToArrow(f"{part!r} is no comparison of a column with a constant or another column")
-    column = names[left.name]
-    kind = schema.field(column).type
-    if kind not in (pa.int64(), pa.float64()):
-        raise _LeftToArrow(f"{part!r} compares {kind}, and only int64 and float64 are compared there")
-    is_float = kind == pa.float64()
+    kind = _kind(left, names, schema)
+    is_float = kind in (pa.float64(), pa.float32())
+    if not (is_float or _is_whole(kind) or pa.types.is_boolean(kind) or pa.types.is_temporal(kind)):
+        raise _LeftToArrow(f"{part!r} compares {kind}; whole numbers in int64, floats, bools and times are compared there")
     holds = _HOLDS[operator] ^ (_NOT_NULL if is_negated else 0)
     if isinstance(right, Column):
-        other = names[right.name]
-        if schema.field(other).type != kind:
-            raise _LeftToArrow(f"{part!r} compares {kind} with {schema.field(other).type}")
-        return Condition(column, is_float, holds, other=other)
-    constant = right.value
-    is_whole = type(constant) is int and -(2**63) <= constant < 2**63
-    if not is_whole and not (is_float and type(constant) is float):
-        raise _LeftToArrow(f"{part!r} compares {'float64' if is_float else 'int64'} with a constant of another type")
-    return Condition(column, is_float, holds, int(np.float64(constant).view(np.int64)) if is_float else constant)
+        other = _kind(right, names, schema)
+        if other != kind:
+            raise _LeftToArrow(f"{part!r} compares {kind} with {other}")
+        return Condition(names[left.name], is_float, holds, other=names[right.name])
+    number = _number(right.value, kind)
+    if number is None:
+        raise _LeftToArrow(f"{part!r} compares {kind} with a constant of another type")
+    return Condition(names[left.name], is_float, holds, number)
+
+
+def _number(value: Any, kind: pa.DataType) -> int | None:
+    """A constant beside a column of this type, as the kernel reads it; None if it is not certain how Arrow compares it."""
+    is_whole = type(value) is int and -(2**63) <= value < 2**63
+    if pa.types.is_floating(kind):
+        return int(np.float64(value).view(np.int64)) if is_whole or type(value) is float else None
+    if pa.types.is_integer(kind):
+        return value if is_whole else None
+    if pa.types.is_boolean(kind):
+        return int(value) if type(value) is bool else None
+    time = as_type(constant(value), kind)
+    if pa.types.is_timestamp(kind) and kind.unit == "ns" and time.type == pa.timestamp("us", kind.tz):
+        try:
+            time = time.cast(kind)
+        except pa.ArrowInvalid:  # outside of what ns can say
+            return None
+    return time.value if time.type == kind else None
 
 
 __all__ = ["Between", "Condition", "between"]

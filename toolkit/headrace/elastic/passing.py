@@ -19,7 +19,8 @@ from headrace.elastic.kept_rows_kernel import (
     BEGINS,
     CONSTANT,
     HOLDS,
-    IS_FLOAT,
+    KEPT_AS,
+    KINDS,
     OTHER,
     OTHER_VALID,
     VALID,
@@ -170,10 +171,10 @@ def _comparisons(section: Any, middle: Between, nulls: list[tuple[str, str]]) ->
         for name, (address, known) in zip(condition.columns, ((VALUES, VALID), (OTHER, OTHER_VALID)), strict=False):
             field = exact[name]
             values = getattr(section.state, field.value)
-            assert values.dtype == (np.float64 if condition.is_float else np.int64), f"{name!r} is kept as {values.dtype}"
-            words[address] = values.ctypes.data
+            assert (values.dtype.kind == "f") == condition.is_float, f"{name!r} is kept as {values.dtype}"
+            words[address], words[KEPT_AS] = values.ctypes.data, KINDS[values.dtype.name]  # two of one type are kept alike
             words[known] = nulls.index(_why_null(field)) if field.known else -1
-        words[IS_FLOAT], words[HOLDS], words[CONSTANT] = condition.is_float, condition.holds, condition.constant
+        words[HOLDS], words[CONSTANT] = condition.holds, condition.constant
         words[BEGINS] = condition.begins
     return found
 

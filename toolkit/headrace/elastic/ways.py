@@ -25,18 +25,20 @@ sum of whole numbers of either sign overflows int64, which is an error. A user w
 gate is taken only for sums of values that are never negative, which overflow in every order or in none.
 
 Where both operators have a key, the gate may be one channel for each downstream instance, into which the upstream instances
-route the tuples it owns (`gates.reader_queues_kernel`, `routed`); `Way.why_shared` says why it is not.
+route the tuples it owns (`gates.reader_queues_kernel`, `routed`); `Way.why_shared` says why it is not. Unasked, it is from
+`_MANY_READERS` instances on: a rule of thumb, and not a cost that was measured.
 
 The sender applies steps between the two that compute nothing (`passed_steps`): `select`, where it only chooses and renames
-columns, which are read where they were written; and `filter`, where it is made of comparisons of columns whose outcome is
-certain to be Arrow's. Each instance evaluates the filter before it gives the gate a row (`kept_rows_kernel`), which leaves gaps
-between the rows of a source. Therefore I1 of `passing_kernel` uses the numbers of the rows that were given; the downstream
-operator must not take a source's rows for consecutive ones (ROWS_FOLLOW of `build` is False, as behind channels); and the books
-count the rows left out as filtered. Heartbeats advance time, whatever is left out. Behind a filter, no instance has a channel of
-its own: channels tell what is unread by the places of a source's latest rows, which requires that all of them were sent. Keys of
-rows that are left out have ids downstream all the same, and stay live until the windows of both operators are over. Through a
-collector, the downstream operator never gets these keys: they take no memory there and do not count for its `max_keys`. So where
-that operator has a key, the gate is taken behind a filter only if asked for.
+columns, which are read where they were written; and `filter`, where it is made of bools and of comparisons whose outcome is
+certain to be Arrow's. It may compare columns that the next operator cannot read, such as the bools of a custom operator. Each
+instance evaluates the filter before it gives the gate a row (`kept_rows_kernel`), which leaves gaps between the rows of a
+source. Therefore I1 of `passing_kernel` uses the numbers of the rows that were given; the downstream operator must not take a
+source's rows for consecutive ones (ROWS_FOLLOW of `build` is False, as behind channels); and the books count the rows left out
+as filtered. Heartbeats advance time, whatever is left out. Behind a filter, no instance has a channel of its own: channels tell
+what is unread by the places of a source's latest rows, which requires that all of them were sent. Keys of rows that are left out
+have ids downstream all the same, and stay live until the windows of both operators are over. Through a collector, the downstream
+operator never gets these keys: they take no memory there and do not count for its `max_keys`. So where that operator has a key,
+the gate is taken behind a filter only if asked for.
 
 A key that operators in one line share stays live while a window of any of them has it. Each operator may have `max_keys` keys, so
 `max_keys` times the number of these operators may be live (`ElasticOptions.line_of`): what fits through a collector fits here.
@@ -59,16 +61,25 @@ filter, and the next operator has a key that is a result.
 
 Also open, and done through the collector:
 
+- what several operators take, or an operator and the end of the query: a row would be free once the readers of all their gates
+  have passed it;
+- several inputs, as of a union, or of a custom operator or a join with two: the sources of the gate would be the instances of
+  several operators, whose rows lie in different columns;
+- `gate="scalegate"`, which tells no source how many of its rows are unread, and `mode="sn"`, where a router fills a queue for
+  each instance;
 - what `update` emits where windows overlap: each instance would have to hold it back, in order of event time, until no tuple can
   give an earlier result, in memory that grows with what a window emits, and that the next operator reads in place of the ring;
 - a mean of whole numbers in 128 bits, which the collector divides; strings and lists, as columns that are read or as a key: rows
   hold them as ids and as places in a ring of words;
 - a key that is a result (``key_by("n")``): ids are given by the one thread that encodes (`ingress.keys`), not by the several that
   write results. It would take a table to which these add concurrently, with recycling that waits for all of them;
-- a join downstream. Its pairs come in the order of their later tuples, so the order of equal times shows, and it needs the next
-  point first. It keeps tuples for as long as `within`, while a ring's rows are freed once they are read: either the operator's
-  event time would free rows (`retention`), in a ring that long, or their first reader would copy them into a store. What it
-  carries into its results are Arrow columns by row: keys would be decoded, and results finished, when a pair is finished;
+- a join upstream: its result is a pair of rows, which becomes columns when it is collected. Its instances would have to write
+  what the next operator reads of both;
+- a join downstream. Its pairs come in the order of their later tuples, so the order of equal times shows, and it needs the last
+  of these points first. It keeps tuples for as long as `within`, while a ring's rows are freed once they are read: either the
+  operator's event time would free rows (`retention`), in a ring that long, or their first reader would copy them into a store.
+  What it carries into its results are Arrow columns by row: keys would be decoded, and results finished, when a pair is
+  finished;
 - content order in the gate, for `hr.first`, lists and sums of floats behind another key or none. Now a record is ready once
   (time, source) is below the least MARK. It would be simple to wait until every source has passed the time, and then to sort by
   content, but that would deadlock: there may be more results of one time than a ring holds, and an instance whose ring is full
@@ -80,6 +91,13 @@ Also open, and done through the collector:
   the gate, beside the time. Changes of members need nothing more: they are between two times.
 
 Results that leave the query always go through a collector.
+
+And open, and done by one gate that all instances read (`_why_shared`):
+
+- a channel for each instance of a custom operator; and of an aggregate that takes results ahead of the watermark, since channels
+  take them in order of event time;
+- channels behind channels: owners change where the senders meet, and senders that read channels have no one such place;
+- channels behind a filter, as said above; and planned changes, at a count of all tuples, which no reader of some of them knows.
 """
 
 from __future__ import annotations
@@ -104,8 +122,9 @@ if TYPE_CHECKING:
 
 _OF_THE_SIGN_OF_THEIRS = ("sum", "min", "max", "first", "last")
 _MANY_READERS = 16
-"""Skipping a record of another instance takes a fraction of a nanosecond; routing and merging one takes a few. With two
-instances, a channel for each took 1.0 to 1.2 times as long (``headrace bench passing``); more cores were not measured."""
+"""A rule of thumb. Skipping a record of another instance takes a fraction of a nanosecond; routing and merging one takes a few.
+With two instances, a channel for each took 1.0 to 1.2 times as long (``headrace bench passing``, on two cores); more were not
+measured on as many cores."""
 
 
 class Upstream(NamedTuple):
@@ -193,7 +212,7 @@ def _why_shared(compiled: Any, above: Any, middle: Between, options: ElasticOpti
     if options.planned(compiled.node.name):
         return "a change is planned at a count of all its tuples, which no reader of some of them knows"
     if channel == "auto" and options.max_threads < _MANY_READERS:
-        return f"that costs less for fewer than {_MANY_READERS} instances"
+        return f"it is the default for fewer than {_MANY_READERS} instances"
     return ""
 
 
@@ -237,9 +256,10 @@ def why_not(
     if compiled.dictionary is not None and key_places(compiled, before, middle) is None:
         return f"its key is not that of {above.name!r}, nor some of its columns"
     exact = before.exact_results()
-    compared = (name for condition in middle.conditions for name in condition.columns)
-    for name in (*(middle.names[name] for name in compiled.values_of(0)), *compared):
-        if name not in exact:
+    read = [middle.names[name] for name in compiled.values_of(0)]
+    compared = [name for condition in middle.conditions for name in condition.columns]
+    for name in (*read, *compared):
+        if name not in exact or (name in read and not exact[name].is_wide):
             return f"column {name!r} is not a number or time that {above.name!r} has before its results become columns"
     times = before.node.schema.field(before.node.event_time).type
     if middle.conditions and not _has_all_times(times):

@@ -135,19 +135,19 @@ class Runnable(Summarised):
             This is for an operator that follows one aggregate, or one custom operator that emits no lists, and from `update`
             only if its windows do not overlap (or ``instances="single"``); its key is that one's key, some columns of it, or
             none; and it reads int64, float64 and times of a custom operator, numbers and times of any type of an aggregate,
-            but no means, strings or lists. With the same key as an
-            aggregate (its columns in any order, and the windows before not of local days) any aggregate will do, as a key has
-            one result at a time, and a custom operator, too, that emits from `output` only and uses no strings or bools;
-            otherwise it must not depend on the order of tuples (see `input_order`). Between the two there may be a `select`
-            that chooses and renames columns, and a `filter` that compares int64 and float64 results with constants of their
-            type or with each other, or asks whether they are null or, whole numbers, in a list, joined by ``&``, ``|`` and
-            ``~``; keys of the tuples it drops still count for `max_keys` of the next operator. Anything else is
-            an error with the reason. "auto" (the default): through the gate where that is possible, except behind a filter if
-            the next operator has a key, and except for sums of numbers that may be negative, unless, as above, any aggregate
-            will do (whether such a sum overflows int64 on the way, an error, may depend on the order of tuples with equal
-            times).
+            but no means, strings or lists. With the same key as an aggregate (its columns in any order, and the windows before
+            not of local days) any aggregate will do, as a key has one result at a time, and a custom operator, too, that emits
+            from `output` only and uses no strings or bools; otherwise it must not depend on the order of tuples (see
+            `input_order`). Between the two there may be a `select` that chooses and renames columns, and a `filter` that takes
+            bools, compares numbers (but for uint64), bools and times with constants of their type or with results of the same
+            type, or asks whether they are null or, whole numbers, in a list, joined by ``&``, ``|`` and ``~``; keys of the
+            tuples it drops still count for `max_keys` of the next operator. Anything else is an error with the reason.
+            "auto" (the default): through the gate where that is possible, except behind a filter if the next operator has a
+            key, and except for sums of numbers that may be negative, unless, as above, any aggregate will do (whether such a
+            sum overflows int64 on the way, an error, may depend on the order of tuples with equal times).
+            So joins, operators with several inputs or whose results go to several places, keys that are results, steps that
+            compute and results of the query itself go through a collector.
             ``run["name"].takes`` says which way was taken, and why; ``headrace bench passing`` measures the effect.
-            The results of the query itself always go through a collector.
         channel : {"reader", "shared", "auto"}, or dict of operator name to one
             What the instances of an operator read, where results are passed to it through the gate; the results are the same.
             "shared": one gate, which every instance reads in full, taking the tuples it owns. "reader": a channel for each
@@ -155,8 +155,9 @@ class Runnable(Summarised):
             This is for operators with a key, without a planned change (`reconfigure=`), and not behind a filter or an operator
             that reads such channels itself; anything else is an error with the reason. A change then takes effect where
             the senders meet, so it waits for their input as well as for the operator's own. "auto" (the default): "reader" where
-            that is possible and there may be 16 instances or more; for fewer "shared" costs less. ``run["name"].takes``
-            says which it is; ``headrace bench passing`` measures both.
+            that is possible and there may be 16 instances or more, "shared" for fewer. That is a rule of thumb: two instances
+            were measured, for which "shared" costs less. ``run["name"].takes`` says which it is; ``headrace bench passing``
+            measures both.
         scheme, sharing, punctuation, max_delay, max_operations, unsafe
             For transactions: how they are kept in order ("chains", "lock", "mvlk", "partition", "serial", "speculative",
             "adaptive"; "none" only with ``unsafe=True``); whose work an executor may take ("nothing", "everything",

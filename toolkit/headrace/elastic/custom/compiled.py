@@ -165,10 +165,10 @@ class CompiledCustom(Compiled):
         return f"its functions read {bools[0]!r}, a bool" if bools else ""
 
     def exact_results(self) -> dict[str, Exact]:
-        """Columns whose emitted values lie in 64 bits, as kernels read them."""
-        kinds = ((name, scalar(kind)) for name, kind in self.shape.emits)
-        read = [name for name, kind in kinds if kind is not None and kind.in_functions == kind.dtype in ("int64", "float64")]
-        return {name: Exact(out_field(name)) for name in read}
+        """Columns of single numbers, bools and times; those in 64 bits are as kernels read them."""
+        kinds = {name: scalar(kind) for name, kind in self.shape.emits}
+        known = {name: kind for name, kind in kinds.items() if kind is not None and kind.in_functions != "string"}
+        return {name: Exact(out_field(name), is_wide=kind.dtype in ("int64", "float64")) for name, kind in known.items()}
 
     def keys_of(self, side):
         return self.spec.keys[side]
