@@ -7,7 +7,7 @@ Property    results are those of the reference and, bit for bit, those of `passi
 Oracle      `headrace.reference`, one aggregate behind the other with the filter in between; the run through a collector
 Planted     here: NaN that stands for a null compared as a number; counts of what is left out; in test_passing_interleave.py:
             the room of a ring with gaps, time where all is left out; in test_routed.py: rows taken for a run that are none
-Cannot see  memory weaker than x86's
+Cannot see  memory weaker than x86's; each comparison of each type: test_kept_rows.py
 """
 
 import datetime

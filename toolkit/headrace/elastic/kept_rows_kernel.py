@@ -3,6 +3,8 @@
 A comparison is a row of words: the addresses of one or two columns (as long as all rings together), the rows of `valid` that
 mark their nulls, how the values are kept, the outcomes that satisfy it, and the constant. So the kernel that evaluates it is
 compiled once for all filters. The comparisons of an alternative follow each other.
+
+Checked     tests/headrace/elastic/test_kept_rows.py
 """
 
 import numpy as np

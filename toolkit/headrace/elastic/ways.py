@@ -56,8 +56,8 @@ here:
 the instance that gives the gate a row recorded the row's time by key, as instances do in HELD of `ingress.ordered_texts`, and
 `KeyDictionary.recycle` took that for the last downstream use.
 
-None of this is enough for the query of the Viper paper's Figure 1 (`headrace.apps.tolls`): behind its first operator there is a
-filter, and the next operator has a key that is a result.
+None of this is enough for the query of the Viper paper's Figure 1 (`headrace.apps.tolls`): the instances of its first operator
+could apply the filter behind it, but the next operator has a key that is a result.
 
 Also open, and done through the collector:
 
