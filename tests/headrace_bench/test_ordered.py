@@ -7,6 +7,7 @@ Oracle      `headrace.reference.ordering`, `headrace.reference.ordering_apps`
 Cannot see  whether a figure is right: of the clock it is looked at only that it goes forward
 """
 
+import itertools
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -189,6 +190,24 @@ def test_oracle_parametric_operators():
         check_against(rows, shape.over(table).schema, run.columns, "a run")
 
 
+def test_example_a_product_is_timed_without_what_else_a_tuple_costs(monkeypatch):
+    """A tuple takes 800 ns beside its products, 8 ns each; other work makes some runs slower."""
+    slower = itertools.cycle([1.5, 1.0, 3.0])
+
+    class Timed:
+        def __init__(self, stream, table, threads):
+            self.each_ns = next(slower) * (800 + 8 * table["rounds"][0].as_py())
+
+        def run(self):
+            return SimpleNamespace(stage_ns={"multiply_by_key": self.each_ns * parametric.CHECKED})
+
+    monkeypatch.setattr(parametric, "Pipelined", Timed)
+    parametric.product_ns.cache_clear()
+    assert parametric.product_ns(experiment.KEYED) == pytest.approx(8.0)
+    assert parametric.rounds_of(1_000, experiment.KEYED) == 125
+    parametric.product_ns.cache_clear()
+
+
 def test_example_a_rate_between_the_markers():
     """Ten rows a microsecond while it runs; a slow start and a slow end are no part of it."""
     run = Pipelined.__new__(Pipelined)
@@ -205,6 +224,74 @@ def test_oracle_the_largest_range(count):
     begins = [*experiment.ranges_of(count), KEYS]
     ranges = [next(i for i, end in enumerate(begins) if key < end) for key in keys.tolist()]
     assert experiment.largest_share(keys, count) == max(ranges.count(i) for i in range(count)) / 2_000
+
+
+class Near:
+    """Stands in for the machine and for all runs on it: notes of how many threads they are, and when near cores are awaited."""
+
+    table = make_rows(60, 1)
+    name, is_timed = "some", True
+
+    def __init__(self):
+        self.seen = []
+
+    def patience_for(self, repetitions):
+        return SimpleNamespace(await_near=lambda threads=2: self.seen.append(("near", threads)) or 25.0)
+
+    def run(self, threads, *schedule, **options):
+        self.seen.append(("run", threads))
+        return SimpleNamespace(
+            steady_per_second=1e6, stage_ns={"a": 1, "b": 2}, rows=60, busy_ns=10, decisions=3, serial_share=0.0
+        )
+
+    def marked(self, stream, rows, threads, **options):
+        self.seen.append(("run", threads))
+        return Markers(1e6, 1.0, 1.0, 2.0, 10)
+
+    def rows_of(self, rows):
+        return self.table
+
+    def stream_of(self, table, **given):
+        return None
+
+    def unawaited(self):
+        """Runs of several threads for which nobody waited."""
+        alone = [("near", None), *self.seen]
+        runs = [pair for pair in zip(alone, alone[1:], strict=False) if pair[1][0] == "run" and pair[1][1] > 1]
+        assert runs, "some runs are of several threads"
+        return [(before, run) for before, run in runs if before != ("near", run[1])]
+
+
+FIGURES = {
+    "Fig. 8a": lambda of, one: experiment._schedules(of, one),
+    "Figs 11 and 14": lambda of, one: experiment._schemes(of, one, {"Fig. 11": {}, "Fig. 14": {}}),
+    "Fig. 9": lambda of, one: experiment.load_imbalance(of),
+    "Fig. 10": lambda of, one: experiment.latency_over_cost(of),
+    "Figs 12 and 13": lambda of, one: experiment.light_operators(of),
+    "reorder schemes": lambda of, one: experiment.reordering(of),
+    "sizes": lambda of, one: experiment.sizes(of),
+    "applications": lambda of, one: ordered_apps._throughput(one.case, ordered_apps.Sizes.of(full=False, tiny=True)),
+    "latencies": lambda of, one: ordered_apps._latency(one.case, ordered_apps.Sizes.of(full=False, tiny=True), []),
+    "decisions": lambda of, one: ordered._decisions(of.sizes),
+}
+
+
+@pytest.mark.parametrize("figure", FIGURES)
+def test_runs_of_several_threads_wait_for_near_cores(figure, monkeypatch):
+    """Each of them, whatever is measured: cores that are far in one of two runs would be taken for a difference between these."""
+    near = Near()
+    for module in (experiment, ordered, ordered_apps):
+        monkeypatch.setattr(module, "patience_for", near.patience_for)
+    for module in (experiment, ordered_apps):
+        monkeypatch.setattr(module, "marked", near.marked)
+    monkeypatch.setattr(ordered, "decision_ns", lambda *_: (40.0, 0))
+    rates = {(schedule, threads): threads * 1e6 for schedule in SCHEDULES for threads in (1, 2)}
+    waits = dict.fromkeys(rates, Markers(1e6, 1.0, 1.0, 2.0, 10))
+    of = experiment._Experiment(full=False, tiny=True)
+    of.most_threads, of.repetitions, of.case = 4, 2, lambda *_, **__: near
+    of.sizes = SimpleNamespace(decisions=1, repetitions=2, case=lambda _: near)
+    FIGURES[figure](of, ordered_apps.Measured(near, 0.0, rates, waits, []))
+    assert near.unawaited() == []
 
 
 def test_example_a_prediction_never_beats_the_serial_stage():

@@ -179,9 +179,12 @@ def _decisions(sizes: Sizes) -> list[Row]:
             found = [decision_ns(schedule, sizes.decisions, is_timed)[0] for _ in range(sizes.repetitions)]
             goal = DECISION_NS if is_timed else None
             rows.append(Row("ordered", f"{what}, {schedule}", median(found), "ns", "lower", goal))
-    case = sizes.case(0)
+    case, patience = sizes.case(0), patience_for(sizes.repetitions)
     for threads in (1, 2):
-        runs = [case.run(threads=threads, batch=BATCH) for _ in range(sizes.repetitions)]
+        runs = []
+        for _ in range(sizes.repetitions):
+            patience.await_near(threads)
+            runs.append(case.run(threads=threads, batch=BATCH))
         beside = median([(run.busy_ns - sum(run.stage_ns.values())) / run.decisions for run in runs])
         each = median([run.rows / run.decisions for run in runs])
         name = f"workers' time beside the stages, a decision, {DEFAULT_SCHEDULE}, {counted(threads, 'thread')}"

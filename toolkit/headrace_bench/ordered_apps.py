@@ -244,10 +244,11 @@ def _throughput(case: Case, sizes: Sizes) -> tuple[float, dict[tuple[str, int], 
 
 
 def _latency(case: Case, sizes: Sizes, rows: list[Row]) -> dict[tuple[str, int], Markers]:
-    results = set()
+    results, patience = set(), patience_for(sizes.repetitions)
 
     def call(rows: int, stream: hr.Stream, threads: int, schedule: str, rate: float | None = None) -> Markers:
-        """A whole run."""
+        """A whole run, while cores are near."""
+        patience.await_near(threads)
         found = marked(stream, rows, threads=threads, max_threads=threads, schedule=schedule, rate=rate)
         results.add((rows, found.results))
         return found

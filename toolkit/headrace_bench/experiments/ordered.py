@@ -13,9 +13,9 @@ threads and a part that is not (`scaling.predict`), which is at least the time o
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -28,7 +28,8 @@ from headrace_bench import ordered
 from headrace_bench.experiments.experiment import Experiment, Paper
 from headrace_bench.experiments.figure import Figure, Line
 from headrace_bench.experiments.scaling import predict
-from headrace_bench.marked import marked, middle
+from headrace_bench.machine import patience_for
+from headrace_bench.marked import Markers, marked, middle
 from headrace_bench.ordered_apps import THREADS, Measured, measure_apps
 from headrace_bench.parametric import KEYS, Case, Shape, make_rows, rounds_of
 from headrace_bench.pipelined import Pipelined
@@ -86,6 +87,9 @@ class _Experiment:
         self.most_threads = THREADS[-1] if tiny else 2 * (os.cpu_count() or 1)
         self.rows: list[Row] = []
         self.figures: list[Figure] = []
+        self._patience = patience_for(self.repetitions)
+        self.line_ns: list[float] = []
+        """Nanoseconds of a cache line between cores, before each run of several threads."""
         self._checked: set[Shape] = set()
 
     def some(self, values: Sequence[Any]) -> Sequence[Any]:
@@ -106,15 +110,31 @@ class _Experiment:
         table = make_rows(n, rounds_of(cost_ns, shape), selectivity, shape.size, sigma)
         return Case(shape, table, **given)
 
-    def medians(self, variants: Mapping[str, Callable[[], Pipelined]]) -> dict[str, tuple[float, list[Pipelined]]]:
-        """Rows/s of each variant, in turns, and its runs."""
+    def await_near(self, threads: int) -> None:
+        """Wait until cores are near, before a run of several threads."""
+        if threads > 1:
+            self.line_ns.append(self._patience.await_near(threads))
+
+    def medians(
+        self, run_of: Callable[..., Pipelined], variants: Mapping[str, Mapping[str, Any]]
+    ) -> dict[str, tuple[float, list[Pipelined]]]:
+        """Rows/s of each variant, in turns while cores are near, and its runs. Each has `run_of`'s arguments, `threads` one."""
         runs: dict[str, list[Pipelined]] = {name: [] for name in variants}
         for counts in repeated(self.repetitions):
-            for name, call in variants.items():
-                run = call()
+            for name, given in variants.items():
+                self.await_near(given["threads"])
+                run = run_of(**given)
                 if counts:
                     runs[name].append(run)
         return {name: (median([run.steady_per_second for run in found]), found) for name, found in runs.items()}
+
+    def latency(self, stream: Any, rows: int, threads: int, **options: Any) -> Markers:
+        """Median latencies of whole runs, each while cores are near."""
+        found = []
+        for _ in range(self.repetitions):
+            self.await_near(threads)
+            found.append(marked(stream, rows, threads=threads, **options))
+        return middle(found)
 
     def draw(self, title: str, x_label: str, y_label: str, lines: Iterable[Line], **given: Any) -> None:
         """One figure of the report."""
@@ -132,6 +152,7 @@ def measure(full: bool, tiny: bool = False) -> Experiment:
     light_operators(of)
     reordering(of)
     sizes(of)
+    _distance(of)
     return Experiment(
         "ordered",
         "Many workers, one order: what does order cost, and which worker should take which stage?",
@@ -141,6 +162,14 @@ def measure(full: bool, tiny: bool = False) -> Experiment:
         f"{os.cpu_count()} cores; 2 threads unless stated otherwise.",
         PAPER, of.rows, of.figures, list(ASSUMPTIONS),
     )  # fmt: skip
+
+
+def _distance(of: _Experiment) -> None:
+    """How near the cores were: patience has an end (`machine.Patience`)."""
+    lines = [ns for ns in of.line_ns if not math.isnan(ns)]
+    if lines:
+        of.row("a cache line between cores, before runs of several threads, percentile 90", float(np.percentile(lines, 90)), "ns",
+               "lower", note=f"median {median(lines):.3g} ns")  # fmt: skip
 
 
 def climb(rate_of: Callable[[int], float], most: int) -> tuple[int, dict[int, float]]:
@@ -204,7 +233,7 @@ def _schedules(of: _Experiment, one: Measured) -> None:
 
     def rate_of(threads: int) -> float:
         known = one.rates.get((DEFAULT_SCHEDULE, threads))
-        return known or median([one.case.run(threads).steady_per_second for _ in range(of.repetitions)])
+        return known or of.medians(one.case.run, {"": {"threads": threads}})[""][0]
 
     best, climbed = climb(rate_of, of.most_threads)
     lines = []
@@ -231,8 +260,8 @@ def _schedules(of: _Experiment, one: Measured) -> None:
 def _schemes(of: _Experiment, one: Measured, beside: dict[str, dict[str, list[float]]]) -> None:
     """Figures 11 and 14, on two threads."""
     case, threads = one.case, THREADS[-1]
-    calls = {q: partial(case.run, threads, buckets=ranges(threads), queues=q) for q, ranges in QUEUED.items()}
-    found = of.medians(calls | {r: partial(case.run, threads, reorder=r) for r in REORDERS})
+    variants = {q: {"threads": threads, "buckets": ranges(threads), "queues": q} for q, ranges in QUEUED.items()}
+    found = of.medians(case.run, variants | {r: {"threads": threads, "reorder": r} for r in REORDERS})
     for figure, names in (("Fig. 11", QUEUED), ("Fig. 14", REORDERS)):
         first = next(iter(names))
         for name in names:
@@ -242,8 +271,8 @@ def _schemes(of: _Experiment, one: Measured, beside: dict[str, dict[str, list[fl
     for queues in QUEUED:
         stream = case.stream_of(case.table, buckets=QUEUED[queues](threads))
         rate = one.rates[DEFAULT_SCHEDULE, threads] / 4
-        runs = [marked(stream, case.table.num_rows, threads=threads, queues=queues, rate=rate) for _ in range(of.repetitions)]
-        of.row(f"Fig. 11, {case.name}, {queues}, processing latency", middle(runs).mean_ms, "ms", "lower",
+        wait = of.latency(stream, case.table.num_rows, threads, queues=queues, rate=rate)
+        of.row(f"Fig. 11, {case.name}, {queues}, processing latency", wait.mean_ms, "ms", "lower",
                note=f"mean, at {rate / 1e6:.3g} M rows/s")  # fmt: skip
 
 
@@ -285,11 +314,11 @@ def load_imbalance(of: _Experiment) -> None:
     threads = THREADS[-1]
     for sigma in sigmas:
         case = of.case(KEYED, COST_NS, sigma=sigma)
-        calls = {
-            queues: partial(case.run, _partitioning(ranges(threads)), threads=threads, queues=queues)
+        variants = {
+            queues: {"given": _partitioning(ranges(threads)), "threads": threads, "queues": queues}
             for queues, ranges in QUEUED.items()
         }
-        one = of.medians({"one": partial(case.run, _partitioning(1), threads=1)} | calls)
+        one = of.medians(case.run, {"one": {"given": _partitioning(1), "threads": 1}} | variants)
         alone = one["one"][0]
         keys = case.table["key"].to_numpy()
         for queues, ranges in QUEUED.items():
@@ -317,9 +346,7 @@ def latency_over_cost(of: _Experiment) -> None:
         case = of.case(KEYED, cost_ns)
         for queues, ranges in QUEUED.items():
             stream = KEYED.over(case.table, **_partitioning(ranges(threads)))
-            options = {"threads": threads, "queues": queues, "batch": 1, "capacity": 64}
-            runs = [marked(stream, case.table.num_rows, **options) for _ in range(of.repetitions)]
-            wait = middle(runs).mean_ms
+            wait = of.latency(stream, case.table.num_rows, threads, queues=queues, batch=1, capacity=64).mean_ms
             lines.setdefault(queues, []).append(wait * 1e3)
             of.row(f"Fig. 10, {cost_ns / 1e3:g} µs a tuple, {queues}", wait * 1e3, "µs", "lower", baseline=cost_ns / 1e3,
                    baseline_name="the tuple's cost", note="mean processing latency, to the collector")  # fmt: skip
@@ -335,7 +362,7 @@ def latency_over_cost(of: _Experiment) -> None:
 def _over_threads(of: _Experiment, figure: str, what: str, case: Case) -> None:
     """Speedup, and what a tuple costs at the first stage, over workers."""
     names = [(reorder, threads) for reorder in REORDERS for threads in range(1, of.most_threads + 1)]
-    found = of.medians({f"{r}, {n}": partial(case.run, threads=n, reorder=r, batch=1) for r, n in names})
+    found = of.medians(case.run, {f"{r}, {n}": {"threads": n, "reorder": r, "batch": 1} for r, n in names})
     alone = found[f"{next(iter(REORDERS))}, 1"][0]
     counts = list(range(1, of.most_threads + 1))
     speedups, costs = [], []
@@ -372,11 +399,10 @@ def reordering(of: _Experiment) -> None:
         lines: dict[str, list[float]] = {}
         for value in values:
             case = case_of(value)
-            calls = {
-                f"{r}, batch {b}": partial(case.run, threads=THREADS[-1], reorder=r, batch=b)
-                for r in REORDERS for b in (1, 64)
-            }  # fmt: skip
-            found = of.medians(calls | {"one": partial(case.run, threads=1, batch=64)})
+            variants = {
+                f"{r}, batch {b}": {"threads": THREADS[-1], "reorder": r, "batch": b} for r in REORDERS for b in (1, 64)
+            }
+            found = of.medians(case.run, variants | {"one": {"threads": 1, "batch": 64}})
             alone = found.pop("one")[0]
             for name, (rate, _) in found.items():
                 lines.setdefault(name, []).append(rate / alone)
@@ -399,7 +425,7 @@ def sizes(of: _Experiment) -> None:
         lines: dict[str, list[float]] = {}
         for value, shape in shapes.items():
             case = of.case(shape, COST_NS)
-            found = of.medians({counted(n, "thread"): partial(case.run, threads=n) for n in THREADS})
+            found = of.medians(case.run, {counted(n, "thread"): {"threads": n} for n in THREADS})
             for name, (rate, _) in found.items():
                 lines.setdefault(name, []).append(rate / 1e6)
                 of.row(f"parametric, {x_label} {value}, {name}", rate / 1e6, "M tuples/s")
