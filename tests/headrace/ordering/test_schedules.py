@@ -1,11 +1,14 @@
 """What the schedules decide: equations 1 to 3 of the paper, sections 6.1 to 6.4, on drawn figures.
 
 Property    the stage that is taken is the one that the schedule's equation says, of those that have something to do and may
-            have a worker more; -1 if there is none
-Oracle      the equations in plain Python, equation 3 with the selectivity of the stages before
+            have a worker more; -1 if there is none. A worker keeps others out of a partitioned stage where the rule of
+            queues="auto" says so
+Oracle      the equations in plain Python, equation 3 with the selectivity of the stages before; that rule in plain Python
 Planted     each mistake of an equation is told by a decision that is another one
 Cannot see  figures that change while a worker decides: then a decision may be of yesterday, never wrong (`test_oracle`)
 """
+
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -13,9 +16,9 @@ import pytest
 import headrace as hr
 from headrace.memory.atomics import CELL
 from headrace.ordering import arrays, schedule_kernel, words
-from headrace.ordering.configuration import SCHEDULES, Configuration, write_configuration
+from headrace.ordering.configuration import OWN_POLICY, SCHEDULES, Configuration, write_configuration
 from headrace.ordering.options import OrderedOptions
-from headrace.ordering.schedule_kernel import choose, claim_of
+from headrace.ordering.schedule_kernel import SHARING_NS, choose, claim_of, goes_alone
 from planted_mistakes import fails, planted
 from support.pipelines import SHAPES, some_rows
 
@@ -28,11 +31,11 @@ MOST = [WORKERS, WORKERS, 100, 1, 1, 100]
 CASES = 400
 
 
-def arrays_of(schedule):
+def arrays_of(schedule, queues=arrays.AUTO):
     """What workers of a pipeline with these six stages share."""
     stream = SHAPES["six stages"].on(hr.stream(some_rows(np.random.default_rng(0), 1, 1), event_time="ts"))
     (bound,) = {id(each): each for each in stream.plan().output.spec.bound.values()}.values()
-    c = arrays.allocate(bound, WORKERS, CAPACITY, 64, tuning=(SLICE, WINDOW, BEHIND, LEAST, SLICE))
+    c = arrays.allocate(bound, WORKERS, CAPACITY, 64, queues=queues, tuning=(SLICE, WINDOW, BEHIND, LEAST, SLICE))
     assert c.form[:, words.MOST].tolist() == MOST
     write_configuration(c, 0, Configuration(WORKERS, schedule, 64), NAMES)
     return c
@@ -164,6 +167,92 @@ def test_example_what_may_wait_behind_all_stages():
     """Half of what the rings hold, unless it is said."""
     assert OrderedOptions(capacity=256).tuning(6)[schedule_kernel.QST_CAPACITY] == 6 * 128
     assert OrderedOptions(most_behind=7, window="1ms").tuning(6) == (200_000, 1_000_000, 7, 1, 200_000)
+
+
+# -- a worker alone at a partitioned stage
+
+
+PARTITIONED = (2, 3, 5)
+ALLOTTED = {"gap": 1}
+
+
+def is_better_alone(figures, stage, workers):
+    """All the time that others have work for, in ns of a tuple of the input, is enough for one worker to do this stage's part."""
+    selectivity = [(each["made"] + 1) / (each["taken"] + 1) for each in figures]
+    before = [1.0, *np.cumprod(selectivity)[:-1]]
+    costs = [max(1, round(each["cost"] * words.COST_UNIT)) / words.COST_UNIT for each in figures]
+    of_all = sum(part * cost for part, cost in zip(before, costs, strict=True)) + before[stage] * SHARING_NS
+    return before[stage] * costs[stage] <= of_all / workers
+
+
+def check_alone():
+    """Whether each stage is taken alone, of drawn figures; returns how often partitioned ones of several workers are or not."""
+    c, rng, found = arrays_of("ct"), np.random.default_rng(8), Counter()
+    for _ in range(CASES):
+        figures, workers = drawn(rng), int(rng.integers(1, WORKERS + 1))
+        schedule = [*SCHEDULES, OWN_POLICY, ALLOTTED][rng.integers(len(SCHEDULES) + 2)]
+        is_ours = schedule not in (OWN_POLICY, ALLOTTED)
+        write(c, figures, NOW)
+        write_configuration(c, 0, Configuration(workers, schedule, 64), NAMES)
+        for stage in range(len(MOST)):
+            wanted = stage in PARTITIONED and (workers == 1 or (is_ours and is_better_alone(figures, stage, workers)))
+            assert bool(goes_alone(c, stage)) == wanted, f"alone at stage {stage}: {figures}, {workers} workers, {schedule}"
+            if stage in PARTITIONED and workers > 1 and is_ours:
+                found[wanted] += 1
+    return found
+
+
+@pytest.mark.logic
+def test_oracle_a_worker_is_alone_where_sharing_takes_longer():
+    found = check_alone()
+    assert min(found[True], found[False]) > CASES // 10, "both happen"
+
+
+@pytest.mark.logic
+@pytest.mark.parametrize("queues", [kind for kind in arrays.QUEUE_KINDS if kind != arrays.AUTO])
+def test_example_nobody_is_alone_unless_it_is_left_to_the_engine(queues):
+    c = arrays_of("ct", queues)
+    write_configuration(c, 0, Configuration(1, "ct", 64), NAMES)
+    assert not any(goes_alone(c, stage) for stage in range(len(MOST)))
+
+
+@pytest.mark.logic
+@pytest.mark.parametrize(("workers", "most"), [(2, 110), (3, 55)])
+def test_example_what_a_stage_may_cost_that_is_not_shared(workers, most):
+    """The other five take 10 ns each, and sharing would take 60: two workers have 110 + x ns to do, of which one does x."""
+    c = arrays_of("ct")
+    write_configuration(c, 0, Configuration(workers, "ct", 64), NAMES)
+    figures = [{"waits": 1, "workers": 0, "cost": 10, "taken": 10**9, "made": 10**9, "spent": 0} for _ in MOST]
+    for cost, alone in ((most, True), (most + 1, False)):
+        figures[2]["cost"] = cost
+        write(c, figures, NOW)
+        assert bool(goes_alone(c, 2)) == alone, cost
+
+
+PLANTED_ALONE = {
+    "sharing costs nothing": ("            of_all += before * SHARING_NS\n", ""),
+    "sharing costs as much at every stage": ("of_all += before * SHARING_NS", "of_all += SHARING_NS"),
+    "as if there were two workers": ("of_stage * workers <= of_all", "of_stage * 2 <= of_all"),
+    "each stage by the tuples that it gets": ("            of_stage = before * cost(", "            of_stage = cost("),
+    "the stages after it do not count": (
+        "            of_all += before * SHARING_NS\n", "            of_all += before * SHARING_NS\n            break\n",
+    ),
+    "the rule the other way round": ("of_stage * workers <= of_all", "of_stage * workers > of_all"),
+    "a single worker shares with itself": ("    if workers == 1:\n        return True\n", ""),
+    "where workers are allotted": ("        return False  # how many workers a stage has is then up to the user's schedule\n",
+                                   "        pass\n"),
+    "whatever queues were asked for": ("    if c.form[stage, MAY_BE_ALONE] == 0:\n        return False\n", ""),
+}  # fmt: skip
+
+
+@pytest.mark.interpreted
+@pytest.mark.parametrize("mistake", PLANTED_ALONE)
+def test_planted_mistakes_of_a_worker_alone(mistake):
+    with planted(schedule_kernel, *PLANTED_ALONE[mistake]), fails("AssertionError: alone"):
+        check_alone()
+
+
+# -- planted mistakes
 
 
 PLANTED = {
