@@ -1,14 +1,17 @@
 """Pipelines that could hang: they end by themselves, their backlog is bounded, and `stop` ends them at any moment.
 
 Property    rings of two records, a hot key, a stage that drops all, one that makes a thousand of each tuple, a slow tuple,
-            one that fails, all with more workers than cores: each run ends, no stage holds more than its ring, and `stop` returns
+            one that fails, all with more workers than cores: each run ends, no stage holds more than its ring, and `stop`
+            returns. Of a stream that does not end, tuples of all keys go on to come out beside those of a hot one
 Oracle      `headrace.reference.ordering`; that a run ends at all
 Cannot see  how soon a stop is answered: no test looks at the clock
 """
 
+import itertools
 import threading
 import time
 
+import numba
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -75,20 +78,91 @@ def test_a_stage_that_multiplies_by_a_thousand_and_one_that_drops_everything():
     assert many.filter(nothing).to_arrow(threads=WORKERS, max_threads=WORKERS, capacity=2).num_rows == 0
 
 
+STEPS = 20_000_000
+"""Of a slow tuple: a tenth of a second and more, since each step needs the one before."""
+
+
 def slow_one(t, emit):
     if t.x == 7:
         n = 0
-        for i in range(20_000_000):  # a tenth of a second and more: each step needs the one before
+        for i in range(STEPS):
             n = (3 * n + i) % 1_000_003
         emit(v=n)
     else:
         emit(v=t.x)
 
 
-def test_one_slow_tuple():
+@numba.njit
+def of_the_slow_one():
+    n = 0
+    for i in range(STEPS):
+        n = (3 * n + i) % 1_000_003
+    return n
+
+
+@pytest.mark.parametrize("reorder", ["nonblocking", "lock"])
+def test_one_slow_tuple(reorder):
+    """Tuples after it are done before it, and leave after it."""
     table = pa.table({"ts": list(range(2000)), "x": [7 if i == 50 else i % 5 for i in range(2000)]})
     stream = hr.stream(table, event_time="ts").ordered().flat_map(slow_one, emits={"v": "int64"})
-    assert stream.to_arrow(threads=WORKERS, max_threads=WORKERS, capacity=16, batch=1)["v"].to_pylist()[:3] == [0, 1, 2]
+    found = stream.to_arrow(threads=WORKERS, max_threads=WORKERS, capacity=16, batch=1, reorder=reorder)
+    assert found["v"].to_pylist() == [of_the_slow_one() if i == 50 else i % 5 for i in range(2000)]
+
+
+# -- a hot key
+
+
+COLD = 20
+
+
+def hot_and_cold():
+    """Nine of ten tuples have key 0, the tenth one of twenty others; without an end."""
+    for first in itertools.count(step=200):
+        at = np.arange(first, first + 200)
+        yield pa.record_batch({"ts": at, "key": np.where(at % 10 == 0, 1 + at // 10 % COLD, 0)})
+
+
+def numbered(state, t, emit):
+    x = state.x
+    for i in range(300 if t.key == 0 else 30):
+        x = (x * 5 + i) % 1_009
+    state.x = x
+    state.n += 1
+    emit(key=t.key, n=state.n)
+
+
+def in_all(state, t, emit):
+    state.all += 1
+    emit(key=t.key, n=t.n, all=state.all)
+
+
+@QUEUES
+@pytest.mark.parametrize("threads", [1, 2, WORKERS])
+def test_cold_keys_beside_a_hot_one_are_not_starved_nor_is_it(queues, threads):
+    """On a stream that never ends: the bucket of the hot key is never empty, and all keys' tuples go on to come out."""
+    stream = hr.stream(hot_and_cold(), event_time="ts").ordered().partitioned(
+        numbered, by="key", buckets=8, state={"n": 0, "x": 0}, emits={"key": "int64", "n": "int64"}
+    )
+    stream = stream.stateful(in_all, state={"all": 0}, emits={"key": "int64", "n": "int64", "all": "int64"})
+    came, of_key = [], np.zeros(1 + COLD, np.int64)
+
+    def take(batch):
+        came.append(batch)
+        of_key[:] += np.bincount(batch["key"].to_numpy(), minlength=1 + COLD)
+
+    options = {"threads": threads, "max_threads": threads, "batch": 16, "capacity": 64, "queues": queues}
+    run = stream.start(**options, sink=take)
+    eventually(lambda: of_key.min() > 50)
+    before = of_key.copy()
+    eventually(lambda: (of_key > 2 * before).all())
+    stops(run)
+    found = pa.Table.from_batches(came)
+    at = np.arange(found.num_rows)
+    assert np.array_equal(found["all"], 1 + at) and np.array_equal(found["key"], np.where(at % 10 == 0, 1 + at // 10 % COLD, 0))
+    assert np.array_equal(found["n"], np.where(at % 10 == 0, 1 + at // 10 // COLD, at - at // 10))
+
+
+# -- backlog and stop
 
 
 def slow(stream):
