@@ -256,8 +256,7 @@ class Near:
 
     def unawaited(self):
         """Runs of several threads for which nobody waited."""
-        alone = [("near", None), *self.seen]
-        runs = [pair for pair in zip(alone, alone[1:], strict=False) if pair[1][0] == "run" and pair[1][1] > 1]
+        runs = [pair for pair in itertools.pairwise([("near", None), *self.seen]) if pair[1][0] == "run" and pair[1][1] > 1]
         assert runs, "some runs are of several threads"
         return [(before, run) for before, run in runs if before != ("near", run[1])]
 
