@@ -23,6 +23,7 @@ from types import SimpleNamespace
 import pytest
 
 from headrace.ordering.words import (
+    BUCKET_WORDS,
     BY_PARTITION,
     FIRST_COLUMN,
     HYBRID,
@@ -30,10 +31,12 @@ from headrace.ordering.words import (
     NONBLOCKING,
     OUT_AT,
     PARTITIONED,
+    SERVED,
     SHARED,
     STAGE_CELLS,
     STATEFUL,
     STATELESS,
+    TICKET_BITS,
 )
 from headrace.progress import END_OF_TIME
 from interleave import TSO, Kernels, find_failure, sampled
@@ -178,14 +181,18 @@ def at_once(steps):
 
 
 def case(
-    k, values, stages, *, batch=1, queues=HYBRID, reorder=NONBLOCKING, workers=2, first=8, room=2, results=16, stop_after=None
+    k, values, stages, *, batch=1, queues=HYBRID, reorder=NONBLOCKING, workers=2, first=8, room=2, results=16, stop_after=None,
+    tickets=0,
 ):  # fmt: skip
     """`stages` are (kind, outputs of a value), `first` and `room` what the first ring and the others hold.
 
-    `stop_after`: the run is stopped, after so many steps of the thread that does it.
+    `stop_after`: the run is stopped, after so many steps of the thread that does it. `tickets`: so many records of each bucket
+    came before these.
     """
     sizes = {"workers": workers, "first": first, "room": room, "results": results}
     shared, out = arrays(k, [kind for kind, _ in stages], batch=batch, queues=queues, reorder=reorder, **sizes)
+    for bucket in range(len(shared.bucket_tail)):
+        shared.bucket_tail[bucket] = shared.bucket[bucket * BUCKET_WORDS + SERVED] = tickets
     rows = expected_rows(values, stages, AT_END)
 
     def build():
@@ -254,6 +261,22 @@ def test_interleave_a_worker_alone_and_workers_together():
         sampled("pipeline", case(kernels(alone=True), [1, 3, 2, 5, 7], chain, batch=batch), 250, longest=20_000)
 
 
+TURNS_OVER = (1 << TICKET_BITS) - 1
+"""So many records of a bucket have come that the next but one has ticket 0 again."""
+
+
+@pytest.mark.parametrize("count", [60, *rarely(300)])
+@pytest.mark.parametrize("queues", [HYBRID, BY_PARTITION, SHARED], ids=["hybrid", "partitioned", "shared"])
+def test_interleave_tickets_turn_over(queues, count):
+    """In both buckets; with a worker alone at times, too."""
+    for chain in (PS, ALL):
+        build = case(kernels(), [1, 3, 2, 4, 5, 6], chain, batch=2, queues=queues, tickets=TURNS_OVER)
+        sampled("pipeline", build, count, longest=20_000)
+    if queues == HYBRID:
+        build = case(kernels(alone=True), [1, 3, 2, 4, 5, 6], PAIRS, batch=2, tickets=TURNS_OVER)
+        sampled("pipeline", build, count, longest=20_000)
+
+
 @pytest.mark.slow
 def test_interleave_three_workers_and_a_full_result_ring():
     for chain in (ALL, PS):
@@ -306,7 +329,7 @@ PLANTED = {
          "            for k in range(count):\n"
          "                l[TICKETS_COPIED + k] = load_relaxed(c.tickets, label_of(c, stage, first + k))\n"
          "            return first, count\n"),
-        [(PARTITIONED, once)], HYBRID, "rows|deadlock|run twice|Error", "SC",
+        [(PARTITIONED, once)], HYBRID, ASLEEP, "SC",
     ),
     "a worker back after the ring has come round does not see it": (
         [(WORK, "    return first + ((serial - first) & c.form[stage, MASK])\n", "    return serial\n"),
@@ -314,12 +337,12 @@ PLANTED = {
           "        for _ in range(30 * me):\n"  # so long
           "            pause()\n"
           "        if fetch_add(c.bucket, at + CLAIMED, 1) == 0:  # H3\n")],
-        [(PARTITIONED, once)], HYBRID, "rows|deadlock|run twice|Error", "SC",
+        [(PARTITIONED, once)], HYBRID, ASLEEP, "SC",
     ),
     "a ticket is told by its bucket alone": (
         (WORK, "    while load_relaxed(c.tickets, label_of(c, stage, serial)) != wanted:\n",
          "    while load_relaxed(c.tickets, label_of(c, stage, serial)) >> TICKET_BITS != bucket:\n"),
-        PAIRS, HYBRID, "rows|deadlock|run twice|Error", "SC",
+        PAIRS, HYBRID, f"{ASLEEP}|{WRONG}", "SC",
     ),
     "the count is tested before it is lowered": (
         (WORK, "        if fetch_add(c.bucket, at + CLAIMED, -1) == 1:  # H7\n            return has_passed\n",
@@ -330,19 +353,19 @@ PLANTED = {
     "a record is visible before it has its ticket": (
         (BUFFER, "    enqueue(c, stage + 1, first, last)\n",
          "    store_release(c.stage, cell(stage + 1, TAIL), last)\n    enqueue(c, stage + 1, first, last)\n"),
-        [(STATELESS, once), (PARTITIONED, once)], HYBRID, "rows|deadlock|run twice|Error", "SC",
+        [(STATELESS, once), (PARTITIONED, once)], HYBRID, ASLEEP, "SC",
     ),
     "more is passed on than there is room for": (
         (BUFFER, "    return c.form[after, MASK] + 1 - used\n", "    return c.form[after, MASK] + 2 - used\n"),
-        MANY, HYBRID, "rows|deadlock|run twice|Error", "SC",
+        MANY, HYBRID, f"{ASLEEP}|{WRONG}", "SC",
     ),
     "what is not the first to be passed on is written in place": (
         (BUFFER, "    if load_acquire(c.stage, cell(stage, NEXT)) != serial:  # E1\n        return False\n", ""),
-        SL, HYBRID, "rows|deadlock|Error", "SC",
+        SL, HYBRID, f"{ASLEEP}|{WRONG}", "SC",
     ),
     "writing in place does not keep others from draining": (
         (BUFFER, "    if exchange(c.stage, cell(stage, DRAINING), 1) != 0:  # E2\n        return False\n", ""),
-        MANY, HYBRID, "rows|deadlock|Error", "SC",
+        MANY, HYBRID, WRONG, "SC",
     ),
     "nobody looks upstream after outputs were written in place": (
         (BUFFER, " and not has_passed:\n", ":\n"), [(STATELESS, once)] * 3, HYBRID, ASLEEP, "SC",
@@ -350,45 +373,45 @@ PLANTED = {
     "the next ring is taken for a block": (
         (BUFFER, "    if l[OUT_CLASS] != IN_PLACE:\n        give_block(c, l[OUT_CLASS], l[OUT_BLOCK])\n",
          "    give_block(c, max(LEAST_CLASS, l[OUT_CLASS]), l[OUT_BLOCK])\n"),
-        MORE, HYBRID, "rows|deadlock|Error", "SC",
+        MORE, HYBRID, WRONG, "SC",
     ),
     "a full stage is not drained again": (
         (BUFFER, "        any_moved = True\n        stage -= 1\n", "        return True\n"), MANY, HYBRID, ASLEEP, "SC",
     ),
     "a worker that finds a stage full stays booked there": (
         (WORK, "        fetch_add(c.stage, cell(stage, WORKERS), -1)\n        return 0\n", "        return 0\n"),
-        SF, HYBRID, "deadlock|booked", "SC",
+        SF, HYBRID, f"{ASLEEP}|workers are booked", "SC",
     ),
     "two workers at a stateful stage": (
-        (WORK, ">= c.form[stage, MOST]:", "> c.form[stage, MOST]:"), SF, HYBRID, "rows|deadlock|run twice|Error", "SC",
+        (WORK, ">= c.form[stage, MOST]:", "> c.form[stage, MOST]:"), SF, HYBRID, f"{WRONG}|run twice", "SC",
     ),
     "a block is taken by two": (
         (POOL, "        if compare_exchange(c.pool, size_class * CELL, head, (head & ~_PLACE) + _CHANGE + following):  # T3\n",
          "        if exchange(c.pool, size_class * CELL, (head & ~_PLACE) + _CHANGE + following) >= 0:  # T3\n"),
-        MANY, HYBRID, "rows|deadlock|Error", "SC",
+        MANY, HYBRID, WRONG, "SC",
     ),
     "a shared worker does not wait for its turn": (
         (WORK, "        while load_acquire(c.bucket, at) & TICKET != ticket:\n",
          "        while load_acquire(c.bucket, at) > ticket:\n"),
-        PS, SHARED, "rows", "SC",
+        PS, SHARED, WRONG, "SC",
     ),
     "a partition is taken by two": (
         (WORK, "        if exchange(c.bucket, at + BUSY, 1) != 0:\n", "        if exchange(c.bucket, at + BUSY, 1) > 1:\n"),
-        PS, BY_PARTITION, "rows|run twice|deadlock|Error", "SC",
+        PS, BY_PARTITION, f"{ASLEEP}|{WRONG}|run twice", "SC",
     ),
     "a worker is alone where others are": (
         (WORK, "        if not compare_exchange(c.stage, cell(stage, WORKERS), 0, ALONE):\n",
          "        if fetch_add(c.stage, cell(stage, WORKERS), ALONE) < 0:\n"),
-        PS, HYBRID, "rows|run twice|deadlock|Error", "SC",
+        PS, HYBRID, f"{ASLEEP}|{WRONG}", "SC",
     ),
     "others come to a worker that is alone": (
         (WORK, "    elif fetch_add(c.stage, cell(stage, WORKERS), 1) >= c.form[stage, MOST]:\n",
          "    elif fetch_add(c.stage, cell(stage, WORKERS), 1) % ALONE >= c.form[stage, MOST]:\n"),
-        PS, HYBRID, "rows|run twice|deadlock|Error", "SC",
+        PS, HYBRID, ASLEEP, "SC",
     ),
     "a worker that was alone does not say how far buckets are": (
         (WORK, "            store_relaxed(c.bucket, at, load_relaxed(c.bucket, at) + 1)  # A2\n", "            pause()\n"),
-        PS, HYBRID, "rows|run twice|deadlock|Error", "SC",
+        PS, HYBRID, ASLEEP, "SC",
     ),
     "it says so after its records are passed on": (
         (WORK, "        for serial in range(first, first + count):\n"
@@ -401,7 +424,7 @@ PLANTED = {
          "        for serial in range(first, first + count):\n"
          "            at = (load_relaxed(c.tickets, label_of(c, stage, serial)) >> TICKET_BITS) * BUCKET_WORDS + SERVED\n"
          "            store_relaxed(c.bucket, at, load_relaxed(c.bucket, at) + 1)\n"),
-        [(PARTITIONED, once)], HYBRID, "rows|deadlock|run twice|Error", "SC",
+        [(PARTITIONED, once)], HYBRID, ASLEEP, "SC",
     ),
 }  # fmt: skip
 ALONE_AT_TIMES = {
@@ -429,6 +452,24 @@ def test_interleave_planted_mistake_is_found(mistake):
     k = kernels(*edits, in_place=mistake not in IN_BLOCKS, alone=mistake in ALONE_AT_TIMES)
     build = case(k, values, chain, queues=queues, first=first, batch=2 if chain == PAIRS else 1)
     find_failure("pipeline", build, expected, count=4000, longest=20_000, memory=memory)
+
+
+OVERFLOWN = {
+    "a ticket that has turned over changes the bucket": (
+        BUFFER, "    return bucket << TICKET_BITS | ticket & TICKET\n", "    return bucket << TICKET_BITS | ticket\n",
+    ),
+    "a turn that has turned over is waited for by its lower bits": (
+        WORK, "        while load_acquire(c.bucket, at) & TICKET != ticket:\n",
+        "        while load_acquire(c.bucket, at) != ticket:\n",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("mistake", OVERFLOWN)
+def test_interleave_planted_mistake_of_tickets_that_turn_over_is_found(mistake):
+    """By workers that wait for their turn; elsewhere one that looks for a record would look for ever, as no schedule shows."""
+    build = case(kernels(OVERFLOWN[mistake]), [1, 3, 2, 4], PS, queues=SHARED, tickets=TURNS_OVER)
+    find_failure("pipeline", build, ASLEEP, count=4000, longest=20_000)
 
 
 HALF = {

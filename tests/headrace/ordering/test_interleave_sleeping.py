@@ -322,6 +322,7 @@ LOOKS = (
 )
 ROOM = "        if room_behind(c, o, last) > 0 or stopped(c):\n"
 STEPS = "    if stage >= 0 and work(me, c, o, s, l, stage, batch) > 0:\n        c.meter[me, SLICES] += 1\n        wake(g, c)\n"
+ADMITTED = "    room = c.form[0, MASK] + 1 - (first - load_acquire(c.stage, cell(0, NEXT)))\n"
 SEEN = "    store_release(c.stage, cell(0, TAIL), serial)  # T1\n"
 PLANTED = {
     # edits; values, chain, what else the case is given; "fails": what happens if it is not that nobody goes on
@@ -409,6 +410,12 @@ PLANTED = {
     ),
     "states are looked at with records on their way": (
         [(INGEST, "    if is_in_flight(c):\n        return False\n", "")], [1, 3, 2], TWO, {"asks": True, "fails": AT_WORK},
+    ),
+    "a record is taken in for which the first ring has no slot": (
+        [(INGEST, ADMITTED, ADMITTED.replace("+ 1 -", "+ 2 -"))], [1, 3, 2, 5], ONE, {},
+    ),
+    "a slot of the first ring is free when its record is claimed": (
+        [(INGEST, ADMITTED, ADMITTED.replace("NEXT", "HEAD"))], [1, 3, 2, 5], KEYED, {},
     ),
     "a waker looks for sleepers before what it has stored can be seen": (
         [(EVENT_COUNT, "    fence()  # P2\n", "")], [1, 3], ONE, {"workers": 1, "memory": TSO},
