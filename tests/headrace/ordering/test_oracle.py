@@ -2,7 +2,8 @@
 
 Method: chains of one to six stages of every kind on random input, under drawn options (threads, schedule, queues, reorder
 scheme, batch, capacity of the rings, changes while running), compared with `headrace.reference.ordering`. The options are
-data to the kernels, so each chain is compiled once. Chains that are drawn themselves, no two of them alike, are interpreted.
+data to the kernels, so each chain is compiled once. Of chains that are drawn themselves, no two of them alike, most are
+interpreted, and a few compiled.
 Cannot see: which interleavings came about (`test_interleave`).
 """
 
@@ -14,7 +15,7 @@ import numpy as np
 import pytest
 
 import headrace as hr
-from headrace.ordering import section
+from headrace.ordering import arrays, section, words
 from support import random_chains
 from support.campaign import rarely
 from support.pipelines import QUEUES, SCHEDULES, SHAPES, drawn_options, some_rows
@@ -47,12 +48,13 @@ def test_oracle_any_options(shape):
         check(shape, tables, *(drawn_options(rng) for _ in range(TAKES)))
 
 
-def check_drawn(seed, takes):
-    """One drawn chain; how many stages it has, and whether anything comes of the rows."""
+def check_drawn(seed, takes, rows=None):
+    """One drawn chain, over so many rows or a few; how many stages it has, and whether anything comes of the rows."""
     draw, rng = random.Random(seed), np.random.default_rng(seed)
     shape = random_chains.chain(draw)
     is_wide = any(function is random_chains.fifty for _, function, _ in shape.stages)
-    table = random_chains.rows(draw, draw.choice([0, 1, 12]) if is_wide else draw.choice([0, 1, 20, 60]))
+    few = draw.choice([0, 1, 12]) if is_wide else draw.choice([0, 1, 20, 60])
+    table = random_chains.rows(draw, few if rows is None else rows)
     expected = shape.expected([table])
     pipeline = shape.on(hr.stream(table, event_time="ts"))
     for _ in range(takes):
@@ -66,6 +68,25 @@ def check_drawn(seed, takes):
 def test_oracle_drawn_pipelines():
     seen = Counter(check_drawn(seed, 2) for seed in range(6, 21))  # among them are all lengths
     assert {length for length, has_rows in seen if has_rows} == {1, 2, 3, 4, 5, 6}
+
+
+COMPILED = {
+    39: {"partitioned", "filter"},
+    73: {"map", "flat_map", "partitioned"},
+    297: {"partitioned", "map", "filter", "stateful"},
+}
+"""Chains that are compiled, by their seeds: kinds of their stages. In the last one, two stateful stages give rows at the end."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", COMPILED)
+def test_oracle_drawn_pipelines_compiled(seed):
+    """With threads of their own; few, since each has to be compiled."""
+    stages = random_chains.chain(random.Random(seed)).stages
+    assert {kind for kind, _, _ in stages} == COMPILED[seed]
+    assert sum("end" in given for _, _, given in stages) == (2 if "stateful" in COMPILED[seed] else 0)
+    _, has_rows = check_drawn(seed, 20, rows=700)
+    assert has_rows
 
 
 @pytest.mark.campaign
@@ -122,10 +143,32 @@ def test_oracle_rings_wrap_many_times(monkeypatch):
     tables = [some_rows(np.random.default_rng(5), 10_000, 50)]
     expected = SHAPES["figure 1"].expected(tables)
     assert len(expected) > ROUNDS * section.OUTPUT_CAPACITY and 10_000 > ROUNDS * section.GATE_CAPACITY
-    for queues in QUEUES:
+    for queues, reorder in [*((kind, "nonblocking") for kind in QUEUES), ("hybrid", "lock"), ("shared", "lock")]:
         for capacity in (2, 32):
             stream = SHAPES["figure 1"].on(hr.stream(tables, event_time="ts"))
-            with stream.start(threads=3, capacity=capacity, batch=4, queues=queues) as run:
+            with stream.start(threads=3, capacity=capacity, batch=4, queues=queues, reorder=reorder) as run:
                 run.wait()
-            assert run.to_arrow().to_pylist() == expected, (queues, capacity)
+            assert run.to_arrow().to_pylist() == expected, (queues, reorder, capacity)
             assert min(run["running"].metrics().taken.values()) > ROUNDS * capacity
+
+
+@pytest.mark.parametrize("queues", QUEUES)
+def test_oracle_tickets_turn_over(queues, monkeypatch):
+    """Of each bucket just below 2**32 records have come, so that their numbers begin again at 0 while it runs."""
+    turns_over, allocated = (1 << words.TICKET_BITS) - 20, arrays.allocate
+
+    def late(*given, **options):
+        c = allocated(*given, **options)
+        c.bucket_tail[:] = turns_over
+        c.bucket[words.SERVED :: words.BUCKET_WORDS] = turns_over
+        return c
+
+    monkeypatch.setattr(arrays, "allocate", late)
+    table = some_rows(np.random.default_rng(9), 3_000, 12)
+    stream = SHAPES["figure 1"].on(hr.stream(table, event_time="ts"))
+    for reorder, capacity in (("nonblocking", 16), ("lock", 1024)):
+        with stream.start(threads=4, max_threads=4, queues=queues, batch=8, reorder=reorder, capacity=capacity) as run:
+            run.wait()
+        assert run.to_arrow().to_pylist() == SHAPES["figure 1"].expected([table]), (queues, reorder)
+        (section,) = run._execution.sections.values()
+        assert section.arrays.bucket_tail.min() > 1 << words.TICKET_BITS, "each bucket has had more"
