@@ -181,6 +181,22 @@ def test_agree_one_hot_key_beside_others(queues, capacity):
     assert found.to_pylist() == SHAPES["six stages"].expected([table])
 
 
+@pytest.mark.parametrize(
+    "controller", [hr.controllers.Schedule([(0, 2)]), hr.controllers.Threshold()], ids=lambda one: type(one).__name__
+)
+def test_a_built_in_controller_steers_a_pipeline(controller):
+    """One worker has too much to do: two are asked for, and they come."""
+    stream = hr.stream(table_of(500_000), event_time="ts").ordered().flat_map(costly, emits={"v": "int64"})
+    with stream.start(threads=1, max_threads=2, controller=controller, sink=hr.discard()) as run:
+        eventually(lambda: run.changes)
+        change = run.changes[0]
+        assert change.wait(HANG_S).outcome == "done" and change.after["threads"] == 2
+        asked = [decision for decision in run.decisions if decision.kind == "request"]
+        assert asked[0].controller == type(controller).__name__
+        eventually(lambda: sum(ns > 0 for ns in run["costly"].metrics().busy_ns) == 2)
+        run.stop()
+
+
 def test_a_controller_steers_a_pipeline():
     table = table_of(500_000)
     stream = hr.stream(table, event_time="ts").ordered().flat_map(costly, emits={"v": "int64"})

@@ -45,7 +45,11 @@ PROCESSING = Measure(
 """The paper's processing latency; `LATENCY` is end to end, from the arrival of the tuple."""
 TAKEN = Measure("taken", "tuples", "Tuples that each stage has run.", "counter", by="stage", shown="column")
 BACKLOG = Measure("backlog", "tuples", "Tuples that wait before each stage.", by="stage")
-WAITING = Measure("waiting", "tuples", "Tuples in or after each stage whose outputs are not yet passed on.", by="stage")
+WAITING = Measure(
+    "waiting", "tuples", "Tuples claimed at each stage and not yet passed on: at work, or their outputs wait for earlier ones.",
+    by="stage",
+)  # fmt: skip
+"""The records that are being run are among them: with idle workers it is what waits in the reorder buffer."""
 AT_WORK = Measure("at_work", "workers", "Workers at each stage just now.", by="stage", label="workers")
 STAGE_TIME = Measure("stage_time", "microseconds of work", "Worker time of each stage.", "counter", by="stage", label="time")
 BUSIEST_STAGE = Measure(
