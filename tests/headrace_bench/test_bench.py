@@ -5,10 +5,13 @@ reports; that is what runs here. Figures at these sizes mean nothing, so none
 is looked at. What this cannot see: whether a benchmark measures what it says.
 """
 
+import itertools
 import json
 import math
 import os
+import threading
 import time
+from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
@@ -34,6 +37,7 @@ from headrace_bench import (
     reconfigure_engines,
     resident,
     rows,
+    stopping,
 )
 from headrace_bench.digest import mix
 from headrace_bench.experiments import Experiment, Figure, Line, Paper
@@ -41,6 +45,7 @@ from headrace_bench.peers.workloads import SPAN, aggregate_query, keyed_rows
 from headrace_bench.rows import Row
 from headrace_bench.taken import Watch, processor_s
 from support.campaign import rarely
+from support.workloads import HANG_S
 
 FIELDS = {"bench", "case", "value", "unit", "better", "goal", "baseline", "baseline_name", "ratio"}
 # They take long to compile.
@@ -323,6 +328,42 @@ def test_example_threads_of_a_program_change_while_it_runs():
     assert control == "threads" and len(times) == 3 and all(ms > 0 for ms in times)
     with pytest.raises(AssertionError, match="event window: other results than without changes"):
         reconfigure_engines.alternate(window, requests, 1, 100_000, expected.slice(1))
+
+
+def test_example_a_run_is_over_when_its_last_thread_is(monkeypatch):
+    """A thread that goes on after `stop` has returned is waited for."""
+    ends, is_stopped, looks = threading.Event(), threading.Event(), threading.Semaphore(0)
+    clock = SimpleNamespace(perf_counter=time.perf_counter, sleep=lambda seconds: looks.release() or time.sleep(seconds))
+    monkeypatch.setattr(stopping, "time", clock)
+
+    class Made:
+        state = "running"
+
+        def start(self, **options):
+            threading.Thread(target=ends.wait, daemon=True).start()
+            return self
+
+        def metrics(self):
+            return SimpleNamespace(tuples_in=7)
+
+        def stop(self):
+            is_stopped.set()
+
+    taken = []
+    measuring = threading.Thread(target=lambda: taken.append(stopping.stop_s(Made(), 7)), daemon=True)
+    measuring.start()
+    assert is_stopped.wait(HANG_S)
+    assert all(looks.acquire(timeout=HANG_S) for _ in range(3)) and not taken
+    ends.set()
+    measuring.join(HANG_S)
+    assert taken and taken[0] > 0
+
+
+def test_example_rows_without_end_go_on_in_time():
+    table = pa.table({"x": [1, 2, 3], "ts": pa.array([5, 5, 9], pa.timestamp("us"))})
+    batches = list(itertools.islice(stopping.Endless(table), 3))
+    assert pa.Table.from_batches(batches)["ts"].cast(pa.int64()).to_pylist() == [5, 5, 9, 10, 10, 14, 15, 15, 19]
+    assert {batch.schema for batch in batches} == {table.schema} and batches[2]["x"].to_pylist() == [1, 2, 3]
 
 
 @pytest.mark.parametrize("mode", ["vsn", *rarely("sn")])

@@ -16,6 +16,7 @@ from headrace_bench import (
     ordered_apps,
     sl,
     speculative,
+    stopping,
     tp,
     transacting,
 )
@@ -41,6 +42,10 @@ def test_example_speculative_and_adaptive_transactions():
         "independent": 1.5, "independent, trivial operations": None, "all conflict": 0.6, "lookups of keys just read": 1.3,
     }  # fmt: skip
     assert (adaptive.GOAL, transacting.BESIDE_OTHERS) == (0.9, 0.9)
+
+
+def test_example_stop():
+    assert stopping.GOAL_S == 1.0
 
 
 def test_example_ordered_pipelines():

@@ -4,7 +4,8 @@ While a stream runs, the number of threads alternates between two values.
 Saturated: the source adds as fast as the gate accepts tuples, so a request waits
 behind as much work as the gate may hold. Half load: half the rate that the
 saturated run reached. Every run's results must be those of one thread.
-For transactions, ordered pipelines and programs see `reconfigure_engines`.
+For transactions, ordered pipelines and programs see `reconfigure_engines`; `stopping` has the time
+that a busy run of each engine takes to stop.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import Any
 import numpy as np
 
 import headrace as hr
-from headrace_bench import join, reconfigure_engines
+from headrace_bench import join, reconfigure_engines, stopping
 from headrace_bench.reconfigure_engines import GAP_S, MAX_RUNS
 from headrace_bench.resident import Resident
 from headrace_bench.rows import Row
@@ -129,4 +130,4 @@ def measure(full: bool, tiny: bool = False) -> list[Row]:
                     p50, p99 = np.percentile(values or [np.nan], (50, 99)).tolist()
                     rows.append(Row("reconfigure", f"{name}, p50 of {len(values)}", p50, "ms", "lower", goal))
                     rows.append(Row("reconfigure", f"{name}, p99", p99, "ms", "lower", 5.0))
-    return rows + reconfigure_engines.measure(full, tiny)
+    return rows + reconfigure_engines.measure(full, tiny) + stopping.measure(full, tiny)

@@ -45,15 +45,19 @@ class Engine(NamedTuple):
         return self.stream.start(max_threads=2, **options)
 
 
-def window(rows: int) -> hr.Stream:
-    """The event window, its streams and barriers in one table."""
+def event_rows(rows: int) -> pa.Table:
+    """Values of the event window and its barriers."""
     at = np.arange(rows)
     barrier = at % (BETWEEN + 1) == BETWEEN
-    table = pa.table({
+    return pa.table({
         "ts": at, "x": at % 100, "rounds": np.zeros(rows, np.int64), "stream": at % STREAMS,
         "kind": np.where(barrier, "barrier", "value"),
     })  # fmt: skip
-    return WINDOW.over({("value", "barrier"): hr.streams(table, STREAMS, by="stream", tag="kind")})
+
+
+def window(rows: int) -> hr.Stream:
+    """The event window, its streams and barriers in one table."""
+    return WINDOW.over({("value", "barrier"): hr.streams(event_rows(rows), STREAMS, by="stream", tag="kind")})
 
 
 def engines(rows: int) -> list[Engine]:
