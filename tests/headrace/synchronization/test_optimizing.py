@@ -11,14 +11,18 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from headrace.synchronization.dependence import Dependence
 from headrace.synchronization.plan_nodes import PlanNode
 from headrace.synchronization.plans import Plan, implementation_tags
-from headrace.synchronization.prediction import Costs, Model
+from headrace.synchronization.prediction import NAMES, Costs, Model
 from headrace.synchronization.tags import ImplementationTag as Tag
+from headrace.synchronization.tree_kernel import TURN_NS
 from support.plans import is_valid, program_of, programs, rates
 
 WINDOW = program_of({"value": 0, "barrier": 0}, [("barrier", "barrier"), ("barrier", "value")])
-COSTS = st.fixed_dictionaries({name: st.sampled_from([0, 1, 20, 300]) for name in ("update", "fork", "join")})
+COSTS = st.fixed_dictionaries({name: st.sampled_from([0, 1, 20, 300]) for name in NAMES})
+ALONE = {"turn": 0.0, "wait": 0.0}
+"""Costs of functions alone."""
 
 
 def no_less(more, less):
@@ -59,7 +63,8 @@ def test_oracle_best_of_all_trees(data, given_program, costs, leaves):
     assume(2 <= len(there) <= 4)
     known = data.draw(rates(program, there))
     found = program.plan(streams, by="best", leaves=leaves, rates=known, costs=costs)
-    model = Model({tag: known[tag] for tag in there}, Costs(**costs), leaves)
+    speed = {tag: known[tag] for tag in there}
+    model = Model(speed, Costs(**costs), leaves, Dependence(program).runs(speed))
     plans = [plan for tree in all_trees(there, leaves) if len((plan := Plan([tree])).leaves) <= leaves]
     bound = [model.events_per_second(plan.roots) for plan in plans if is_valid(plan, program, there)]
     assert found.predicted == (None if None in bound else pytest.approx(max(bound)))
@@ -68,29 +73,66 @@ def test_oracle_best_of_all_trees(data, given_program, costs, leaves):
 def test_example_a_prediction_by_hand():
     """Two values and a barrier; times of one second of stream, in nanoseconds.
 
-    node 0  barrier 10/s        max(200, 30 + 700) + 10 x (5 + 2 levels x 100)
-    ├─ leaf 0  value 40/s         40 x 5
-    └─ node 2  reset 3/s          max(30, 5 x 2) + 3 x (5 + 1 level x 100)
-       ├─ leaf 1  inc 6/s           6 x 5
-       └─ leaf 2  inc 2/s           2 x 5
+    node 0  barrier 10/s        max(200, 56 + 1,650) + 10 x (5 + 2 levels x 100 + 500) + 3 runs
+    ├─ leaf 0  value 40/s         40 x 5 + 10 runs
+    └─ node 2  reset 3/s          max(48, 5 x 2 + 2 x 9) + 3 x (5 + 1 level x 100 + 500) + 3 runs
+       ├─ leaf 1  inc 6/s           6 x 5 + 2 runs
+       └─ leaf 2  inc 2/s           2 x 5 + 2 runs
     """
     nodes = [PlanNode([("value", 0, 0)]), PlanNode([("inc", 0, 0)]), PlanNode([("inc", 0, 1)])]
     root = PlanNode([("barrier", 0, 0)], (nodes[0], PlanNode([("reset", 0, 0)], nodes[1:])))
     speed = {Tag("barrier", 0, 0): 10, Tag("value", 0, 0): 40, Tag("reset", 0, 0): 3, Tag("inc", 0, 0): 6, Tag("inc", 0, 1): 2}
-    below = 30 + 3 * (5 + 100)
-    busy = max(200, below) + 10 * (5 + 2 * 100)
-    for threads in (1, 2, 3):
-        work = 61 * 5 + 10 * 2 * 100 + 3 * 100
-        model = Model(speed, Costs(update=5, fork=60, join=40), threads)
+    runs = dict(zip(speed, (3, 10, 3, 2, 2), strict=True))
+    for turn, wait, threads in itertools.product((0, 9), (0, 500), (1, 2, 3)):
+        waited = wait if threads > 1 else 0
+        below = 30 + 2 * turn + 3 * (5 + 100 + waited) + 3 * turn
+        busy = max(200 + 10 * turn, below) + 10 * (5 + 2 * 100 + waited) + 3 * turn
+        work = 61 * 5 + 20 * turn + 10 * 2 * 100 + 3 * 100 + 10 * threads * waited + 3 * min(threads, 2) * waited
+        model = Model(speed, Costs(update=5, fork=60, join=40, turn=turn, wait=wait), threads, runs)
         assert model.of(root).busy == busy and model.of(root).work == work
         assert model.events_per_second([root]) == pytest.approx(61 / max(busy, work / threads) * 1e9)
+
+
+def test_example_runs_by_hand():
+    """Barriers interrupt all else, and resets the increments of their own key; streams of one tag do not, as values here."""
+    program = program_of({"inc": 2, "reset": 2, "value": 0, "barrier": 0}, [
+        ("barrier", "barrier"), ("barrier", "value"), ("barrier", "inc"), ("barrier", "reset"), ("reset", "reset"),
+        ("reset", "inc"),
+    ])  # fmt: skip
+    speed = {
+        Tag("inc", 0, 0): 100.0, Tag("inc", 1, 0): 3.0, Tag("reset", 0, 0): 7.0, Tag("reset", 1, 0): 2.0,
+        Tag("value", 0, 0): 50.0, Tag("value", 0, 1): 50.0, Tag("barrier", 0, 0): 1.0, Tag("barrier", 0, 1): 4.0,
+    }  # fmt: skip
+    assert Dependence(program).runs(speed) == dict(zip(speed, (12.0, 3.0, 7.0, 2.0, 5.0, 5.0, 1.0, 4.0), strict=True))
+
+
+def test_example_the_default_wait_is_what_the_workers_assume():
+    """A fork and a join with all that comes with them: what `tree_kernel` weighs staying joined against."""
+    assert Costs().fork + Costs().join + Costs().wait == TURN_NS
+
+
+MEASURED = {"update": 4.5, "turn": 135.0, "fork": 80.0, "join": 80.0, "wait": 1_000.0}
+"""Nanoseconds, where a value is only added, on two cores; one leaf did 60 M events/s at 100 values a barrier, and two did 48."""
+
+
+@pytest.mark.parametrize("between", [10_000, 1_000, 100, 10])
+def test_example_one_leaf_before_two_where_barriers_are_frequent(between):
+    """Eight streams on two threads. Function times alone put two leaves first at 100 values a barrier, where they were slower."""
+    options = {"rates": {"value": 1e6, "barrier": 1e6 / between}, "costs": MEASURED, "threads": 2}
+    streams = {"value": 8, "barrier": 1}
+    one, two = (WINDOW.plan(streams, leaves=leaves, by="appendix", **options).predicted for leaves in (1, 2))
+    found = WINDOW.plan(streams, leaves=8, **options)
+    assert (one > two) == (len(found.leaves) == 1) == (between <= 100)
+    if between == 100:
+        assert one == pytest.approx(60e6, rel=0.1) and two == pytest.approx(48e6, rel=0.1)  # as was measured
+        assert len(WINDOW.plan(streams, leaves=8, **options | {"costs": MEASURED | ALONE}).leaves) == 2
 
 
 def test_example_fewer_threads_than_leaves():
     """What counts then is the work of all, so that a busier tree with less work must not be dropped: by hand, 2 x 20 M/s."""
     program = program_of({"a": 0, "b": 0, "c": 0, "d": 0}, [("d", "c"), ("d", "d")])
     streams, speed = {"a": 1, "b": 2, "c": 2, "d": 1}, {"a": 10, "b": 5, "c": 10, "d": 1}
-    options = {"leaves": 4, "threads": 2, "rates": speed, "costs": {"update": 50, "fork": 50, "join": 50}}
+    options = {"leaves": 4, "threads": 2, "rates": speed, "costs": {"update": 50, "fork": 50, "join": 50, **ALONE}}
     assert program.plan(streams, by="best", **options).predicted == pytest.approx(40e6)
 
 
@@ -135,9 +177,9 @@ def test_example_rates_of_thousands_of_implementation_tags(leaves):
 
 
 def test_example_a_delay_by_hand():
-    """The barrier waits for two levels of joins, and all of it in a queue: 10 x 205 + 215 ns of each second are taken.
+    """The barrier waits for two levels of joins, and for threads; all of it in a queue: 10 x 505 + 100 ns of a second are taken.
 
-    node 0  barrier 10/s        2 levels x 60, and its own 5
+    node 0  barrier 10/s        2 levels x 60, a wait of 300, and its own 5
     ├─ leaf 0  value 20/s
     └─ node 2  nothing
        ├─ leaf 1  value 20/s
@@ -146,9 +188,11 @@ def test_example_a_delay_by_hand():
     leaves = [PlanNode([("value", 0, stream)]) for stream in range(3)]
     root = PlanNode([("barrier", 0, 0)], (leaves[0], PlanNode((), leaves[1:])))
     speed = {Tag("barrier", 0, 0): 10.0} | {Tag("value", 0, stream): 20.0 for stream in range(3)}
-    model = Model(speed, Costs(update=5, fork=40, join=60), threads=3)
-    busy = 20 * 5 + 10 * (5 + 2 * 100)
-    assert model.delay_ns([root]) == pytest.approx((5 + 2 * 60) / (1 - busy / 1e9))
+    model = Model(speed, Costs(update=5, fork=40, join=60, wait=300), threads=3)
+    busy = 20 * 5 + 10 * (5 + 2 * 100 + 300)
+    assert model.delay_ns([root]) == pytest.approx((5 + 2 * 60 + 300) / (1 - busy / 1e9))
+    alone = Model(speed, Costs(update=5), threads=3)
+    assert alone.delay_ns(leaves) == pytest.approx(5 / (1 - 100 / 1e9))  # nobody joins these
     assert Model(speed, Costs(update=4e7), threads=3).delay_ns([root]) == float("inf")
 
 

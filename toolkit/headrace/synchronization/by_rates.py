@@ -64,7 +64,7 @@ class _Planner:
         # Pieces that differ only in their part of the keys have the same trees.
         own = {tag.part for tag in piece}
         part = own.pop() if len(own) == 1 else None
-        key = frozenset(piece) if part is None else frozenset((tag.tag, tag.stream, self.model.rates[tag]) for tag in piece)
+        key = frozenset(piece if part is None else map(self.alike, piece))
         if key not in self.known:
             found = [self.leaf(piece)]
             if len(piece) > 1 and self.leaves > 1:
@@ -77,6 +77,10 @@ class _Planner:
         if part is None or part == known_part:
             return trees
         return [Tree(tree.load, _of_part(tree.node, part)) for tree in trees]
+
+    def alike(self, tag: ImplementationTag) -> tuple:
+        """What a tag has in common with those of other parts that cost as much."""
+        return tag.tag, tag.stream, self.model.rates[tag], self.model.updates([tag])
 
     def leaf(self, tags: Tags) -> Tree:
         """A leaf of some tags."""

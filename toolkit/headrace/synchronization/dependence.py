@@ -71,21 +71,44 @@ class Dependence:
             elif tag.part in parts:
                 yield other, [tag.part]
 
-    def degrees(self, tags: Sequence[ImplementationTag]) -> dict[ImplementationTag, int]:
+    def degrees(self, tags: Sequence[ImplementationTag]) -> dict[ImplementationTag, float]:
         """Return for each tag how many tags depend on it, itself included where it does."""
-        of_name: dict[str, int] = {}
-        of_part: dict[tuple[str, int], int] = {}
-        for tag in tags:
-            of_name[tag.tag] = of_name.get(tag.tag, 0) + 1
-            of_part[tag.tag, tag.part] = of_part.get((tag.tag, tag.part), 0) + 1
-        degrees = {}
-        for tag in tags:
-            degree = 0
+        return self._sums(dict.fromkeys(tags, 1))
+
+    def runs(self, rates: Mapping[ImplementationTag, float]) -> dict[ImplementationTag, float]:
+        """Return for each tag how many runs of its events per second there are at these rates.
+
+        A run ends where an event of another tag, on which it depends, comes in between. There are no more runs than events.
+
+        Examples
+        --------
+        >>> from types import SimpleNamespace
+        >>> program = SimpleNamespace(tags={"value": 0, "barrier": 0}, depends=lambda a, b, same_part: "barrier" in (a, b))
+        >>> values, barrier = [ImplementationTag("value", 0, i) for i in (0, 1)], ImplementationTag("barrier", 0, 0)
+        >>> list(Dependence(program).runs({values[0]: 100, values[1]: 2, barrier: 5}).values())
+        [5, 2, 5]
+        """
+        found = {}
+        for tag, others in self._sums(rates).items():
+            is_own = any(other == tag.tag and same for other, same, _ in self._related[tag.tag])
+            found[tag] = min(rates[tag], max(0, others - rates[tag]) if is_own else others)
+        return found
+
+    def _sums(self, weights: Mapping[ImplementationTag, float]) -> dict[ImplementationTag, float]:
+        """For each tag, the weights of those that depend on it, itself included where it does."""
+        of_name: dict[str, float] = {}
+        of_part: dict[tuple[str, int], float] = {}
+        for tag, weight in weights.items():
+            of_name[tag.tag] = of_name.get(tag.tag, 0) + weight
+            of_part[tag.tag, tag.part] = of_part.get((tag.tag, tag.part), 0) + weight
+        sums = {}
+        for tag in weights:
+            total: float = 0
             for other, same, different in self._related[tag.tag]:
                 here = of_part.get((other, tag.part), 0)
-                degree += same * here + different * (of_name.get(other, 0) - here)
-            degrees[tag] = degree
-        return degrees
+                total += same * here + different * (of_name.get(other, 0) - here)
+            sums[tag] = total
+        return sums
 
     def removed_until_apart(self, tags: Sequence[ImplementationTag]) -> int | None:
         """Return how many tags, from the first one on, must be removed until the rest is in two pieces; None if it never is.

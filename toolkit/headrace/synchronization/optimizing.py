@@ -75,7 +75,7 @@ def make_plan(
         roots = typed
     if known is None:
         return Plan(roots, by="appendix" if by in BY_RATES else by, program=program)
-    model = Model(known, read_costs(program, costs), leaves if threads is None else threads)
+    model = Model(known, read_costs(program, costs), leaves if threads is None else threads, graph.runs(known))
     if by == "best":
         roots = _first_with_types(program, [without_idle_roots(best(graph, tags, model, leaves)), roots])
     elif by in BY_RATES:

@@ -1,30 +1,35 @@
 """How many events per second a plan can take: the model by which optimizers compare plans.
 
-A leaf is busy with its own events. An event of a node above it stops all leaves below that node, until they have joined,
-level by level, and forked again. So, in nanoseconds of work for each second of stream::
+A leaf is busy with its own events, and with a turn for each *run* of them: it looks at its mailboxes, and again where an event
+comes in between on which they depend (`Dependence.runs`). An event of a node above a leaf stops all leaves below that node, until
+they have joined, level by level, and forked again. The first of them waits for the last, and states and mailboxes go from
+core to core. So, in nanoseconds of work for each second of stream::
 
-    busy(leaf) = rate x update
-    busy(node) = max(busy(left), busy(right)) + rate x (update + height x (join + fork))
+    busy(leaf) = rate x update + runs x turn
+    busy(node) = max(busy(left), busy(right)) + rate x (update + height x (join + fork) + wait) + runs x turn
 
-with `height` the levels below the node: joins of one level run at the same time. The work of all nodes together, with each
-join and fork, has to fit into the threads there are. A plan is saturated at this rate of events per second::
+with `height` the levels below the node: joins of one level run at the same time. One thread alone does not wait. The work of
+all nodes together, with each join and fork and the waits of all threads that have a leaf there, has to fit into the threads
+there are. A plan is saturated at this rate of events per second::
 
     sum of rates / max(busy(root), work / threads)
 
-The delay of an event that stops others is the time to join everything below, and its update; that of a
-leaf's event is its update. Both grow as a plan approaches saturation, as in a queue::
+The delay of an event that stops others is the time to join everything below, the wait, and its update; that of a leaf's event is
+its update. Both grow as a plan approaches saturation, as in a queue::
 
-    delay(node) = (height x join + update) / (1 - busy(root))
+    delay(node) = (height x join + wait + update) / (1 - busy(root))
 
-The model leaves out that different leaves are the busiest between different joins (it takes the mean), how long a thread
-needs to wake up, memory, and the order of the output.
+The model is there to put plans in the right order. What it predicts is mostly too high: it leaves out the threads that feed
+mailboxes and put results in order, which need cores too, memory, and that different leaves are the busiest between different
+joins (it takes the mean). It also leaves out that a state may stay joined where joins would cost more: then throughput does not
+fall as low as predicted.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, NamedTuple
 
 from headrace.arguments import is_number
@@ -45,6 +50,10 @@ class Costs:
         For all tags, or for each.
     fork, join : float
         Including the time to hand the state over.
+    turn : float
+        To look at the mailboxes for a run of events; 0 if `update` includes it.
+    wait : float
+        Of threads for each other at a join, cache lines that move between their cores included.
 
     Notes
     -----
@@ -54,10 +63,15 @@ class Costs:
     update: float | Mapping[str, float] = 10.0
     fork: float = 60.0
     join: float = 60.0
+    turn: float = 150.0
+    wait: float = 880.0
 
     def of(self, tag: ImplementationTag) -> float:
         """The nanoseconds of an update by an event of this tag."""
         return self.update if isinstance(self.update, int | float) else self.update[tag.tag]
+
+
+NAMES = tuple(each.name for each in fields(Costs))
 
 
 def read_costs(program: Definition, given: Any) -> Costs:
@@ -75,8 +89,8 @@ def read_costs(program: Definition, given: Any) -> Costs:
         raise ParameterError(f"costs={given!r}: {form}")
     read: dict[str, Any] = {}
     for name, value in (given or {}).items():
-        if name not in ("update", "fork", "join"):
-            raise ParameterError(f"costs: there is no {name!r}; {instead(name, ('update', 'fork', 'join'), 'the costs')}")
+        if name not in NAMES:
+            raise ParameterError(f"costs: there is no {name!r}; {instead(name, NAMES, 'the costs')}")
         if name == "update" and isinstance(value, Mapping):
             for tag in value:
                 if tag not in program.tags:
@@ -126,6 +140,8 @@ class Model:
     costs : Costs
     threads : int
         That run the leaves.
+    runs : mapping of ImplementationTag to float, optional
+        Runs of events per second (`Dependence.runs`). By default updates include their turns.
 
     Examples
     --------
@@ -135,14 +151,21 @@ class Model:
     10000000
     """
 
-    def __init__(self, rates: Mapping[ImplementationTag, float], costs: Costs, threads: int):
+    def __init__(
+        self,
+        rates: Mapping[ImplementationTag, float],
+        costs: Costs,
+        threads: int,
+        runs: Mapping[ImplementationTag, float] | None = None,
+    ):
         self.rates, self.threads = rates, threads
         self.costs = costs
-        self._updates = {tag: rate * costs.of(tag) for tag, rate in rates.items()}
+        self._updates = {tag: rate * costs.of(tag) + (runs[tag] * costs.turn if runs else 0) for tag, rate in rates.items()}
         self._round_trip = costs.fork + costs.join
+        self._wait = costs.wait if threads > 1 else 0.0
 
     def updates(self, tags: Iterable[ImplementationTag]) -> float:
-        """Nanoseconds that the events of some tags take."""
+        """Nanoseconds that the events of some tags take, with their turns."""
         return sum(self._updates[tag] for tag in tags)
 
     def leaf(self, tags: Iterable[ImplementationTag]) -> Load:
@@ -152,11 +175,11 @@ class Model:
 
     def above(self, tags: Sequence[ImplementationTag], left: Load, right: Load) -> Load:
         """The load of a node and those below it."""
-        own, joins = self.updates(tags), sum(self.rates[tag] for tag in tags) * self._round_trip
+        own, rate = self.updates(tags), sum(self.rates[tag] for tag in tags)
         height, forks = 1 + max(left.height, right.height), 1 + left.forks + right.forks
-        return Load(
-            max(left.busy, right.busy) + own + joins * height, height, left.work + right.work + own + joins * forks, forks
-        )
+        busy = max(left.busy, right.busy) + own + rate * (height * self._round_trip + self._wait)
+        waits = min(self.threads, forks + 1) * self._wait
+        return Load(busy, height, left.work + right.work + own + rate * (forks * self._round_trip + waits), forks)
 
     def of(self, node: PlanNode) -> Load:
         """The load of a tree."""
@@ -193,4 +216,5 @@ class Model:
         """The longest time, in nanoseconds, that an event of a node or of one below it takes if it need not wait."""
         own = max((self.costs.of(tag) for tag in node.tags if self.rates[tag]), default=-math.inf)
         below = [self._longest(child) for child in node.children]
-        return max([own + self.of(node).height * self.costs.join, *below, 0.0])
+        joined = self.of(node).height * self.costs.join + self._wait if node.children else 0.0
+        return max([own + joined, *below, 0.0])

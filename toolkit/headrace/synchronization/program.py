@@ -61,7 +61,8 @@ class Program(Definition):
             rates are then per second, not ratios. "best" tries all plans, for at most 10 implementation tags.
         costs : dict, optional
             Nanoseconds that the functions take: "update" (a number, or tag -> number; tags left out cost as much as the
-            costliest), "fork", "join".
+            costliest), "fork", "join"; "turn", to look at the mailboxes for a run of events that nothing interrupts (0 if
+            updates include it); "wait", of threads for each other at a join.
         threads : int, optional
             Threads that will run the leaves; by default one for each leaf.
 
@@ -86,7 +87,7 @@ class Program(Definition):
         node 0  read  1/s
         ├─ leaf 0  inc (stream 0)  500/s
         └─ leaf 1  inc (stream 1)  500/s
-        predicted: 195 M/s
+        predicted: 159 M/s
         """
         from headrace.synchronization.optimizing import make_plan
 

@@ -5,7 +5,8 @@ events they processed; of several intervals the least is taken, since a worker t
 An interval lasts until there were enough events to take a cost from, however slowly they come.
 An inner node's time is that of its joins, of its own events, and of those that it processes while its state stays joined.
 The latter are taken to cost what those of leaves do, but no more than half of that time. A fork is taken to cost what a join
-does, and a turn in which the state stayed joined counts as one of each.
+does, and a turn in which the state stayed joined counts as one of each. Turns are part of the measured updates. How long threads
+wait for each other at a join is not measured: the model's default stands for it.
 """
 
 from __future__ import annotations
@@ -126,11 +127,11 @@ class Weighing:
 
     @property
     def costs(self) -> Costs:
-        """The measured costs of functions; the model's defaults where nothing was measured."""
+        """The measured costs of functions, turns included; the model's defaults where nothing was measured."""
         names = dict.fromkeys(tag.tag for tag in self.tags)
         join = Costs().join if self._join is None else self._join
         known = self._above | self._update
-        return Costs({name: known.get(name, self._mean()) for name in names}, join, join)
+        return Costs({name: known.get(name, self._mean()) for name in names}, join, join, turn=0.0)
 
 
 __all__ = ["Weighing"]
