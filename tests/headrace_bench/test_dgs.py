@@ -89,14 +89,38 @@ def test_example_a_prediction_counted_by_hand(leaves):
     assert (row.baseline, row.baseline_name) == ((15.0, "measured") if leaves == 2 else (None, None))
 
 
-def test_example_a_join_counted_by_hand():
-    """80 barriers more take 16 us more on one leaf, and 20 us on two, of which 40 are joined: 100 ns each."""
+def test_example_a_barrier_counted_by_hand():
+    """80 barriers more take 16 us more on one leaf, and 20 us on two: 50 ns each, however few of them are joined."""
     few, some = dgs.Runs(1.0, 0.6, 10, 10), dgs.Runs(1.000_016, 0.600_020, 90, 50)
-    (row,) = dgs.joins({100_000: [few] * 3, 100: [some] * 3})
-    assert row.case == "100 values a barrier: time of a join and a fork" and row.note == "50 joins at 90 barriers"
-    assert row.value == pytest.approx(100.0) and row.goal == 200.0 and row.better == "lower"
-    barrier = Row("dgs", dgs.BARRIER, 70.0, "ns")
-    assert dgs.joined_ns([barrier, row]) == row.value and dgs.joined_ns([barrier]) == 70.0
+    row = dgs.extra("a case", {100_000: [few] * 3, 100: [some] * 3}, goal=200.0)
+    assert row.case == "a case" and row.note == "50 joins at 90 barriers"
+    assert row.value == pytest.approx(50.0) and row.goal == 200.0 and row.better == "lower"
+    joined = [Row("dgs", case, value, "ns") for case, value in ((dgs.STAYS, 50.0), (dgs.JOIN, 700.0), (dgs.JOIN_ALONE, 600.0))]
+    assert dgs.joined_ns(joined) == 700.0
+
+
+@pytest.mark.slow
+def test_property_every_barrier_joins_and_forks_where_that_is_timed(monkeypatch):
+    """What `FORKED` is for. The program as it is stays joined instead, which must not pass for a join."""
+    rows = dgs._forked(40_000, 10_000, 1)
+    assert [(row.case, row.goal, row.note) for row in rows] == [
+        (dgs.JOIN, 200.0, "400 joins at 400 barriers"), (dgs.JOIN_ALONE, None, "400 joins at 400 barriers"),
+    ]  # fmt: skip
+    monkeypatch.setattr(dgs, "FORKED", dgs.TRIVIAL)
+    with pytest.raises(AssertionError, match="joins at 400 barriers"):
+        dgs._forked(40_000, 10_000, 1)
+
+
+@pytest.mark.parametrize("cost", [0, 30])
+def test_example_both_loops_do_the_same_work(cost, monkeypatch):
+    """Where a value costs nothing, neither loop calls what makes it cost something."""
+    given = []
+    for loop in ("presorted", "merging"):
+        right = getattr(dgs, loop)
+        monkeypatch.setattr(dgs, loop, lambda *arguments, right=right: given.append(arguments[-2]) or right(*arguments))
+    case = dgs.Case(100, 4, cost)
+    assert (case.presorted()[1] == case.merging()[1]).all()
+    assert given == [cost or None] * 2
 
 
 @pytest.mark.parametrize("name", ["page views", "frauds"])

@@ -8,6 +8,7 @@ import pytest
 
 from headrace_bench import (
     adaptive,
+    dgs,
     dgs_apps,
     dgs_latency,
     gs,
@@ -57,4 +58,5 @@ def test_example_ordered_pipelines():
 
 
 def test_example_synchronization_plans():
+    assert (dgs.PRESORTED, dgs.MERGING, dgs.JOIN_NS) == (0.8, 10.0, 200.0)
     assert (dgs_apps.LEAST_NS, dgs_apps.GOAL, dgs_apps.ANY_ORDER_GOAL, dgs_latency.CHANGE_MS) == (30, 1.5, 1.7, 1.0)

@@ -4,10 +4,15 @@ The event window of the DGS paper (section 4.1): values of two streams, summed b
 process do the same work: one over events that are already in order, one over the inputs, which it has to merge. The program
 runs on one leaf, and on two with two threads, with mailboxes and collector, from encoded columns in stores (`planned`).
 A value is only added, or first takes 30 ns of work, whose rounds are a column. Where it is only added, neither the program nor
-the loop contains anything else. The fewest values between two barriers is one per stream, which measures the cost of a barrier;
-the state then mostly stays joined. The cost of a join and a fork, including the wait for the other leaf, is the extra time of
-frequent barriers over rare ones on two leaves, less that on one leaf. For more leaves than there are cores, throughput is
-predicted by the optimizers' model with the costs measured here. For two leaves the prediction stands beside the measurement.
+the loops contain anything else. The fewest values between two barriers is one per stream, which measures the cost of a barrier
+whose state stays joined.
+
+What a barrier costs on two leaves, above what it costs on one, is the extra time of frequent barriers over rare ones on two
+leaves, less that on one leaf, for each barrier. It is measured for the program as it is, whose state stays joined at most of
+the frequent barriers, and for one that joins and forks at each of them (`FORKED`). Of the latter it is the cost of a join and a
+fork with the wait for the other leaf; it is also measured where one thread runs both leaves, and nobody waits. For more leaves
+than there are cores, throughput is predicted by the optimizers' model with the costs measured here. For two leaves the
+prediction stands beside the measurement.
 """
 
 from __future__ import annotations
@@ -20,7 +25,7 @@ import numpy as np
 import pyarrow as pa
 
 from headrace_bench.dgs_kernel import merging, presorted
-from headrace_bench.event_window import STREAMS, TRIVIAL, WINDOW, rounds_for
+from headrace_bench.event_window import FORKED, STREAMS, TRIVIAL, WINDOW, rounds_for
 from headrace_bench.machine import patience_for
 from headrace_bench.planned import Planned
 from headrace_bench.rows import Row, median, repeated
@@ -32,17 +37,21 @@ BEYOND = (4, 8, 16)
 """Numbers of leaves for which throughput is predicted: more than there are cores here."""
 LEAVES = {1: "1 leaf", 2: "2 leaves"}
 """Measured numbers of leaves -> their names in cases."""
-BARRIER = "one value a stream and barrier: time of a barrier"
-"""The case that measures the cost of a barrier."""
+PRESORTED, MERGING, JOIN_NS = 0.8, 10.0, 200.0
+"""Goals: speed of two leaves as a multiple of either loop's, and nanoseconds of a join and a fork."""
+BARRIER = "one value a stream and barrier: time of a barrier, and of its values"
 OFTEN = BETWEEN[-1]
-JOIN = f"{OFTEN:,} values a barrier: time of a join and a fork"
-"""The case that measures their cost: with rarer barriers, it is less than the machine's own variation."""
+"""With rarer barriers, what a barrier costs is less than the machine's own variation."""
+STAYS = f"{OFTEN:,} values a barrier: a barrier on two leaves takes longer by"
+JOIN = f"{OFTEN:,} values a barrier, each joins and forks: a barrier on two leaves takes longer by"
+JOIN_ALONE = f"{OFTEN:,} values a barrier, each joins and forks: a barrier on two leaves of one thread takes longer by"
+"""Cases that measure what a barrier costs."""
 
 
 class Case:
     """Events: value i of a stream at time ``i * STREAMS + stream``, a barrier after every `between` values of all streams."""
 
-    def __init__(self, between: int, barriers: int, rounds: int):
+    def __init__(self, between: int, barriers: int, rounds: int, program: Any = None):
         count = between * barriers // STREAMS
         rng = np.random.default_rng(1)
         self.rounds = rounds
@@ -53,7 +62,7 @@ class Case:
         order = np.argsort(every, kind="stable")
         self.x = np.concatenate([*self.values, np.zeros(barriers, np.int64)])[order]
         self.is_barrier = (np.arange(every.size) >= count * STREAMS)[order]
-        self.program: Any = WINDOW if rounds else TRIVIAL
+        self.program: Any = program or (WINDOW if rounds else TRIVIAL)
         costs = {"rounds": np.full(count, rounds)} if rounds else {}
         self.inputs: dict[str, Any] = {
             "value": [pa.table({"ts": ts, "x": x} | costs) for ts, x in zip(self.times, self.values, strict=True)],
@@ -74,29 +83,30 @@ class Case:
         first = np.cumsum([0, *map(len, self.times)])
         ts, x = np.concatenate(self.times), np.concatenate(self.values)
         begin = time.perf_counter()
-        merging(ts, x, first, self.barriers, self.rounds, sums)
+        merging(ts, x, first, self.barriers, self.rounds or None, sums)
         return time.perf_counter() - begin, sums
 
-    def planned(self, leaves: int) -> tuple[Planned, np.ndarray]:
-        """Run the program on a plan: the run, and the sums."""
-        run = Planned(self.program, self.inputs, threads=leaves, leaves=leaves, max_threads=leaves).run()
+    def planned(self, leaves: int, threads: int | None = None) -> tuple[Planned, np.ndarray]:
+        """Run the program on a plan, by default with a thread for each leaf: the run, and the sums."""
+        run = Planned(self.program, self.inputs, threads=threads or leaves, leaves=leaves, max_threads=threads or leaves).run()
         return run, np.array([row["sum"] for row in run.rows])
 
 
 def measure(full: bool, tiny: bool = False) -> list[Row]:
-    """M events/s of each case, and nanoseconds of a join and a fork."""
+    """M events/s of each case, and nanoseconds of a barrier, of a join and of a fork."""
     repetitions = 1 if tiny else 11 if full else 7
     rows: list[Row] = []
+    counts = (BETWEEN[0], OFTEN) if tiny else BETWEEN
     for cost in COSTS_NS[:1] if tiny else COSTS_NS:
         runs: dict[int, list[Runs]] = {}
-        for between in (BETWEEN[0], OFTEN) if tiny else BETWEEN:
-            events = 40_000 if tiny else 8_000_000 if cost == 0 else 2_000_000
+        events = 40_000 if tiny else 8_000_000 if cost == 0 else 2_000_000
+        for between in counts:
             case = Case(between, events // between, rounds_for(cost))
             is_goal = between == BETWEEN[0] and cost == 0
             found, runs[between] = _window(case, f"{between:,} values a barrier, {cost} ns", repetitions, is_goal)
             rows += found
         if cost == 0:
-            rows += joins(runs)
+            rows += [extra(STAYS, runs), *_forked(events, max(counts), repetitions)]
     turns = _turns(Case(STREAMS, 100 if tiny else 100_000, 0), repetitions)
     return [*rows, *turns]
 
@@ -110,23 +120,44 @@ class Runs(NamedTuple):
     joins: int
 
 
-def joins(runs: Mapping[int, Sequence[Runs]]) -> list[Row]:
-    """Nanoseconds of a join and a fork: the time of barriers on two leaves, less that on one.
+def extra(name: str, runs: Mapping[int, Sequence[Runs]], goal: float | None = None) -> Row:
+    """Nanoseconds of a barrier on two leaves above those on one, from frequent and from rare barriers.
 
     Parameters
     ----------
+    name : str
+        Of the case.
     runs : mapping
         Values between two barriers -> turns of that case; all cases have the same number of values. The case `OFTEN` is
         compared with the one that has the fewest barriers.
     """
     frequent, rare = runs[OFTEN], runs[max(runs)]
     each = [
-        1e9 * ((some.two - few.two) - (some.one - few.one)) / (some.joins - few.joins)
+        1e9 * ((some.two - few.two) - (some.one - few.one)) / (some.barriers - few.barriers)
         for some, few in zip(frequent, rare, strict=True)
-        if some.joins > few.joins
     ]
     note = f"{frequent[-1].joins:,} joins at {frequent[-1].barriers:,} barriers"
-    return [Row("dgs", JOIN, median(each), "ns", better="lower", goal=200.0, note=note)] if each else []
+    return Row("dgs", name, max(0.0, median(each)), "ns", better="lower", goal=goal, note=note)
+
+
+def _forked(events: int, rarest: int, repetitions: int) -> list[Row]:
+    """What a barrier costs where each joins and forks: on a thread for each leaf, and on one for both."""
+    cases = {between: Case(between, events // between, 0, FORKED) for between in (OFTEN, rarest)}
+    runs: dict[int, dict[int, list[Runs]]] = {threads: {between: [] for between in cases} for threads in (2, 1)}
+    patience = patience_for(repetitions)
+    for _ in range(repetitions + 1):
+        for between, case in cases.items():
+            expected = case.presorted()[1].tolist()
+            one, sums = case.planned(1)
+            assert sums.tolist() == expected, "1 leaf differs"
+            for threads, turns in runs.items():
+                patience.await_near(threads)
+                two, sums = case.planned(2, threads)
+                assert sums.tolist() == expected, f"2 leaves on {threads} threads differ"
+                assert two.joins == case.barriers.size, f"{two.joins} joins at {case.barriers.size} barriers"
+                turns[between].append(Runs(one.seconds, two.seconds, case.barriers.size, two.joins))
+    warm = {threads: {between: each[1:] for between, each in turns.items()} for threads, turns in runs.items()}
+    return [extra(JOIN, warm[2], JOIN_NS), extra(JOIN_ALONE, warm[1])]
 
 
 def _window(case: Case, name: str, repetitions: int, is_goal: bool) -> tuple[list[Row], list[Runs]]:
@@ -155,9 +186,9 @@ def _window(case: Case, name: str, repetitions: int, is_goal: bool) -> tuple[lis
     for row in rows[2:]:
         row.baseline, row.baseline_name = first, "presorted"
     if is_goal:
-        rows[-1].goal, rows[-1].goal_is_ratio = 0.8, True
+        rows[-1].goal, rows[-1].goal_is_ratio = PRESORTED, True
         rows.append(
-            Row("dgs", f"{name}: 2 leaves, beside the loop that merges", rows[-1].value, "M events/s", goal=10.0,
+            Row("dgs", f"{name}: 2 leaves, beside the loop that merges", rows[-1].value, "M events/s", goal=MERGING,
                 baseline=merged, baseline_name="merging", goal_is_ratio=True)
         )  # fmt: skip
     return rows, turns
@@ -171,7 +202,7 @@ def _turns(case: Case, repetitions: int) -> list[Row]:
         assert sums.tolist() == case.presorted()[1].tolist()
         if counts:
             each.append(1e9 * run.seconds / case.barriers.size)
-    return [Row("dgs", BARRIER, median(each), "ns", better="lower", goal=200.0)]
+    return [Row("dgs", BARRIER, median(each), "ns", better="lower", note="the state stays joined")]
 
 
 class Model(NamedTuple):
@@ -193,8 +224,11 @@ class Model(NamedTuple):
 
 
 def predicted(model: Model, name: str, one_leaf: float, two_leaves: float, joined_ns: float) -> list[Row]:
-    """M events/s by the model, from the measured cost of an update on one leaf and of a join and a fork together."""
-    costs = {"update": 1e3 / one_leaf, "fork": joined_ns / 2, "join": joined_ns / 2}
+    """M events/s by the model.
+
+    From the measured cost of an update on one leaf, turns included, and of a join and a fork together, waits included.
+    """
+    costs = {"update": 1e3 / one_leaf, "fork": joined_ns / 2, "join": joined_ns / 2, "turn": 0.0, "wait": 0.0}
     rates = {model.often: float(model.between), model.rare: 1.0}
     rows = []
     for leaves in (2, *BEYOND):
@@ -223,11 +257,12 @@ def beyond(measured: list[Row]) -> list[Row]:
 
 
 def joined_ns(measured: list[Row]) -> float:
-    """The cost of a join and a fork, from the rows of `measure`; the cost of a barrier if runs were too short to tell."""
-    found = {row.case: row.value for row in measured}
-    return max(0.0, found.get(JOIN, found[BARRIER]))
+    """The cost of a join and a fork, with the wait for the other leaf, from the rows of `measure`."""
+    (found,) = (row.value for row in measured if row.case == JOIN)
+    return found
 
 
 __all__ = [
-    "BARRIER", "BEYOND", "JOIN", "LEAVES", "OFTEN", "Model", "Runs", "beyond", "joined_ns", "joins", "measure", "predicted",
+    "BARRIER", "BEYOND", "JOIN", "JOIN_ALONE", "LEAVES", "OFTEN", "STAYS", "Model", "Runs", "beyond", "extra", "joined_ns",
+    "measure", "predicted",
 ]  # fmt: skip

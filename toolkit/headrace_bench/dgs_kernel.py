@@ -31,7 +31,8 @@ def presorted(is_barrier, x, rounds, sums):
 
 @kernel
 def merging(ts, x, first, barriers, rounds, sums):
-    """As `presorted`, but merges inputs ``ts[first[s] : first[s + 1]]`` and barriers. Returns the number of sums."""
+    """As `presorted`, also in `rounds`, but merges inputs ``ts[first[s] : first[s + 1]]`` and barriers. Returns the number of
+    sums."""
     streams = first.size - 1
     at = first[:-1].copy()
     total = np.int64(0)
@@ -43,7 +44,10 @@ def merging(ts, x, first, barriers, rounds, sums):
                     least = s
             if least < 0 or ts[at[least]] > barriers[b]:
                 break
-            total += steps(x[at[least]], rounds)
+            if rounds is None:
+                total += x[at[least]]
+            else:
+                total += steps(x[at[least]], rounds)
             at[least] += 1
         sums[b] = total
         total = 0

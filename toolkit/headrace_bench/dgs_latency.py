@@ -4,8 +4,8 @@ The event window at given rates. Latency is measured over the number of heartbea
 leaves, by how rare barriers are and by the depth of the plan (a chain is as deep as it has leaves, a flat tree is not); and for
 the optimizer for latency against the one for throughput, at a slow and a fast rate, each with the delay that its model predicts.
 Then the same events run at full speed on plans of all shapes, each compared with the model's prediction. Last are runs whose
-plan changes back and forth at half of their highest rate. The model uses costs measured here on one thread. All results must
-equal the plain sums.
+plan changes back and forth at half of their highest rate. The model uses costs measured here. All results must equal the plain
+sums.
 """
 
 from __future__ import annotations
@@ -19,8 +19,9 @@ import pyarrow as pa
 
 import headrace as hr
 from headrace.errors import RunStoppedError
+from headrace.synchronization.dependence import Dependence
 from headrace.synchronization.prediction import Costs, Model
-from headrace_bench.event_window import WINDOW
+from headrace_bench.event_window import FORKED, WINDOW
 from headrace_bench.paced import Paced
 from headrace_bench.planned import Planned
 from headrace_bench.rows import Row, median, repeated
@@ -40,6 +41,11 @@ SHAPES = ("appendix", "chain", "flat", "rates", "latency")
 CHANGE_MS = 1.0
 ROUGH_COSTS = {"update": 30.0, "fork": 100.0, "join": 100.0}
 """Costs in nanoseconds, for plans of a requested shape, which does not depend on costs."""
+COSTS = {
+    "update": "update of a value", "turn": "a turn, for a run of values", "fork": "a fork", "join": "a join",
+    "wait": "threads wait for each other at a join",
+}  # fmt: skip
+"""Cost of the optimizers' model -> its name in cases."""
 
 
 class Events:
@@ -80,8 +86,7 @@ def measure(full: bool, tiny: bool = False) -> list[Row]:
     repetitions, seconds = (1, 0.05) if tiny else (5, 2.0) if full else (3, 0.5)
     costs = measured_costs(repetitions, tiny)
     return [
-        Row("dgs", "costs for predictions: update of a value", costs["update"], "ns", better="lower"),
-        Row("dgs", "costs for predictions: a join and a fork", costs["fork"] + costs["join"], "ns", better="lower"),
+        *(Row("dgs", f"costs for predictions: {word}", costs[cost], "ns", better="lower") for cost, word in COSTS.items()),
         *_over_heartbeats(repetitions, seconds, BEATS[::2] if tiny else BEATS),
         *_over_depth(repetitions, seconds, LEAVES[:1] if tiny else LEAVES, RATIOS[-1:] if tiny else RATIOS),
         *_optimizers(repetitions, seconds, tiny, costs),
@@ -91,24 +96,35 @@ def measure(full: bool, tiny: bool = False) -> list[Row]:
 
 
 def measured_costs(repetitions: int, tiny: bool) -> dict[str, float]:
-    """Nanoseconds of an update, where barriers are rare, and of a fork and a join, where they are frequent.
+    """Nanoseconds of each cost in the optimizers' model.
 
-    Fork and join each get half of the extra time of eight leaves over one. One thread does all the work, so none waits.
+    On one thread: an update, where barriers are rare; a turn, which is the extra time of frequent barriers, for each run between
+    two of them; a fork and a join, each half of the extra time of eight leaves over one, where every barrier joins and forks.
+    And what a barrier takes in addition if two leaves have a thread each.
     """
-    found: dict[tuple[int, int], list[Planned]] = {}
-    cases = [(between, leaves) for between in (RATIOS[0], RATIOS[-1]) for leaves in (1, 8)]
-    events = {between: Events(8, 1_000_000, between, 0.01 if tiny else 1.0) for between, _ in cases}
+    streams, (often, rare) = 8, (RATIOS[-1], RATIOS[0])
+    events = {between: Events(streams, 1_000_000, between, 0.01 if tiny else 1.0) for between in (rare, often)}
+    cases = {
+        "rare": (rare, WINDOW, 1, 1), "often": (often, WINDOW, 1, 1), "one": (often, FORKED, 1, 1),
+        "many": (often, FORKED, streams, 1), "two": (often, FORKED, 2, 2),
+    }  # fmt: skip
+    found: dict[str, list[Planned]] = {name: [] for name in cases}
     for counts in repeated(repetitions):
-        for between, leaves in cases:
-            plan = events[between].plan(leaves, "flat", 1)
-            run = Planned(WINDOW, events[between].inputs, plan=plan, threads=1, max_threads=1).run()
-            events[between].check(run, f"{leaves} leaves")
+        for name, (between, program, leaves, threads) in cases.items():
+            plan = events[between].plan(leaves, "flat", threads)
+            run = Planned(program, events[between].inputs, plan=plan, threads=threads, max_threads=threads).run()
+            events[between].check(run, name)
             if counts:
-                found.setdefault((between, leaves), []).append(run)
-    rare, (one, many) = found[RATIOS[0], 1], (found[RATIOS[-1], leaves] for leaves in (1, 8))
-    update = median([1e9 * run.seconds / run.events for run in rare])
-    both = max(0.0, median([1e9 * (b.seconds - a.seconds) / max(1, b.joins) for a, b in zip(one, many, strict=True)]))
-    return {"update": update, "fork": both / 2, "join": both / 2}
+                found[name].append(run)
+    seconds = {name: median([run.seconds for run in runs]) for name, runs in found.items()}
+    barriers = len(events[often].sums)
+    update = 1e9 * seconds["rare"] / found["rare"][0].events
+    turns = max(0.0, 1e9 * seconds["often"] - update * found["often"][0].events) / barriers
+    joins = max(0.0, 1e9 * (seconds["many"] - seconds["one"])) / (barriers * (streams - 1))
+    costs = {"update": update, "turn": turns / (streams + 1), "fork": joins / 2, "join": joins / 2, "wait": 0.0}
+    without = events[often].plan(2, "flat", 2, costs).predicted
+    assert without is not None
+    return costs | {"wait": max(0.0, 1e9 * (seconds["two"] - found["two"][0].events / without) / barriers)}
 
 
 def _latency(events: Events, plan: Any, beats: int, repetitions: int, name: str) -> list[Row]:
@@ -154,7 +170,7 @@ def _optimizers(repetitions: int, seconds: float, tiny: bool, costs: dict[str, f
         for by in ("rates", "latency"):
             plan = events.plan(4, by, 2, costs)
             found = _latency(events, plan, 10, repetitions, f"latency, {word} values/s, optimizer for {by}: {_leaves(plan)}")
-            delay = Model(plan.rates, Costs(**costs), 2).delay_ns(plan.roots)
+            delay = Model(plan.rates, Costs(**costs), 2, Dependence(WINDOW).runs(plan.rates)).delay_ns(plan.roots)
             found[0].note = f"predicted {delay:,.0f} ns, without waiting for other inputs, and for feeders to look"
             rows += found
     return rows

@@ -68,8 +68,11 @@ SAME: dict[str, Any] = {
 WINDOW = hr.program(
     tags={"value": {"x": "int64", "rounds": "int64"}, "barrier": {}}, update={"value": add, "barrier": close}, **SAME
 )
-TRIVIAL = hr.program(tags={"value": {"x": "int64"}, "barrier": {}}, update={"value": add_alone, "barrier": close}, **SAME)
+ADDED: dict[str, Any] = {"tags": {"value": {"x": "int64"}, "barrier": {}}, "update": {"value": add_alone, "barrier": close}}
+TRIVIAL = hr.program(**ADDED, **SAME)
 """The program in which a value is only added."""
+FORKED = hr.program(**ADDED, **SAME | {"state": {"sum": "int64", "unused": "float64"}})
+"""The same, but every barrier joins and forks: a state with a float never stays joined."""
 
 
-__all__ = ["SAME", "STREAMS", "TRIVIAL", "WINDOW", "close", "rounds_for", "worked"]
+__all__ = ["FORKED", "SAME", "STREAMS", "TRIVIAL", "WINDOW", "close", "rounds_for", "worked"]

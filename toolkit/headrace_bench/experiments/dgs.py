@@ -39,8 +39,10 @@ PAPER = Paper(
 )
 ASSUMPTIONS = (
     "There are as many cores as leaves, each as fast as one of this machine alone, and memory keeps up.",
-    "An event costs on each leaf what it costs on a single one. A join and a fork together cost what they cost on two leaves "
-    "with a barrier for each 100 values; for plan against plan, the extra time of eight leaves over one, on one thread.",
+    "An event costs on each leaf what it costs on a single one. Every barrier joins and forks, which costs at each level of the "
+    "tree what it costs on two leaves with a barrier for each 100 values. (Where barriers are that frequent, the state in fact "
+    "stays joined at most of them, which costs less.)",
+    "For plan against plan, the costs are those of the rows that name them, measured with eight streams.",
     "One thread puts results in order and builds rows of them, and keeps up. Page views, each of which has a result, demand the "
     "most of it, and their prediction is too high from the point where it does not.",
     "Each leaf has an input of its own, with a thread that brings its events.",
