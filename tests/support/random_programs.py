@@ -26,6 +26,8 @@ COLUMNS = {"s": "int64", "n": "int64", "a": "int64", "b": "int64", "c": "int64",
 """Stream, number within the stream, weights, and whether events of the tag depend on each other."""
 STATE = {f"{tag}{stream}": "int64" for tag in TAGS for stream in range(STREAMS)}
 STATE |= {f"{kind}_{tag}": "int64" for tag in TAGS for kind in ("count", "order")}
+FORKED = STATE | {"unused": "float64"}
+"""The same with a float: such a state is forked again behind every join, and others may stay joined."""
 
 
 def update_a(state, e, emit):
@@ -100,17 +102,20 @@ def latest(into, other):
 
 
 def random_program(rng: random.Random) -> Any:
-    """One of the 64 relations of three tags, sparse ones more often."""
+    """One of the 64 relations of three tags, sparse ones more often; a state that may stay joined, or one that may not."""
     share = rng.choice([0.2, 0.5, 0.8])
     depends = [pair for pair in combinations_with_replacement(TAGS, 2) if rng.random() < share]
     return hr.program(
-        tags=dict.fromkeys(TAGS, COLUMNS), depends=depends, state=STATE, emits={"tag": "string", "found": "int64"},
-        update={"a": update_a, "b": update_b, "c": update_c}, fork=copy, join=latest,
+        tags=dict.fromkeys(TAGS, COLUMNS), depends=depends, state=rng.choice([STATE, FORKED]),
+        emits={"tag": "string", "found": "int64"}, update={"a": update_a, "b": update_b, "c": update_c}, fork=copy, join=latest,
     )  # fmt: skip
 
 
 def random_plan(rng: random.Random, program: Any, tags: Sequence[ImplementationTag]) -> Plan:
-    """A valid plan: what stays at a node is drawn, and the rest splits into groups that depend on each other."""
+    """A valid plan: what stays at a node is drawn, and the rest splits into groups that depend on each other.
+
+    Half of the plans are forests if they can be: they have a tree for each such group, or for several together.
+    """
 
     def components(rest: list[ImplementationTag]) -> list[list[ImplementationTag]]:
         found: list[list[ImplementationTag]] = []
@@ -136,7 +141,13 @@ def random_plan(rng: random.Random, program: Any, tags: Sequence[ImplementationT
             rng.choice(sides).extend(part)
         return PlanNode(own, [grow(side, depth - 1) for side in sides])
 
-    return Plan([grow(list(tags), rng.randint(1, 4))])
+    depth, parts = rng.randint(1, 4), components(list(tags))
+    if len(parts) < 2 or rng.random() < 0.5:
+        return Plan([grow(list(tags), depth)])
+    trees: list[list[ImplementationTag]] = [[] for _ in range(rng.randint(2, len(parts)))]
+    for number, part in enumerate(parts):
+        (trees[number] if number < len(trees) else rng.choice(trees)).extend(part)
+    return Plan([grow(tree, rng.randint(0, depth)) for tree in trees])
 
 
 def random_events(rng: random.Random, program: Any, count: int, tag_names: Sequence[str]) -> list[dict[str, Any]]:

@@ -369,10 +369,20 @@ PLANTED = {
         "results are held back", "results are held back", SC,
         (TREE, "        fetch_add(c.words, RESULTS, l[OUT_HEAD] - results)  # B1\n", "        pass\n"),
     ),
-    "a heartbeat is an event": (
+    "a leaf rests for a heartbeat": (
         "a window", "in vain", SC,
         (MAILBOX, "        return frontier, (i << SOURCE_SHIFT) | row, False\n",
          "        return frontier, (i << SOURCE_SHIFT) | row, frontier < END_OF_TIME\n"),
+    ),
+    "a heartbeat is processed as an event": (
+        "a window", f"{ROWS}|{GONE}", SC,
+        (MAILBOX, "        return frontier, (i << SOURCE_SHIFT) | row, False\n",
+         "        return frontier, (i << SOURCE_SHIFT) | row, MIN_TIME < frontier < END_OF_TIME\n"),
+        (TREE, "    while head < tail and total < most and pieces < PIECES:\n",
+         "    if head == tail:  # what it says of the input's last row\n"
+         "        last = load_acquire(c.input, input_cell(i, ADMITTED)) - 1\n"
+         "        l[PIECE], l[PIECE + 1], l[PIECE + 2], pieces, total = last, last + 1, 0, 1, 1\n"
+         "    while head < tail and total < most and pieces < PIECES:\n"),
     ),
     "what is below a joined node goes by that node's events alone": (
         "stays joined, in levels", ROWS, SC,

@@ -20,6 +20,7 @@ from headrace.synchronization.binding import bind
 from support import event_window
 from support.campaign import rarely
 from support.program_results import as_promised
+from support.workloads import Steered, eventually
 
 
 def add_and_tell(state, e, emit):
@@ -242,6 +243,41 @@ def test_a_plan_that_changes_is_recorded_and_a_wrong_one_is_refused():
         held.let_go()
         assert run.wait(120)
         assert run.to_arrow().to_pylist() == [{"ts": 1_999, "sum": 4_000}]
+
+
+@pytest.mark.parametrize("by", ["rates", "latency"])
+def test_a_plan_by_the_rates_and_costs_measured_comes_into_force(by):
+    """It is asked for while events come, until there are rates; what is left is processed under it."""
+    count, between = 40_000, 100
+    tables = [pa.table({"ts": range(stream, 2 * count, 2), "x": [stream + 1] * count}) for stream in range(2)]
+    held = [Steered(table, [200] * (count // 200)) for table in tables]
+    inputs = {
+        "value": [hr.stream(iter(each), event_time="ts") for each in held],
+        "barrier": pa.table({"ts": range(between - 1, 2 * count, between)}),
+    }
+    program = hr.program(**event_window.WINDOW)
+    with program.start(inputs, plan="chain", leaves=4, threads=2, max_threads=2) as run:
+
+        def asked():
+            for each in held:
+                each.let(1)
+            try:
+                return run.reconfigure(plan=by)
+            except ParameterError as error:
+                assert "so there are no rates to weigh" in str(error)
+
+        change = eventually(asked).wait(180)
+        plan = run["program"].plan
+        assert change.outcome == "done" and change.after["plan"] == plan and plan.by == by
+        assert change.describe() == f"plan 4 leaves (chain) → {plan.word}" and len(plan.leaves) <= 2
+        assert sum(plan.rates.values()) > 0 and plan.predicted > 0
+        for each in held:
+            each.let_all()
+        assert run.wait(120)
+        assert run.to_arrow()["sum"].to_pylist() == [between // 2 * 3] * (2 * count // between)
+        metrics = run.metrics().operators["program"]
+        assert metrics.balance.faults == ()
+        assert sum(metrics.events.values()) > 0 and metrics.events.keys() == {one.name for one in plan.nodes}
 
 
 def test_sixty_four_leaves_on_two_threads():
