@@ -8,11 +8,13 @@ The points are steps of `headrace.checkpoints` and of the command, patched here:
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import signal
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -106,6 +108,32 @@ def arm(point: str, number: int) -> None:
     }[point]()
 
 
+REPLANNED = "another plan is in force"
+"""What a process says when a planned change of the plan is made."""
+
+
+def change_plans(plans: list[str]) -> None:
+    """Let every planned change of threads change the plan too, to each of these in turn, which no flag can say."""
+    from headrace.synchronization.options import ProgramOptions
+    from headrace.synchronization.reconfiguration import Reconfiguration
+
+    begin, make = ProgramOptions.__init__, Reconfiguration._make
+
+    @functools.wraps(begin)  # whose arguments are those that `start` takes
+    def with_plans(options: Any, *arguments: Any, **given: Any) -> None:
+        changes = [
+            (at, {"threads": threads, "plan": plans[number % len(plans)]})
+            for number, (at, threads) in enumerate(given.get("reconfigure", ()))
+        ]
+        begin(options, *arguments, **given | {"reconfigure": changes})
+
+    def made(reconfiguration: Any, index: int) -> None:
+        make(reconfiguration, index)
+        print(REPLANNED, file=sys.stderr, flush=True)
+
+    ProgramOptions.__init__, Reconfiguration._make = with_plans, made  # type: ignore[method-assign]
+
+
 def serve() -> None:
     """Take jobs, one a line; answer each with how its process ended and what it said."""
     sys.path[:0] = [str(ROOT / room) for room in ("toolkit", "datasets", "widgets", "tests")]
@@ -133,6 +161,8 @@ def forked(cli: Any, job: dict[str, Any]) -> list[Any]:
         try:
             if job["point"]:
                 arm(job["point"], job["number"])
+            if job["plans"]:
+                change_plans(job["plans"])
             status = cli.main(job["arguments"])
         finally:
             os._exit(status)
@@ -151,9 +181,11 @@ class Killer:
             [sys.executable, __file__], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
 
-    def run(self, arguments: list[Any], point: str = "", number: int = 2, forked: bool = True) -> tuple[int, str]:
+    def run(
+        self, arguments: list[Any], point: str = "", number: int = 2, forked: bool = True, plans: Sequence[str] = ()
+    ) -> tuple[int, str]:
         """Return the status, below 0 if it was killed, and its stderr. Not forked: what it compiles stays compiled."""
-        job = {"arguments": ["run", *map(str, arguments)], "point": point, "number": number, "forked": forked}
+        job = {"arguments": ["run", *map(str, arguments)], "point": point, "number": number, "forked": forked, "plans": [*plans]}
         assert self._process.stdin is not None and self._process.stdout is not None
         self._process.stdin.write(json.dumps(job) + "\n")
         self._process.stdin.flush()

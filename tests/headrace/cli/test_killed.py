@@ -1,23 +1,27 @@
 """Runs that are killed around a checkpoint and resumed: the output is, byte for byte, that of a run that nothing happened to.
 
 Property    whatever the application, the point at which the process dies, the plan it had, and the plan, threads, leaves and
-            heartbeat it goes on with: the same file, so nothing is lost and nothing is there twice
+            heartbeat it goes on with, and whether threads and plan change before and afterwards: the same file, so nothing
+            is lost and nothing is there twice
 Method      real processes, killed by SIGKILL at named points (support.killed); what is left behind is what the disk would
             have, as long as the machine itself goes on
 Oracle      the command without checkpoints; its rows are those of the reference (tests/headrace/apps)
-Counted     6 applications, each at 13 points, and 3 before a first checkpoint: 81 kills; then up to 5 of one run, 6 times
+Counted     6 applications, each at 13 points, and 3 before a first checkpoint: 81 kills; then up to 5 of one run, 6 times;
+            and 6 of runs that change
 Cannot see  a machine that loses power between a write and its fsync
 """
 
 import itertools
+import json
 import signal
+from collections import Counter
 from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
 
 from headrace.checkpoints.folder import Folder
-from support.killed import POINTS, Killer
+from support.killed import POINTS, REPLANNED, Killer
 from support.program_applications import NAMES, nasty
 
 ROWS = 6_000
@@ -29,6 +33,8 @@ PLANS = itertools.cycle([
 ])  # fmt: skip
 """Of the run that is killed, and of the one that goes on."""
 CASES = [(name, point, *next(PLANS)) for name in NAMES for point in POINTS]
+CHANGES = "1%:2,10%:1,20%:3,30%:2,40%:1,50%:3,60%:2,70%:1,80%:3,90%:2"
+"""Threads while a run goes on; `support.killed` adds plans."""
 BETWEEN = POINTS[:2]
 """These may be behind a later checkpoint than the first: results come when they come."""
 TORN_BEFORE_ANY = {"the cut is taken", "the checkpoint is half written", "it is on disk"}
@@ -85,6 +91,30 @@ def test_property_a_run_that_was_killed_goes_on(folder, killer, inputs, name, po
     status, said = killer.run([*command, *after, "--resume", folder / "kept"])
     assert (status, said) == (0, "")
     assert Path("out.parquet").read_bytes() == expected
+
+
+@pytest.mark.slow
+def test_property_one_whose_threads_and_plan_change_goes_on(folder, killer, inputs):
+    """Both before it dies, and after it is resumed: an application at each of some points."""
+    points = ("results are half written", "the cut is taken", "the checkpoint is half written", "it is on disk",
+              "it has its name", "the next cut is taken")  # fmt: skip
+    found = Counter()
+    for number, (name, point) in enumerate(zip(NAMES, points, strict=True)):
+        command, expected = inputs(name)
+        out, kept = folder / f"{name}.parquet", folder / f"{name}.kept"
+        changing = [*command, "--out", out, "--leaves", 3, "--reconfigure", CHANGES]
+        status, said = killer.run([*changing, "--checkpoint", kept, "--every", EVERY], point, 3, plans=("chain", "flat"))
+        assert status == -signal.SIGKILL, said
+        found["before"] += said.count(REPLANNED)
+        assert not out.exists() and Folder(str(kept)).numbers()
+        report = folder / f"{name}.json"
+        plans = ("flat", "auto", "chain") if number % 2 else ()
+        status, said = killer.run([*changing, "--resume", kept, "--report", report], plans=plans)
+        assert status == 0 and said.replace(f"{REPLANNED}\n", "") == ""
+        found["after"] += said.count(REPLANNED)
+        found["threads"] += len(json.loads(report.read_text())["reconfigurations"])
+        assert out.read_bytes() == expected
+    assert min(found.values()) > 0 and len(found) == 3, found
 
 
 @pytest.mark.slow
