@@ -6,6 +6,7 @@ says. Oracle: the reference. Cannot see: whether the figures mean what they say.
 """
 
 import dataclasses
+import math
 from types import SimpleNamespace
 
 import numpy as np
@@ -141,6 +142,25 @@ def test_example_a_pace_has_the_quantiles_of_the_paper(monkeypatch):
     monkeypatch.setattr(dgs_rates, "same", lambda *given: False)
     with pytest.raises(AssertionError, match="frauds: 1 leaf at a pace differ"):
         dgs_rates._rows_of("frauds", 1, 0.01, (0.5,))
+
+
+ADDED = "10,000 values a barrier, 0 ns: 2 leaves"
+GOALS = {
+    dgs: {ADDED: 0.8, f"{ADDED}, beside the loop that merges": 10, dgs.JOIN: 200},
+    dgs_apps: {},  # of events that cost something: not at this size
+    dgs_latency: {"change of the plan at half load, p50": 1},
+}  # fmt: skip
+"""Parts, and the rows of each that have a goal."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("part", GOALS, ids=lambda part: part.__name__.rpartition(".")[2])
+def test_property_each_part_measures(part):
+    """At a tiny size: results are compared inside, and the figures mean nothing."""
+    rows = part.measure(False, tiny=True)
+    assert len({row.case for row in rows}) == len(rows) >= 10
+    assert all(row.bench == "dgs" and row.unit and math.isfinite(row.value) and row.value >= 0 for row in rows)
+    assert {row.case: row.goal for row in rows if row.goal is not None} == GOALS[part]
 
 
 def rows_of_all_parts():
