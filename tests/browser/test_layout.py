@@ -152,7 +152,7 @@ EDGES = """(d) => {
 
 
 def test_example_nothing_stays_of_what_an_earlier_layout_drew(visit):
-    """Of canvases Bokeh clears neither the first row nor the first column, and words of a layout that is being left reach them."""
+    """Of canvases Bokeh clears neither the first row nor the first column, where words of an earlier layout may be."""
     for layout, width in (("present", 1_600), ("compact", 1_600), ("full", 1_600), ("full", 1_000)):
         lay_out(visit, layout, width)
     until(lambda: len(visit.dashboard.evaluate(EDGES)) >= 4, SLOW, "plots")
