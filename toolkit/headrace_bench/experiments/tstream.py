@@ -33,9 +33,9 @@ divided among the threads and a part that is not (`scaling.predict`).
 Two executors need two cores. When other work took one of the two, they waited for each other half of the time (useful 44 %,
 synchronization 51 %, other 5 % of ob's and tp's time; 41, 51 and 7 % of sl's) and reached 0.8 to 0.96 times the rate of serial,
 in the best of 20 runs, whatever they share. So where rows of one configuration differ (Figures 8, 12a and 14 have three for
-chains on two threads), the difference shows other work on the machine. Preparing and giving results is a tenth (ob, tp) to a
-seventh (sl) of the executors' work: two cores of their own allow 1.8 and 1.7 times serial, before batches divide unevenly
-(1.04).
+chains on two threads), the difference shows other work on the machine. Preparing and giving results is a tenth (ob, tp) of the
+executors' work, and 17 to 27 % of their time for sl: two cores of their own allow 1.8 and 1.45 to 1.65 times serial, before
+batches divide unevenly (1.04). Two executors are measured while their cores are near each other (`machine.Patience`).
 """
 
 from __future__ import annotations
