@@ -105,7 +105,7 @@ def flags_of(draw, name):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("takes", [1, *rarely(3)])
-@pytest.mark.parametrize("name", ["gs", "sl", *(pytest.param(name, marks=pytest.mark.logic) for name in ("ob", "tp"))])
+@pytest.mark.parametrize("name", ["gs", "sl", "ob", "tp"])
 def test_oracle_all_of_an_application(name, takes, tmp_path, capfd, monkeypatch):
     """In one test, since it takes one compilation: ten seconds and more."""
     app, draw = Application(name, tmp_path), random.Random(name)
