@@ -25,6 +25,7 @@ from headrace.metrics.sources import SourceMetrics
 if TYPE_CHECKING:
     from prometheus_client.core import Metric
 
+
 class Endpoint:
     """The page of one run, while it is served; also a context manager.
 

@@ -14,6 +14,7 @@ from bokeh.plotting import figure
 
 from headrace.errors import RunStoppedError
 from headrace.names import explains_arguments
+from headrace.summary import counted
 from headrace_widgets.connection import Connection
 from headrace_widgets.controls import make_controls
 from headrace_widgets.controls.burst import BurstControl
@@ -239,7 +240,7 @@ class SideBySide(LiveView):
                 waited = f"; its threads have waited {milliseconds(waits)} for one another"
                 said["pause"].append(took if self._is_presented else took + waited)
                 moved = amount(sum(one.transferred_bytes for one in changes), "B")
-                said["moved"].append(f"{name}: {moved} in {len(changes)} change{'s' * (len(changes) != 1)}")
+                said["moved"].append(f"{name}: {moved} in {counted(len(changes), 'change')}")
         return {key: "; ".join(parts) + "." if parts else "Nothing yet." for key, parts in said.items()}
 
     def _show_words(self) -> None:

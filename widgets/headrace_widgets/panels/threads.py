@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from bokeh.models import Span
 
 from headrace.cores import usable_cores
+from headrace.summary import counted
 from headrace_widgets import palette
 from headrace_widgets.panels.panel import (
     NOTHING,
@@ -17,10 +18,6 @@ from headrace_widgets.panels.panel import (
     time_figure,
     whole_ticks,
 )
-
-
-def in_cores(number: int) -> str:
-    return f"{number} core{'s' * (number != 1)}"
 
 
 class Threads(KnownPanel):
@@ -45,7 +42,7 @@ class Threads(KnownPanel):
         made.add_layout(Span(location=self._cores, dimension="width", **look))
         # An empty line puts the cores into the legend: a span has no end at which it could be labelled, and a label
         # beside it would cover the curve.
-        made.line(NOTHING, NOTHING, legend_label=in_cores(self._cores), **look)
+        made.line(NOTHING, NOTHING, legend_label=counted(self._cores, "core"), **look)
         compact_legend(made)
         whole_ticks(made)
         return made
@@ -54,4 +51,4 @@ class Threads(KnownPanel):
         return max(largest(highest, "threads"), self._cores) + 0.9
 
     def text(self, now: Mapping[str, float]) -> str:
-        return f"{now['threads']:.0f} of at most {self._most} threads on {in_cores(self._cores)}."
+        return f"{now['threads']:.0f} of at most {self._most} threads on {counted(self._cores, 'core')}."
