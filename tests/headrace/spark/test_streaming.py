@@ -11,12 +11,14 @@ import datetime
 import json
 import threading
 import time
+from unittest.mock import MagicMock
 
 import pyarrow as pa
 import pytest
 
 import headrace as hr
 from headrace.errors import InputError, LateRowError, NotSupportedError, ParameterError
+from headrace.spark import streaming
 from headrace.spark.streaming import LiveInput
 from support.spark_files import write_json
 from support.workloads import eventually
@@ -141,6 +143,23 @@ def test_example_rate_source_and_back_pressure(spark, monkeypatch):
 def log_level(spark):
     name = "org.apache.spark.sql.execution.streaming"
     return spark._jvm.org.apache.logging.log4j.LogManager.getLogger(name).getLevel().toString()
+
+
+def test_example_a_dead_virtual_machine_counts_no_longer_as_hushed(monkeypatch):
+    """Otherwise the log of the one that takes its place would never be hushed."""
+    from pyspark.sql.types import StructType
+
+    monkeypatch.setattr(streaming, "has_died", lambda: True)
+    monkeypatch.setattr(streaming._HushedLog, "_count", 0)
+    frame = MagicMock(isStreaming=True, schema=StructType().add("ts", "long"))
+    live = LiveInput(frame)
+    live._hushed = streaming._HushedLog(frame.sparkSession)
+    assert streaming._HushedLog._count == 1
+    live.stop()
+    assert list(live) == []
+    assert streaming._HushedLog._count == 0
+    levels = frame.sparkSession._jvm.org.apache.logging.log4j.core.config.Configurator.setLevel
+    assert levels.call_count == 1  # a call to what has died would fill the screen
 
 
 class FailsAfterHandingOver(LiveInput):

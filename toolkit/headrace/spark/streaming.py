@@ -153,11 +153,12 @@ class LiveInput:
 
     def _end(self) -> None:
         self._stopped.set()
-        if self.query is not None and not has_died():
+        is_alive = not has_died()
+        if self.query is not None and is_alive:
             with _quietly():
                 self.query.stop()
-            if self._hushed is not None:
-                self._hushed.end()
+        if self._hushed is not None:
+            self._hushed.end(is_alive)
         if self._temporary is not None:
             shutil.rmtree(self._temporary, ignore_errors=True)
             self._temporary = None
@@ -243,10 +244,11 @@ class _HushedLog:
             _HushedLog._count += 1
             self._is_on = True
 
-    def end(self) -> None:
+    def end(self, is_alive: bool) -> None:
+        """Let Spark write again; a virtual machine that has died is asked nothing, but counts no longer."""
         with self._lock, _quietly():
             _HushedLog._count -= self._is_on
-            if self._is_on and _HushedLog._count == 0:
+            if self._is_on and is_alive and _HushedLog._count == 0:
                 self._set(_HushedLog._level)
 
     def _set(self, level: Any) -> None:
