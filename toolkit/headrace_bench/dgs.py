@@ -145,7 +145,7 @@ def _forked(events: int, rarest: int, repetitions: int) -> list[Row]:
     cases = {between: Case(between, events // between, 0, FORKED) for between in (OFTEN, rarest)}
     runs: dict[int, dict[int, list[Runs]]] = {threads: {between: [] for between in cases} for threads in (2, 1)}
     patience = patience_for(repetitions)
-    for _ in range(repetitions + 1):
+    for counts in repeated(repetitions):
         for between, case in cases.items():
             expected = case.presorted()[1].tolist()
             one, sums = case.planned(1)
@@ -155,9 +155,9 @@ def _forked(events: int, rarest: int, repetitions: int) -> list[Row]:
                 two, sums = case.planned(2, threads)
                 assert sums.tolist() == expected, f"2 leaves on {threads} threads differ"
                 assert two.joins == case.barriers.size, f"{two.joins} joins at {case.barriers.size} barriers"
-                turns[between].append(Runs(one.seconds, two.seconds, case.barriers.size, two.joins))
-    warm = {threads: {between: each[1:] for between, each in turns.items()} for threads, turns in runs.items()}
-    return [extra(JOIN, warm[2], JOIN_NS), extra(JOIN_ALONE, warm[1])]
+                if counts:
+                    turns[between].append(Runs(one.seconds, two.seconds, case.barriers.size, two.joins))
+    return [extra(JOIN, runs[2], JOIN_NS), extra(JOIN_ALONE, runs[1])]
 
 
 def _window(case: Case, name: str, repetitions: int, is_goal: bool) -> tuple[list[Row], list[Runs]]:
