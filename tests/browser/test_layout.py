@@ -152,11 +152,16 @@ EDGES = """(d) => {
 
 
 def test_example_nothing_stays_of_what_an_earlier_layout_drew(visit):
-    """Of canvases Bokeh clears neither the first row nor the first column, where words of an earlier layout may be."""
+    """Bokeh clears neither the first row nor the first column of a canvas; words of a layout that is being left reach them.
+
+    Also where no frame comes, as in a run that is over.
+    """
+    visit.kernel.run("dashboard.pause()")
     for layout, width in (("present", 1_600), ("compact", 1_600), ("full", 1_600), ("full", 1_000)):
         lay_out(visit, layout, width)
     until(lambda: len(visit.dashboard.evaluate(EDGES)) >= 4, SLOW, "plots")
     until(lambda: not any(visit.dashboard.evaluate(EDGES)), SLOW, "the first rows and columns are empty")
+    visit.kernel.run("dashboard.go_on()")
 
 
 def test_example_presented_lines_begin_at_one_edge(visit):

@@ -209,7 +209,11 @@ async function render({ model, el }) {
     for (const part of [...cells.children]) if (!parts.includes(part)) part.remove();
     parts.forEach((part, i) => { if (cells.children[i] !== part) cells.insertBefore(part, cells.children[i] ?? null); });
   };
-  const size = () => resize(document_, model.get("look") ?? {}, el);
+  const clear = () => sections.forEach((one, i) => one.part.isConnected && clearEdges(viewOf(i)));
+  const size = () => {
+    resize(document_, model.get("look") ?? {}, el);
+    setTimeout(clear, 500);  // after Bokeh's own new layout: no frame may come that would do it
+  };
 
   const named = new Map();
   const find = (name) => {
@@ -230,7 +234,7 @@ async function render({ model, el }) {
     }
     drawn = slow;
     nameLines();
-    sections.forEach((one, i) => one.part.isConnected && clearEdges(viewOf(i)));
+    clear();
     label();
   };
   let drawn = null;
