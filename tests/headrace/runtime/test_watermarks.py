@@ -26,6 +26,7 @@ from headrace.errors import (
     EventTimeError,
     InputError,
     LateRowError,
+    LateRowsWarning,
     ParameterError,
     SchemaError,
 )
@@ -383,7 +384,8 @@ def test_example_rows_are_named_as_they_are_counted_in_the_table():
     table = pa.table({"ts": [1, 5, 3], "k": [1, 1, 1], "said": [False, True, False]})
     with pytest.raises(LateRowError, match="row 2: 3 is before 5"):
         counts(stream(table, watermarks="said")).to_arrow()
-    assert counts(stream(table, watermarks="said", late="side")).to_arrow().num_rows == 1
+    with pytest.warns(LateRowsWarning, match=r"1 of 2 rows were late and set aside \(1 from source 1 \(Table\)\)"):
+        assert counts(stream(table, watermarks="said", late="side")).to_arrow().num_rows == 1
     frame = table.to_pandas().set_index(pd.Index(["a", "b", "c"]))
     with pytest.raises(LateRowError, match=r"row 2 \(index 'c'\)"):
         counts(stream(frame, watermarks="said")).to_arrow()
