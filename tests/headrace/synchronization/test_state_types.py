@@ -216,7 +216,7 @@ def only_once():
 def test_fewer_leaves_where_no_types_fit():
     typed, streams = only_once(), {"value": 4, "question": 1, "barrier": 1}
     assert len(typed.plan(streams, leaves=4).leaves) == 2
-    assert len(typed.plan(streams, leaves=4, rates={"value": 100, "question": 1, "barrier": 1}).leaves) == 2
+    assert len(typed.plan(streams, leaves=4, rates={"value": 10_000, "question": 1, "barrier": 1}).leaves) == 2
     with pytest.raises(ParameterError, match=r"plan\(by='flat', leaves=4\): the forks of program lead to no types"):
         typed.plan(streams, leaves=4, by="flat")
 
