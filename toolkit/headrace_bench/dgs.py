@@ -9,10 +9,10 @@ whose state stays joined.
 
 What a barrier costs on two leaves, above what it costs on one, is the extra time of frequent barriers over rare ones on two
 leaves, less that on one leaf, for each barrier. It is measured for the program as it is, whose state stays joined at most of
-the frequent barriers, and for one that joins and forks at each of them (`FORKED`). Of the latter it is the cost of a join and a
-fork with the wait for the other leaf; it is also measured where one thread runs both leaves, and nobody waits. For more leaves
-than there are cores, throughput is predicted by the optimizers' model with the costs measured here. For two leaves the
-prediction stands beside the measurement.
+the frequent barriers, and for one that joins and forks at each of them (`TRIVIAL_FORKED`). Of the latter it is the cost of a
+join and a fork with the wait for the other leaf; it is also measured where one thread runs both leaves, and nobody waits. For
+more leaves than there are cores, throughput is predicted by the optimizers' model with the costs measured here. For two leaves
+the prediction stands beside the measurement.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ import numpy as np
 import pyarrow as pa
 
 from headrace_bench.dgs_kernel import merging, presorted
-from headrace_bench.event_window import FORKED, STREAMS, TRIVIAL, WINDOW, rounds_for
+from headrace_bench.event_window import STREAMS, TRIVIAL, TRIVIAL_FORKED, WINDOW, rounds_for
 from headrace_bench.machine import patience_for
 from headrace_bench.planned import Planned
 from headrace_bench.rows import Row, median, repeated
@@ -142,7 +142,7 @@ def extra(name: str, runs: Mapping[int, Sequence[Runs]], goal: float | None = No
 
 def _forked(events: int, rarest: int, repetitions: int) -> list[Row]:
     """What a barrier costs where each joins and forks: on a thread for each leaf, and on one for both."""
-    cases = {between: Case(between, events // between, 0, FORKED) for between in (OFTEN, rarest)}
+    cases = {between: Case(between, events // between, 0, TRIVIAL_FORKED) for between in (OFTEN, rarest)}
     runs: dict[int, dict[int, list[Runs]]] = {threads: {between: [] for between in cases} for threads in (2, 1)}
     patience = patience_for(repetitions)
     for counts in repeated(repetitions):

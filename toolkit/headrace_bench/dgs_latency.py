@@ -21,7 +21,7 @@ import headrace as hr
 from headrace.errors import RunStoppedError
 from headrace.synchronization.dependence import Dependence
 from headrace.synchronization.prediction import Costs, Model
-from headrace_bench.event_window import FORKED, WINDOW
+from headrace_bench.event_window import WINDOW, WINDOW_FORKED
 from headrace_bench.paced import Paced
 from headrace_bench.planned import Planned
 from headrace_bench.rows import Row, median, repeated
@@ -39,6 +39,8 @@ FEWEST = 10
 """Least number of barriers in a run."""
 SHAPES = ("appendix", "chain", "flat", "rates", "latency")
 CHANGE_MS = 1.0
+TINY_S = 60.0
+"""How long the input of tiny runs whose plan changes would last, if its rate were not lifted after the last change."""
 ROUGH_COSTS = {"update": 30.0, "fork": 100.0, "join": 100.0}
 """Costs in nanoseconds, for plans of a requested shape, which does not depend on costs."""
 COSTS = {
@@ -105,8 +107,8 @@ def measured_costs(repetitions: int, tiny: bool) -> dict[str, float]:
     streams, (often, rare) = 8, (RATIOS[-1], RATIOS[0])
     events = {between: Events(streams, 1_000_000, between, 0.01 if tiny else 1.0) for between in (rare, often)}
     cases = {
-        "rare": (rare, WINDOW, 1, 1), "often": (often, WINDOW, 1, 1), "one": (often, FORKED, 1, 1),
-        "many": (often, FORKED, streams, 1), "two": (often, FORKED, 2, 2),
+        "rare": (rare, WINDOW, 1, 1), "often": (often, WINDOW, 1, 1), "one": (often, WINDOW_FORKED, 1, 1),
+        "many": (often, WINDOW_FORKED, streams, 1), "two": (often, WINDOW_FORKED, 2, 2),
     }  # fmt: skip
     found: dict[str, list[Planned]] = {name: [] for name in cases}
     for counts in repeated(repetitions):
@@ -204,8 +206,10 @@ def _changes(count: int, tiny: bool) -> list[Row]:
         assert run.to_arrow()["sum"].to_pylist() == events.sums
     plans = [events.plan(leaves, "appendix", 2) for leaves in (1, 2)]
     took: list[float] = []
-    # Half of the rate that the run reached, as a multiple of the event time's own pace.
-    pace = hr.rates.recorded(speed=most / 2 / events.per_second * UNITS / 1_000)  # it takes integer event times as milliseconds
+    # Half of the rate that the run reached; so few events, at that rate, would be over before the first change.
+    rate = len(events.ts) / TINY_S if tiny else most / 2
+    # As a multiple of the event time's own pace, whose integers are taken as milliseconds.
+    pace = hr.rates.recorded(speed=rate / events.per_second * UNITS / 1_000)
     with WINDOW.start(events.inputs, plan=plans[1], threads=2, max_threads=2, rate=pace) as run:
         while len(took) < count and run.state == "running":
             change = run.reconfigure(plan=plans[len(took) % 2]).wait(60)

@@ -65,14 +65,17 @@ SAME: dict[str, Any] = {
     "join": merge,
 }
 """Arguments that all programs of the event window share."""
-WINDOW = hr.program(
-    tags={"value": {"x": "int64", "rounds": "int64"}, "barrier": {}}, update={"value": add, "barrier": close}, **SAME
-)
+COSTLY: dict[str, Any] = {
+    "tags": {"value": {"x": "int64", "rounds": "int64"}, "barrier": {}}, "update": {"value": add, "barrier": close},
+}  # fmt: skip
 ADDED: dict[str, Any] = {"tags": {"value": {"x": "int64"}, "barrier": {}}, "update": {"value": add_alone, "barrier": close}}
-TRIVIAL = hr.program(**ADDED, **SAME)
-"""The program in which a value is only added."""
-FORKED = hr.program(**ADDED, **SAME | {"state": {"sum": "int64", "unused": "float64"}})
-"""The same, but every barrier joins and forks: a state with a float never stays joined."""
+ALWAYS_FORKED: dict[str, Any] = SAME | {"state": {"sum": "int64", "unused": "float64"}}
+"""Arguments with which every barrier joins and forks: a state with a float never stays joined."""
+WINDOW, WINDOW_FORKED = hr.program(**COSTLY, **SAME), hr.program(**COSTLY, **ALWAYS_FORKED)
+TRIVIAL, TRIVIAL_FORKED = hr.program(**ADDED, **SAME), hr.program(**ADDED, **ALWAYS_FORKED)
+"""Programs in which a value is only added."""
 
 
-__all__ = ["FORKED", "SAME", "STREAMS", "TRIVIAL", "WINDOW", "close", "rounds_for", "worked"]
+__all__ = [
+    "SAME", "STREAMS", "TRIVIAL", "TRIVIAL_FORKED", "WINDOW", "WINDOW_FORKED", "close", "rounds_for", "worked",
+]  # fmt: skip
