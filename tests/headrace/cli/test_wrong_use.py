@@ -326,9 +326,10 @@ def test_example_columns_of_transactional_applications(capfd, app, columns, text
 
 
 def test_example_what_the_engine_cannot_do_names_the_flag(capfd):
-    pq.write_table(pa.table({"ts": [1], "vehicle": [1], "segment": [1], "speed": [1]}), "in.parquet")
-    run = ["run", "tp", "--in", "in.parquet", "--out", "o.parquet", "--state", "state"]
-    assert "--scheme speculative keeps versions" in wrong(capfd, *run, "--scheme", "speculative")
+    one = dict.fromkeys(("ts", "source", "target", "source_asset", "target_asset", "amount", "quantity"), [1])
+    pq.write_table(pa.table({**one, "kind": ["deposit"]}), "in.parquet")
+    run = ["run", "sl", "--in", "in.parquet", "--out", "o.parquet", "--state", "state"]
+    assert "--chains skiplist keeps single operations in skip lists" in wrong(capfd, *run, "--chains", "skiplist")
 
 
 @pytest.mark.parametrize(
