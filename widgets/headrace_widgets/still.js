@@ -46,15 +46,19 @@
   const draw = async (place) => {
     const views = await Bokeh.embed.embed_item(item, place);
     const greys = greysOf([...views.roots[0].model.document._all_models.values()]);
-    // A legend that is painted anew has no size for a moment, in which Bokeh may take away its room.
-    const layOut = () => { for (const view of views.query((one) => one.model.type === "Figure")) view.invalidate_layout(); };
+    // A legend that is painted anew has no size for a moment, in which Bokeh may take away its room. How long the moment is
+    // depends on what else the page has to do, so figures are laid out again and again, each time after twice as long.
+    const layOutAfter = (ms) => setTimeout(() => {
+      for (const view of views.query((one) => one.model.type === "Figure")) view.invalidate_layout();
+      if (ms < 30_000) layOutAfter(2 * ms);
+    }, ms);
     let drawn = [[0, 0, 0], [255, 255, 255]].join();  // as figures are made
     const follow = () => {
       const theme = themeOfPage();
       if (theme.join() === drawn) return;
       drawn = theme.join();
       paint(views, greys, ...theme);
-      setTimeout(layOut, 500);
+      layOutAfter(500);
     };
     follow();
     new MutationObserver(follow).observe(document.body, { attributes: true, attributeFilter: ["data-jp-theme-name"] });
