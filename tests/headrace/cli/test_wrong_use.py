@@ -326,7 +326,7 @@ def test_example_columns_of_transactional_applications(capfd, app, columns, text
 
 
 def test_example_what_the_engine_cannot_do_names_the_flag(capfd):
-    one = dict.fromkeys(("ts", "source", "target", "source_asset", "target_asset", "amount", "quantity"), [1])
+    one = {name: [1] for name in ("ts", "source", "target", "source_asset", "target_asset", "amount", "quantity")}
     pq.write_table(pa.table({**one, "kind": ["deposit"]}), "in.parquet")
     run = ["run", "sl", "--in", "in.parquet", "--out", "o.parquet", "--state", "state"]
     assert "--chains skiplist keeps single operations in skip lists" in wrong(capfd, *run, "--chains", "skiplist")
