@@ -72,15 +72,18 @@ class Transactions(Engine):
 
     def _complete(self, write: Callable[[Any], None], run: Any) -> None:
         write(run)
-        if self._scheme != (self.given("scheme") or DEFAULT_SCHEME):  # said at the end, since a command that fails says one line
-            said = f"--scheme {self.given('scheme')}: {self.app.name} was run by {self._scheme}, {self.app.not_speculative}"
+        if self._scheme != self._asked_scheme:  # said at the end, since a command that fails says one line
+            said = f"--scheme {self._asked_scheme}: {self.app.name} was run by {self._scheme}, {self.app.not_speculative}"
             print(f"headrace: {said}", file=sys.stderr, flush=True)
+
+    @property
+    def _asked_scheme(self) -> str:
+        return self.given("scheme") or DEFAULT_SCHEME
 
     @property
     def _scheme(self) -> str:
         """Return the scheme that is used: not one that cannot run the application, as the result is the same with any."""
-        asked = self.given("scheme") or DEFAULT_SCHEME
-        return DEFAULT_SCHEME if asked == "speculative" and self.app.not_speculative else asked
+        return DEFAULT_SCHEME if self._asked_scheme == "speculative" and self.app.not_speculative else self._asked_scheme
 
     def start_options(self) -> dict[str, Any]:
         return {**super().start_options(), "scheme": self._scheme}
