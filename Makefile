@@ -159,4 +159,4 @@ check-browser: $(STAMP)  ## stage: the dashboard in a real JupyterLab in a real 
 check-notebooks: $(STAMP)  ## stage: every notebook, stripped of its outputs, and from the top
 	@echo "== notebooks: nbstripout"
 	@$(BIN)/nbstripout --verify notebooks/*.ipynb
-	$(call stage,notebooks,notebooks,-n $(WORKERS) --dist load -p nbmake --nbmake --nbmake-timeout=600)
+	$(call stage,notebooks,notebooks,-n $(shell expr $(WORKERS) + 1) --dist load -p nbmake --nbmake --nbmake-timeout=600)

@@ -164,3 +164,15 @@ def test_example_no_link_is_followed(tmp_path, monkeypatch):
         hr.parquet(tmp_path / "out.parquet").check()
     assert (tmp_path / "theirs").read_text() == "theirs"
     assert tmp_path / f".out.parquet.{known.hex}.part" not in part_files._unfinished
+
+
+def test_example_a_text_is_written_wholly_or_not_at_all(tmp_path):
+    target = tmp_path / "report.html"
+    part_files.write_whole(target, "before")
+    with pytest.raises(UnicodeEncodeError):
+        part_files.write_whole(target, "after \ud800")
+    assert (target.read_text(), hidden(tmp_path)) == ("before", set())
+    part_files.write_whole(target, "after")
+    assert (target.read_text(), hidden(tmp_path)) == ("after", set())
+    part_files.write_whole("/dev/null", "a device stays one")
+    assert not os.path.isfile("/dev/null")

@@ -154,7 +154,7 @@ class TestReplay:
 
     def recorded(self):
         """Let the clock pass source 0 over twice, each time to where source 1 is."""
-        turns = [threading.Event() for _ in range(5)]
+        turns = [threading.Event() for _ in range(6)]
 
         def paused():
             for i, turn in enumerate((None, turns[1], turns[3])):
@@ -164,14 +164,17 @@ class TestReplay:
                 yield pa.record_batch({"ts": self.ROWS[low:high], "k": [1] * (high - low)}, schema=SCHEMA)
 
         def other():
-            for turn, low, high in ((turns[0], 2, 40), (turns[2], 40, 60)):
+            for turn, low, high in ((turns[0], 2, 20), (turns[5], 20, 40), (turns[2], 40, 60)):
                 assert turn.wait(180)
                 yield pa.record_batch({"ts": [2 * i for i in range(low, high)], "k": [7] * (high - low)}, schema=SCHEMA)
             assert turns[4].wait(180)
 
         with self.query(paused(), other()).start(threads=2) as run:
             turns[0].set()
+            eventually(lambda: (0, 3, 38) in {entry[1:] for entry in run.passed_time}, 180)
+            turns[5].set()
             eventually(lambda: (0, 3, 78) in {entry[1:] for entry in run.passed_time}, 180)
+            assert [entry[2] for entry in run.passed_time if entry[1] == 0] == [3], "one entry, however long it is silent"
             turns[1].set()
             eventually(lambda: run.metrics().set_aside == 2, 180)
             turns[2].set()

@@ -91,6 +91,25 @@ class PartFile:
         self.path = self._locked = None
 
 
+def write_whole(path: str | os.PathLike[str], text: str) -> None:
+    """Write text into a file at once: what was there stays until all is written; raises OSError if it cannot be.
+
+    Where no regular file is (a pipe, a terminal), the text is written to what is there.
+    """
+    target = Path(path)
+    if target.exists() and not target.is_file():
+        target.write_text(text, encoding="utf-8", newline="")
+        return
+    part = PartFile(path)
+    try:
+        part.create()
+        with part.open() as file:
+            file.write(text.encode())
+        part.publish()
+    finally:
+        part.remove()
+
+
 def _is_kept(descriptor: int) -> bool:
     """Lock a file that was just made; returns whether it is still there, and nobody else's to remove."""
     try:

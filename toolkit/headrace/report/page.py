@@ -10,6 +10,7 @@ from importlib import metadata
 from pathlib import Path
 
 from headrace.changes import Change
+from headrace.egress.part_files import write_whole
 from headrace.errors import OutputError
 from headrace.report.plots import not_drawn, plots_of
 from headrace.report.record import Record, figures_of, number
@@ -108,12 +109,11 @@ def write_html(path: str | os.PathLike[str], heading: str, records: Sequence[Rec
             "sections": sections,
         },
     )
-    target = Path(path)
     try:
-        target.write_text(html, encoding="utf-8")
+        write_whole(path, html)
     except OSError as error:
         raise OutputError(f"report {str(path)!r} cannot be written ({error.strerror}); give a writable path") from None
-    return target
+    return Path(path)
 
 
 def about() -> str:
