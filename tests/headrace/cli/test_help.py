@@ -44,8 +44,19 @@ def test_example_help_for_an_application_has_what_it_takes(capfd, app):
             assert f"{column} ({kind}" in plain
     for name in windows:
         assert f"(default {getattr(app, name)})" in plain
+    assert app.name != "flights" or ("in any order" in plain and "sorted by ts" not in plain)  # which are sorted when read
     # What is said of several applications at once stays in the help for all.
     assert "; programs:" not in plain and "; ordered pipelines:" not in plain
+
+
+def test_example_help_fits_the_terminal(capfd, monkeypatch):
+    """But for lines that are to be pasted."""
+    for columns in (80, 120):
+        monkeypatch.setenv("COLUMNS", str(columns))
+        for arguments in ((), ("run",), *(("run", name) for name in APPS)):
+            text = helped(capfd, *arguments).partition("to try it:\n")[0]
+            assert [line for line in text.splitlines() if len(line) > columns] == [], arguments
+    assert max(map(len, text.splitlines())) > 80
 
 
 def test_example_help_for_an_application_wherever_it_is_asked_for(capfd):

@@ -114,8 +114,8 @@ def add_run(commands: Any, app: App | None = None) -> Parser:
     run: Parser = commands.add_parser(
         "run",
         help="run an application from a Parquet file to a Parquet file",
-        usage=f"headrace run {'APP' if app is None else app.name} {_files_of(app)} [options]",
-        description=_described(APPS.values()) if app is None else f"{app.name}: {app.help}.",
+        usage=_wrapped(f"headrace run {'APP' if app is None else app.name} {_files_of(app)} [options]", len("usage: ")),
+        description=_described(APPS.values()) if app is None else _wrapped(f"{app.name}: {app.help}."),
         epilog=_tried(app),
         formatter_class=argparse.RawDescriptionHelpFormatter,  # the other texts are wrapped all the same
         wanted={"APP": "the application, such as wordcount", "--out": "the file for the result"},
@@ -128,7 +128,7 @@ def add_run(commands: Any, app: App | None = None) -> Parser:
     _add_running(run.add_argument_group("how it runs; the result is the same, byte for byte, whatever these options say"), app)
     for engine in _engines(app):
         if any(flag.place == "own" for flag in engine.flags):
-            _add_flags(run.add_argument_group(_of(engine, app)), engine, "own")
+            _add_flags(run.add_argument_group(_wrapped(_of(engine, app))), engine, "own")
     if app is None:
         _add_own(run.add_argument_group("options of one application, or of several"))
     return run
@@ -168,7 +168,8 @@ def _add_files(group: argparse._ArgumentGroup, app: App | None) -> None:
     left = "input, sorted by event time (optional for `flights`)"
     right = f"second input, of {_with_right()}"
     if app is not None:
-        left = f"{_columns(app, 0)}; sorted by ts" + ("; default: a built-in data set" if app.default_input else "")
+        left = f"{_columns(app, 0)}; {'in any order' if app.prepare else 'sorted by ts'}"
+        left += "; default: a built-in data set" if app.default_input else ""
         right = _columns(app, 1) + ("" if app.is_right_table else "; sorted by ts")
         right += "" if app.has_right else "; optional"
     group.add_argument("--in", dest="left", metavar="FILE.parquet", help=left)
@@ -235,6 +236,17 @@ def _add_own(group: argparse._ArgumentGroup) -> None:
 # -- the texts
 
 
+def _width() -> int:
+    return min(_MOST_WIDE, shutil.get_terminal_size().columns - 2)
+
+
+def _wrapped(text: str, taken: int = 0) -> str:
+    """Wrap a line that argparse prints as it is, not between a flag and its value; `taken` characters stand before it."""
+    whole = re.sub(r"(--\w+) (?=[A-Z])", "\\1\xa0", text)
+    filled = textwrap.fill(whole, _width() - taken, subsequent_indent=" " * (taken + 2), break_on_hyphens=False)
+    return filled.replace("\xa0", " ")
+
+
 def _files_of(app: App | None) -> str:
     left, right = "--in FILE.parquet", "--right FILE.parquet"
     if app is None:
@@ -256,8 +268,8 @@ def _described(apps: Iterable[App]) -> str:
     """Return a line for each application, with the columns that it reads."""
     apps = list(apps)
     indent = " " * (4 + max(len(app.name) for app in apps))
-    width = min(_MOST_WIDE, shutil.get_terminal_size().columns - 2)
-    lines = ["Run an application. Each is listed with the columns that its left input must have:", ""]
+    width = _width()
+    lines = ["Run an application. Each is listed with the columns of its left input:", ""]
     for app in apps:
         reads = "" if app.left is None else f" ({', '.join(column for column, _ in app.left)})"
         text = f"  {app.name:{len(indent) - 4}}  {app.help}{reads}"
@@ -268,7 +280,7 @@ def _described(apps: Iterable[App]) -> str:
 def _tried(app: App | None) -> str:
     """Return lines to paste that make input and run the application on it."""
     if app is None:
-        return "`headrace run APP --help` says what one application takes, and makes input to try it on."
+        return _wrapped("`headrace run APP --help` says what one application takes, and how to make input to try it on.")
     made = EXAMPLES.get(app.name, ())
     names = ("left.parquet", "right.parquet") if len(made) > 1 else ("in.parquet",)
     lines = ["to try it:"]
