@@ -124,6 +124,20 @@ def test_example_why_two_threads_do_no_more_than_one(monkeypatch, capfd, two, co
     assert (said is None and "may bring little" not in found) or said in found
 
 
+def test_example_what_is_said_fits_the_terminal(monkeypatch, capfd):
+    """Paragraphs are filled anew, and no word is lost."""
+    monkeypatch.setattr(lesson, "capacity", {1: 1_000.0, 2: 900.0}.get)
+    said = []
+    for width in (79, 110):
+        monkeypatch.setattr(tour, "width", lambda width=width: width)
+        tour._capacities()
+        tour._point_on(opens=True)
+        said.append(capfd.readouterr().out)
+    narrow, wide = said
+    assert max(map(len, narrow.splitlines())) <= 79 < max(map(len, wide.splitlines())) <= 110
+    assert narrow.split() == wide.split() and "\n\n5. Where to go" in narrow
+
+
 @pytest.mark.campaign  # a minute and a half
 def test_example_where_a_second_thread_does_not_help_fewer_posts_come(cheap, monkeypatch, capfd):
     """As on a machine with one core, which here is one whose posts come faster than two threads can take them."""

@@ -67,7 +67,7 @@ The packages and modules of the source, each of which imports only from those be
     reference                  what every operator means, in plain Python: specification and oracle
 
     arguments caches callers changes cores errors indexing linkable loopback names progress rates references remembering
-    summary windows            leaves, which any of the above may import
+    summary terminal windows   leaves, which any of the above may import
 
 Two more packages build on this one: `headrace_widgets`, the dashboard, and `headrace_bench`, the benchmarks and the
 papers' experiments, which is only in the source tree. `headrace_datasets` makes input, and imports none of them.

@@ -30,6 +30,7 @@ from headrace.apps.compare import first_difference
 from headrace.errors import OutputError, RunStoppedError
 from headrace.report import Record, figures_of, write_html
 from headrace.summary import counted
+from headrace.terminal import hung, width
 
 TWEETS, FAST_TWEETS, FAST_FLIGHTS = 500_000, 20_000, 30_000
 PACED_S = 4.0
@@ -72,7 +73,7 @@ def main(fast: bool = False, folder: str | os.PathLike[str] = "headrace-demo", t
     folder = _folder(folder)
 
     def say(text: str) -> None:
-        print(f"[{time.monotonic() - begun:5.1f} s] {text}", flush=True)
+        print(hung(f"[{time.monotonic() - begun:5.1f} s] ", text, width() if sys.stdout.isatty() else len(text) + 20), flush=True)
 
     from headrace.spark.session import session
 

@@ -13,7 +13,6 @@ import sys
 import threading
 from collections.abc import Iterable, Iterator
 from importlib.util import find_spec
-from typing import Any
 
 import pyarrow as pa
 
@@ -22,6 +21,7 @@ from headrace.apps.compare import first_difference
 from headrace.cores import usable_cores
 from headrace.runtime.handle import QueryRun
 from headrace.summary import counted
+from headrace.terminal import fitted, width
 
 BEHIND_S = 2.5
 """A lag of this many seconds is large enough to be seen."""
@@ -227,5 +227,5 @@ def _has_entered() -> bool:
     return True
 
 
-def _say(text: Any) -> None:
-    print(text, flush=True)
+def _say(text: str) -> None:
+    print(fitted(text, width()), flush=True)
