@@ -98,10 +98,11 @@ def others() -> str:
     beside, here = Path(sys.executable).with_name("headrace"), Path.cwd()
     path = beside.relative_to(here) if beside.is_relative_to(here) else beside
     call = "headrace" if shutil.which("headrace") else path
-    lines = [f"more: `{call} run --help` lists {len(APPS)} applications, which read Parquet files and write one"]
+    there = f"`{call} run --help` lists {len(APPS)} applications, which read Parquet files and write one"
+    lines = [hung("more: ", there, width())]
     for engine, what in engines.items():
         names = " ".join(app.name for app in APPS.values() if app.engine == engine)
-        lines.append(f"  {what + ':':<19}{names}")
+        lines.append(hung(f"  {what + ':':<19}", names, width()))
     return "\n".join(lines)
 
 
