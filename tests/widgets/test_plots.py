@@ -11,6 +11,7 @@ import pytest
 from bokeh.models import ColorBar, HoverTool
 
 import headrace_widgets
+from headrace.report import plots
 from headrace_widgets import Dashboard, palette
 from headrace_widgets.heat import COLUMNS
 from headrace_widgets.layouts import LAYOUTS
@@ -137,6 +138,7 @@ def test_example_the_colours_of_the_key_mapping_have_a_scale(dashboard):
 def test_example_a_colour_means_one_thing():
     meanings = [palette.IN, palette.OUT, palette.LIMIT, palette.CHANGE, palette.IDLE, palette.BLOCKED, *palette.RUNS]
     assert len({*meanings, *palette.ELEMENTS}) == len(meanings) + len(palette.ELEMENTS)
+    assert (plots.ELEMENTS, plots.LIMIT, plots.MEASURED) == (palette.ELEMENTS, palette.LIMIT, palette.OUT)  # of reports
     assert not {*palette.share_colours(["busy", "idle", "blocked", "judging", "locking"])} & {*palette.ELEMENTS}
     style = (Path(headrace_widgets.__file__).parent / "live_plot.css").read_text()
     assert not {*re.findall(r"#[0-9a-f]{6}", style)} & {*palette.ELEMENTS}

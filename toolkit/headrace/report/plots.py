@@ -15,8 +15,10 @@ from headrace.metrics.measures import Measure
 from headrace.report.record import Record, short, spaced
 
 WIDTH, HEIGHT = 560, 290
-LIMIT, LATE = "#d55e00", "#5f7488"
-"""Colours of the lag and of the delay of results, as the dashboard has them."""
+LIMIT, MEASURED, INK = "#d55e00", "#5f7488", "#222222"
+"""Colours of the lag, of other measured values, and of the worst of two, as on the dashboard."""
+ELEMENTS = ("#0072b2", "#e69f00", "#009e73", "#9467bd", "#56b4e9", "#8c564b", "#999933")
+"""Colours of threads and of other parts, as the dashboard has them: each can be seen on white."""
 LEAST_LAG_S = 0.1
 """What the axis of the lag covers at least: below, the stream is on time."""
 _LATENCY = "latency_p99_ms"
@@ -56,14 +58,12 @@ class _Plots:
 
     def __init__(self, record: Record):
         from bokeh.models import Range1d
-        from bokeh.palettes import Colorblind
 
         self.record, self.frame = record, record.history.to_pandas()
         samples = record.history.samples
         self.operator = next(iter(samples[-1].metrics.operators.values()), None) if samples else None
         self.measures = () if self.operator is None else self.operator.measures
         self.end = float(self.frame["seconds"].max()) if len(self.frame) else 1.0
-        self.colors = Colorblind[8]
         self._x_range = Range1d(0, self.end * 1.02, bounds=(0, self.end * 1.1))
         self._marks = [
             (record.history.seconds_of(c.completed_ns), short(c)) for c in record.changes if c.outcome == "done"
@@ -95,7 +95,7 @@ class _Plots:
     def line(self, title: str, label: str, column: str) -> Any:
         """Plot one column."""
         plot = self._figure(title, label, self._peak(column))
-        plot.line("seconds", column, source=_source(self.frame[["seconds", column]]), color=self.colors[0], line_width=2)
+        plot.line("seconds", column, source=_source(self.frame[["seconds", column]]), color=MEASURED, line_width=2)
         return plot
 
     @property
@@ -117,7 +117,7 @@ class _Plots:
         if late is not None:
             known = _source({name: values[columns["delay_s"].notna()] for name, values in columns.items()})
             plot.line(
-                "seconds", "delay_s", source=known, color=LATE, line_width=1.5, line_dash="dashed",
+                "seconds", "delay_s", source=known, color=MEASURED, line_width=1.5, line_dash="dashed",
                 legend_label="delay of results (p99)",
             )  # fmt: skip
         _legend_outside(plot)
@@ -127,7 +127,7 @@ class _Plots:
         """Plot the number of active threads, exact at each change."""
         peak = int(self._peak("threads"))
         plot = self._figure("Threads", "active threads", peak)
-        plot.step(*_steps(self.frame, self.record, self.end), color=self.colors[0], line_width=2, mode="after")
+        plot.step(*_steps(self.frame, self.record, self.end), color=MEASURED, line_width=2, mode="after")
         plot.yaxis.ticker = list(range(0, peak + 2, max(1, peak // 8)))
         return plot
 
@@ -139,10 +139,10 @@ class _Plots:
         return self.line(heading, _axis(measure), measure.columns[0])
 
     def _quantiles(self, title: str, p50: str, p99: str) -> Any:
-        frame, colors = self.frame, self.colors
+        frame = self.frame
         least = frame[[p50, p99]].min(axis=None) if len(frame) else np.nan
         plot = self._figure(title, "milliseconds", self._peak(p50, p99), least / 2 if least > 0 else 0.0)
-        for column, text, color in ((p50, "p50", colors[0]), (p99, "p99", colors[3])):
+        for column, text, color in ((p50, "p50", MEASURED), (p99, "p99", INK)):
             known = _source(frame[["seconds", column]].dropna())
             plot.line("seconds", column, source=known, color=color, line_width=2, legend_label=text)
             plot.scatter("seconds", column, source=known, color=color, size=4, legend_label=text)
@@ -158,7 +158,7 @@ class _Plots:
         words = [f"{place} {name}" if name.isdigit() else name for name in names]
         if measure.by == "size":
             words = [f"from {int(name):,}" for name in names]
-        colors = [self.colors[i % len(self.colors)] for i in range(len(columns))]
+        colors = [ELEMENTS[i % len(ELEMENTS)] for i in range(len(columns))]
         is_sum = measure.kind == "counter" and not measure.part_of
         # A million microseconds of work in a second are 100 % of a core.
         drawn = self.frame[columns] / 1e4 if _is_work(measure) else self.frame[columns]
