@@ -3,6 +3,8 @@ What this cannot see: anything in the browser; tests/browser drives a real one.
 """
 
 import re
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from html.parser import HTMLParser
 
 import ipywidgets as w
@@ -10,6 +12,7 @@ import pytest
 
 import headrace as hr
 from headrace_widgets import Dashboard
+from headrace_widgets.figures import Figures
 from headrace_widgets.history_controls import PAUSED
 from support.dashboards import TABLE, rows, shown
 from support.workloads import eventually
@@ -172,6 +175,24 @@ def test_example_an_operator_whose_name_has_a_slash(tmp_path, monkeypatch):
             assert re.fullmatch(r"headrace-a-b-[\d-]+\.html", dashboard.save().name)
         finally:
             dashboard.close()
+
+
+def test_example_what_is_saved_is_of_one_moment(dashboard, tmp_path, monkeypatch):
+    """No update comes between the plots and what is said of them."""
+    held, cells, lock = [], Figures.cells, dashboard.messages.lock
+
+    def is_free():
+        return lock.acquire(blocking=False) and lock.release() is None
+
+    def looked_at(figures, start, end):
+        if threading.current_thread() is threading.main_thread():  # the dashboard's own is another
+            with ThreadPoolExecutor(1) as others:
+                held.append(not others.submit(is_free).result())
+        return cells(figures, start, end)
+
+    monkeypatch.setattr(Figures, "cells", looked_at)
+    dashboard.save(tmp_path / "page.html")
+    assert held == [True]
 
 
 def test_example_save_writes_through_no_link(dashboard, tmp_path):

@@ -431,9 +431,9 @@ class Dashboard(LiveView):
         _, verdict, books = verdict_of(self.run.metrics(), self.feed)
         summary = f"Saved by dashboard.save() at {time.strftime('%Y-%m-%d %H:%M:%S')}; nothing here is live. {verdict}: {books}."
         title, table = f"headrace: {self.operator}", self.changes.html(self.changes.records())
-        with self.messages.lock:
+        with self.messages.lock:  # plots and what is said of them are of one moment
             picture = self.operator_view.picture()
-        return save_page(path, title, summary, self.operator_view.figures(), changes, table, decisions, picture)
+            return save_page(path, title, summary, self.operator_view.figures(), changes, table, decisions, picture)
 
 
 def _check_layout(layout: str) -> None:
