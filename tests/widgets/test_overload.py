@@ -18,9 +18,12 @@ import headrace as hr
 from headrace.metrics.bottleneck import Bottleneck
 from headrace.metrics.sources import SourceMetrics
 from headrace_widgets import Dashboard, graph
+from headrace_widgets.controls.rate import RateControl
 from headrace_widgets.feed import due_rate
 from headrace_widgets.graph_widget import chain
+from headrace_widgets.messages import Messages
 from headrace_widgets.pressure import look_of
+from headrace_widgets.target import Target
 from support.dashboards import problem, shown, start, two_steps
 from support.made_up_run import MadeUpRun
 from support.pipelines import SHAPES, some_rows
@@ -161,6 +164,8 @@ def test_example_the_rate_that_is_set_is_of_all_sources_of_an_operator():
     with counts.start(rate=300, sink=hr.discard()) as run:
         assert due_rate(run.metrics(), "first") == 600
         assert math.isnan(due_rate(run.metrics(), "second")), "its input comes at no rate that is set"
+        control = RateControl(Target(run, "first"), Messages())
+        assert (control.entry.value, control.unit.value) == (300, "tuples/s each")
 
 
 @pytest.mark.parametrize(("lag_s", "look"), [(0, "good"), (0.05, "good"), (0.5, "warning"), (1, "error"), (math.nan, "good")])

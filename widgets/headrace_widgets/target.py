@@ -29,6 +29,8 @@ class Target:
         ``run[operator]``.
     handle_code, rate_code : str
         How the handle, and the rate of the input, are written in Python.
+    sources : int
+        How many sources are played, each at the rate.
     """
 
     def __init__(self, run: Any, operator: str):
@@ -39,6 +41,7 @@ class Target:
         self.code = self.handle_code if self._several else "run"
         self.controls: Capabilities = self.handle.controls
         self.rate_code = "run.rate"
+        self.sources = len(run.metrics().sources)
 
     @property
     def argument(self) -> str:

@@ -100,6 +100,8 @@ class RateControl:
         )
         self.unit.value = "times as fast as recorded" if is_speed else "tuples/s"
         exponent = exponent if is_speed else max(0.0, exponent)
+        if not is_speed and self._target.sources > 1:
+            self.unit.value += " each"
         low, high = math.floor(exponent - 1), math.ceil(exponent + 1.5)
         low = low if is_speed else max(0, low)
         self.slider.max = max(self.slider.max, high)  # never below the other end on the way
