@@ -45,6 +45,8 @@
         const { width, height } = view.bbox;
         const frame = view.frame.bbox;
         const over = view.model.below[0]?.axis_label ?? "time";
+        for (const label of panel.querySelectorAll(".headrace-events span"))
+            if (place(label).left < place(view.el).left + frame.left - 1.5) found.push(`label of a change over an axis: "${label.textContent}"`);
         if (panel.querySelector(".headrace-events span") && !over.startsWith("time")) found.push(`label of a change over ${over}`);
         for (const [side, axes] of [["x", view.model.below], ["y", view.model.left]]) for (const axis of axes) {
             if (!axis.axis_label) continue;
@@ -59,6 +61,16 @@
             const font = parseFloat(axis.model.major_label_text_font_size);
             const near = ticks.findIndex((y, i) => i > 0 && y - ticks[i - 1] < 0.8 * font);
             if (near >= 0) found.push(`ticks over each other in the plot of ${panel.dataset.panel}`);
+        }
+        for (const axis of view.axis_views.filter((one) => one.model.major_label_text_font_size && one.dimension === 0)) {
+            const values = [...axis.tick_coords.major[0]];
+            pen.font = `${axis.model.major_label_text_font_size} ${axis.model.major_label_text_font}`;
+            const words = [...axis.compute_labels(values).items].map(({ text }, i) => {
+                const half = pen.measureText(text ?? "").width / 2, x = view.frame.x_scale.compute(values[i]);
+                return [x - half, x + half];
+            }).filter(([from, to]) => from + to >= 2 * frame.left - 1 && from + to <= 2 * frame.right + 1).sort((a, b) => a[0] - b[0]);
+            if (words.some(([from], i) => i > 0 && from - words[i - 1][1] < 2))
+                found.push(`names of ticks over each other in the plot of ${panel.dataset.panel}`);
         }
         if (frame.width < 60 || frame.height < 40) found.push(`no room for the plot of ${panel.dataset.panel}: ${frame.width} x ${frame.height}`);
     }

@@ -63,6 +63,9 @@ PLANTS = {
     "a control over another": ("one over the other", """(d) => {
         const one = d.querySelector('.headrace-rate'); one.style.marginLeft = '-120px';
         return () => one.style.marginLeft = ''; }"""),
+    "a label of a change over an axis": ("label of a change over an axis", """(d) => {
+        const one = document.createElement('style'); one.textContent = '.headrace-events span { margin-left: -300px; }';
+        d.append(one); return () => one.remove(); }"""),
     "a label of a change at the edge": ("outside its panel: span", """(d) => {
         const all = d.querySelectorAll('.headrace-events');
         for (const one of all) { const extra = document.createElement('span'); extra.textContent = '12→13';
@@ -77,6 +80,9 @@ PLANTS = {
         return () => axis.axis_label = before; }"""),
     "ticks too close together": ("ticks over each other in the plot of load", """(d) => {
         const axis = Bokeh.index.roots.find((v) => v.model.left?.[0]?.axis_label === 'updates/s').model.left[0];
+        axis.ticker.desired_num_ticks = 40; return () => axis.ticker.desired_num_ticks = 6; }"""),
+    "seconds too close together": ("names of ticks over each other in the plot of load", """(d) => {
+        const axis = Bokeh.index.roots.find((v) => v.model.left?.[0]?.axis_label === 'updates/s').model.below[0];
         axis.ticker.desired_num_ticks = 40; return () => axis.ticker.desired_num_ticks = 6; }"""),
     "a panel wider than the page": ("outside the dashboard", """(d) => {
         const one = d.querySelector('.headrace-mapping-panel'); one.style.marginLeft = '60px'; one.style.width = '100%';

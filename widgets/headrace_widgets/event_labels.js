@@ -35,23 +35,24 @@ function placeLabels(marks, width, widthOf) {
 const measuring = document.createElement("canvas").getContext("2d");
 
 // Writes the labels of `changes` (columns t and label) into a strip over the plot of a Bokeh view, if it is a plot over time,
-// which has marks. Other plots, such as that of chain lengths, have another x axis, where seconds mean nothing.
+// which has marks. Other plots, such as that of chain lengths, have another x axis, where seconds mean nothing. Labels begin
+// where the frame does: the axis label of a low plot reaches up to them.
 function writeLabels(strip, view, changes) {
   if (!view.model.renderers.some((one) => one.data_source?.name === "changes")) return;
   const { start, end } = view.model.x_range;
-  const marks = [];
+  const marks = [], edge = Math.round(view.frame.bbox.left);
   for (let i = 0; i < (changes.t?.length ?? 0); i++) {
-    if (changes.t[i] >= start && changes.t[i] <= end) marks.push({ x: view.frame.x_scale.compute(changes.t[i]), label: changes.label[i] });
+    if (changes.t[i] >= start && changes.t[i] <= end) marks.push({ x: view.frame.x_scale.compute(changes.t[i]) - edge, label: changes.label[i] });
   }
   if (!marks.length && !strip.childElementCount) return;
   marks.sort((a, b) => a.x - b.x);
   measuring.font = getComputedStyle(strip).font;
-  const placed = placeLabels(marks, strip.clientWidth, (text) => Math.ceil(measuring.measureText(text).width) + 2);
+  const placed = placeLabels(marks, strip.clientWidth - edge, (text) => Math.ceil(measuring.measureText(text).width) + 2);
   while (strip.childElementCount > placed.length) strip.lastChild.remove();
   while (strip.childElementCount < placed.length) strip.append(document.createElement("span"));
   placed.forEach((one, i) => {
     const label = strip.children[i];
     if (label.textContent !== one.text) label.textContent = one.text;
-    label.style.transform = `translateX(${Math.round(one.left)}px)`;
+    label.style.transform = `translateX(${edge + Math.round(one.left)}px)`;
   });
 }

@@ -17,6 +17,9 @@ from headrace_widgets.units import amount
 LEAST = 1e-5
 """The share at which the axis begins, and at which an empty bar ends."""
 
+NAMED_EVERY = 5
+"""Of the classes, which have their least size at the axis: as many as there is room for in a narrow plot."""
+
 
 class Sizes:
     """A counter by size: the share of each class among recent counts."""
@@ -54,7 +57,7 @@ class Sizes:
         )  # fmt: skip
         made.yaxis.formatter = NumeralTickFormatter(format="0.[000]%")
         made.yaxis.ticker = FixedTicker(ticks=[1e-4, 1e-2, 1])
-        named = range(0, many, 3)
+        named = range(0, many, NAMED_EVERY)
         made.xaxis.ticker = FixedTicker(ticks=list(named))
         made.xaxis.major_label_overrides = {i: f"{self._first[i]:,}" for i in named}
         made.xgrid.grid_line_color = None
