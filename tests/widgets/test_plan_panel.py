@@ -8,6 +8,7 @@ Cannot see: anything in the browser; tests/browser drives a real one.
 
 import contextlib
 import itertools
+from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
@@ -15,6 +16,7 @@ import pytest
 
 import headrace as hr
 from headrace_widgets import Dashboard, replay
+from headrace_widgets.plan_panel import PlanPanel
 from headrace_widgets.plan_tree import SAMPLES, Waits, picture
 from support import event_window
 from support.dashboards import problem
@@ -69,6 +71,19 @@ def test_example_a_drawing_by_hand():
         assert 0 <= one["x"] <= drawing["width"] - one["width"] and 0 <= one["y"] <= drawing["height"] - one["height"]
     first = boxes(picture(plan, now, None, Waits()))
     assert first["leaf 1"]["lines"] == ["value (stream 1)"]  # no rates of one snapshot
+
+
+def test_example_rates_stay_as_they_were_when_the_run_ended():
+    """Its time stands still then, also where the layout changes."""
+    plan = PROGRAM.plan(STREAMS, leaves=2)
+    panel = PlanPanel(SimpleNamespace(handle=SimpleNamespace(plan=plan)))
+    said = []
+    for seconds, joins in ((1.0, 5), (2.0, 15), (2.0, 15), (2.0, 15)):
+        counters = Counters(seconds, plan, [joins, 0, 0], [0, 0, 0], [joins, 0, 0])
+        counters.processed, counters.joins = joins, joins
+        panel.update(counters)
+        said.append((boxes(panel.tree.drawing)["node 0"]["lines"][-1], panel.words.value))
+    assert said[1] == said[2] == said[3] == ("joins 10/s", "2 leaves (appendix) in force; 10 events/s; 10 joins/s.")
 
 
 def test_example_no_two_boxes_of_sixty_four_leaves_are_at_one_place():

@@ -40,6 +40,8 @@ class PlanPanel:
         self.widget = w.VBox([title, self.tree, self.words]).add_class("headrace-plan-panel")
         self._waits = plan_tree.Waits()
         self._drawn: OperatorMetrics | None = None
+        self._then: OperatorMetrics | None = None
+        """What rates are counted from. Once the run is over its time stands still, and they stay as they were."""
         self._plan: Any = None
         self._is_large = False
 
@@ -57,7 +59,11 @@ class PlanPanel:
         names = {one.name for one in plan.nodes}
         if not names <= set(metrics.values.get("events", names)):
             return  # the snapshot is of the previous plan
-        then = self._drawn if plan is self._plan else None
+        if plan is not self._plan:
+            self._then = None
+        elif self._drawn is not None and metrics.seconds > self._drawn.seconds:
+            self._then = self._drawn
+        then = self._then
         self.tree.drawing = plan_tree.picture(plan, metrics, then, self._waits, self._is_large)
         text = self._text(plan, metrics, then)
         if self.words.value != text:
