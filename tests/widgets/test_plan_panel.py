@@ -70,7 +70,7 @@ def test_example_a_drawing_by_hand():
     for one in drawing["nodes"]:
         assert 0 <= one["x"] <= drawing["width"] - one["width"] and 0 <= one["y"] <= drawing["height"] - one["height"]
     first = boxes(picture(plan, now, None, Waits()))
-    assert first["leaf 1"]["lines"] == ["value (stream 1)"]  # no rates of one snapshot
+    assert first["leaf 1"]["lines"] == ["value (stream 1)"] and first["node 0"]["lines"] == ["barrier"]  # no rates
 
 
 def test_example_rates_stay_as_they_were_when_the_run_ended():

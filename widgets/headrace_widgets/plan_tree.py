@@ -129,7 +129,7 @@ def _node(
     if said:
         lines.append(", ".join(said))
     if one.leaf < 0:
-        lines.append("joins ?" if rate["node_joins"] is None else f"joins {in_words(rate['node_joins'], '')}/s")
+        lines += [] if rate["node_joins"] is None else [f"joins {in_words(rate['node_joins'], '')}/s"]
     elif backlog := now.values.get("backlog", {}).get(name):
         lines.append("1 event waits here" if backlog == 1 else f"{in_words(backlog, '')} events wait here")
     if share:
