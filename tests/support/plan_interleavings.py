@@ -10,12 +10,15 @@ finds there and depends on. That set is known, and `case` checks it when all thr
 from collections import namedtuple
 from types import SimpleNamespace
 
+import numpy as np
+
 from headrace.progress import END_OF_TIME, MIN_TIME
 from headrace.references import SOURCE_SHIFT
 from headrace.synchronization.arrays import PlanArrays
 from headrace.synchronization.layout import lay_out
 from headrace.synchronization.plan_nodes import PlanNode
 from headrace.synchronization.plans import Plan
+from headrace.synchronization.resuming import Frontier, Reread
 from headrace.synchronization.tags import ImplementationTag
 from interleave import Kernels, copied
 
@@ -122,15 +125,26 @@ def replan(c, s, times):
 
 
 def take_checkpoints(c, s, every):
-    """The thread that takes checkpoints, as `Checkpointing` does: it notes how many events each has."""
+    """The thread that takes checkpoints, as `Checkpointing` does: it notes how many events each has, and checks its frontiers."""
     while load_acquire(c.words, OVER) == 0 and not stopped(c):
         if not await_use(c, 1):
             continue
         while not ask_to_hold(c):
             pause()
+        call_out(c)
+        for i in range(len(c.given)):
+            while exchange(s.inside, i, 1) != 0:
+                pause()
         check_root(c, s)
         s.cuts.append(s.passed + passed(c))
+        for i in range(len(c.given)):
+            runs = [[0] * RUN_WORDS for _ in range(runs_waiting(c, i))]
+            copy_waiting(c, s.x, i, runs)
+            check_frontier(c, s, i, runs)
         store_release(c.words, QUOTA, every)
+        for i in range(len(c.given)):
+            store_release(s.inside, i, 0)
+        store_release(c.words, CLOSED, 0)
         let_go(c)
 
 
@@ -175,6 +189,15 @@ def check_root(c, s):
     root = c.shape[3]
     others = [held for n, held in enumerate(s.state) if n != root]
     assert max(others, default=-1) < 0 <= s.state[root], f"no state at the root alone: {s.state}"
+
+
+def check_frontier(c, s, i, runs):
+    """Check what a checkpoint says of an input: the rows that are processed, and no others."""
+    waiting = [row for first, end, *_ in sorted(runs) for row in range(first, end)]
+    read = c.input[i * CONSTANTS["INPUT_CELLS"] + 1]
+    frontier = Reread(Frontier(), None, {}, "").frontier(read, np.array(waiting, np.int64))
+    found = set(np.flatnonzero(frontier.processed_of(0, len(s.ts[i]))).tolist())
+    assert found == s.done[i], f"the frontier of input {i} says {sorted(found)}, processed are {sorted(s.done[i])}"
 
 
 def in_order(runs):
@@ -275,7 +298,8 @@ IN_TWO_STEPS = (
 
 CONSTANTS = {
     # A cell is one word here, so what normally shares a cell needs a place of its own.
-    "AT": 5, "COUNTED": 6, "WAKE_AT": 7, "QUEUE_CELLS": 8, "MERGED": 2, "INPUT_CELLS": 3, "FEW": 1, "BLOCK": 2,
+    "DONE_TS": 3, "PASSED": 4, "AT": 5, "COUNTED": 6, "WAKE_AT": 7, "QUEUE_CELLS": 8, "NODE_CELLS": 3, "MERGED": 2,
+    "INPUT_CELLS": 3, "FEW": 1, "BLOCK": 2,
     "LEAF_LOOKS": 0,  # a pause means a wait until something changes, but these looks end by themselves
     "STATE": 0,  # of a node; workers' meters have another STATE, which is not read here
     "CAPACITY": 4, "RUNS": 4, "ROWS_AT_A_TIME": 2, "LEAST_LEAVE": 2, "SPAN": 6, "MOST_RESULTS": 4, "PIECES": 2,
@@ -290,6 +314,7 @@ def kernels(*planted, **constants):
         given={
             "view_i64": lambda times, size: times, "find_row": find_row, "write_row": write_row, "fork_node": fork_node,
             "join_node": join_node, "GONE": None, "find_row_of_change": find_row_of_change, "check_root": check_root,
+            "check_frontier": check_frontier,
             "in_order": in_order, "count_rows": count_rows, "write": write, "passed": passed,
         },
     )  # fmt: skip

@@ -3,7 +3,8 @@
 Property    each event sees, of those that its tag depends on, the ones of smaller rank and no others; each is processed
             once, on a state that is there; results leave in the order of events, none behind what was promised;
             planned changes of threads come into force, all of them; checkpoints come after the same numbers of events, the
-            last one before the end; rows that wait while the plan changes are in the mailboxes of the new one, in order;
+            last one before the end, and the frontier of each input says which of its rows are processed; rows that wait while
+            the plan changes are in the mailboxes of the new one, in order;
             nobody waits for ever
 Oracle      a state is the set of events processed on it, a fork copies it, a join is the union: an event's result is
             what it finds there of those it depends on, and that is known
@@ -17,7 +18,9 @@ Cannot see  memory weaker than x86's; states and stores as they are (real runs d
 
 import pytest
 
+from headrace.synchronization import resuming
 from interleave import SC, TSO, exhaustive, find_failure, sampled
+from planted_mistakes import planted
 from support.campaign import rarely
 from support.plan_interleavings import DEALING, LOOP, MAILBOX, TREE, case, kernels, node
 
@@ -452,3 +455,20 @@ PLANTED = {
 def test_interleave_planted_mistake_is_found(mistake):
     name, expected, memory, *planted = PLANTED[mistake]
     find_failure("plan", built(name, *planted), expected, count=8000, longest=20_000, memory=memory)
+
+
+FRONTIERS = {
+    # One number for all tags of an input, although some are further than others.
+    "one for all tags": ("checkpoints, one input waits", ("rest = _runs(waiting)", "rest = _runs(waiting[:0])")),
+    "up to the first that waits": (
+        "checkpoints, one input waits", ("rest = _runs(waiting)", "read, rest = min([*waiting, read]), _runs(waiting[:0])"),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mistake", FRONTIERS)
+def test_interleave_a_wrong_frontier_is_found(mistake):
+    name, text = FRONTIERS[mistake]
+    with planted(resuming, *text):
+        find_failure("plan", built(name), "the frontier of input", count=8000, longest=20_000)
