@@ -107,7 +107,7 @@ class Replanning:
     def _write(self, layout: Layout) -> bool:
         section = self._section
         dealt = [self._deal(number, layout) for number in range(len(section.feeders))]
-        if any(np.bincount(own[:, dealing_kernel.QUEUE], minlength=1).max() > words.RUNS for own in dealt):
+        if any(len(own) > words.RUNS and np.bincount(own[:, dealing_kernel.QUEUE]).max() > words.RUNS for own in dealt):
             return False
         section.passed_before += section.passed_rows()
         section.input_before = passed_by_input(section)
@@ -128,6 +128,8 @@ class Replanning:
         section = self._section
         c, x, column = section.arrays, section.directories, section.feeders[number].tag_column
         runs = waiting(c, x, number)
+        if not len(runs):
+            return np.empty((0, dealing_kernel.DEALT_WORDS), np.int64)
         first, end = runs[:, words.FIRST], runs[:, words.END]
         most = end - first if column >= 0 else chunk_of(end - 1) - chunk_of(first) + 1
         dealt = np.empty((int(most.sum()), dealing_kernel.DEALT_WORDS), np.int64)
