@@ -154,7 +154,7 @@ def test_planned_plans_are_checked_before_anything_runs():
 
 @pytest.mark.slow
 def test_results_that_wait_for_a_silent_input_are_bounded():
-    count = MOST_RESULTS + 8 * CAPACITY
+    count = MOST_RESULTS + 3 * CAPACITY
     silent = Silent(values([3]))
     inputs = {"value": [values(range(count)), silent.reader()], "barrier": barriers([])}
     with window().start(inputs, threads=2, leaves=2, sink=hr.discard()) as run:
@@ -173,7 +173,7 @@ def test_rows_behind_one_that_waits_are_bounded():
     for tag in implementation_tags(keycounter, {"inc": 2, "reset": 2}):
         sides[tag.part == part_of(a, PARTS)].append(tag)
     plan = hr.Plan([hr.PlanNode([], [hr.PlanNode(side) for side in sides])])
-    count = SPAN + 4 * CAPACITY
+    count = SPAN + 2 * CAPACITY
     schema = pa.schema({"ts": pa.int64(), "key": pa.int64()})
     rows = pa.table({"ts": range(1, count + 1), "key": [a] + [b] * (count - 1), "kind": ["reset"] + ["inc"] * (count - 1)})
     silent = Silent(pa.table({"ts": [0, count + 1], "key": [a, b]}, schema))

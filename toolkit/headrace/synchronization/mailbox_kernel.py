@@ -115,8 +115,9 @@ from headrace.synchronization.words import (
     WIDTH,
 )
 
-CAPACITY = 1 << 16
-"""Events of an input that may wait in queues."""
+CAPACITY = 1 << 18
+"""Events of an input that may wait in queues. Where they cost next to nothing, two leaves process a quarter of this many in
+80 us, which is less than an input's thread takes to sleep and to wake: with that capacity, they did 0.7 times as much."""
 SPAN = 1 << 20
 """Rows of an input that may be kept, from the first one that is not processed on."""
 MOST_RESULTS = 1 << 20
