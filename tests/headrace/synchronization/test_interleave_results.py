@@ -55,7 +55,8 @@ def built(name, *planted):
         MAILBOX, programs=[give, catch_up, release], planted=planted, shared=("runs",),
         # A cell is one word here, so what lies beside one needs a place of its own.
         constants={
-            "AT": 5, "COUNTED": 6, "WAKE_AT": 7, "QUEUE_CELLS": 8, "MERGED": 2, "INPUT_CELLS": 3, "FEW": 1, "BLOCK": 2,
+            "DONE_TS": 3, "PASSED": 4, "AT": 5, "COUNTED": 6, "WAKE_AT": 7, "QUEUE_CELLS": 8, "MERGED": 2, "INPUT_CELLS": 3,
+            "FEW": 1, "BLOCK": 2,
             "CAPACITY": 4, "RUNS": 4, "SPAN": 6, "MOST_RESULTS": MOST,
         },
     )  # fmt: skip

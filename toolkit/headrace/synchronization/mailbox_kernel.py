@@ -126,7 +126,7 @@ FEW = 8
 BLOCK = 64
 """Events compared one by one, and then together, to find where a stretch of one queue ends."""
 NEAR = 2
-"""Rows looked at one by one before a binary search of the others."""
+"""Rows looked at one by one before a search of the others in steps that double, and then in halves."""
 SAID = 16
 """One publication in so many, and the last, wake workers that wait for events: a woken thread finds the events of all
 publications."""
@@ -424,6 +424,13 @@ def rows_below(c, x, i, row, end, limit_ts, limit_place):
         low += 1
     if low == high or is_below(times[first + high - 1], (i << SOURCE_SHIFT) | (row + high - 1), limit_ts, limit_place):
         return row + high
+    step = NEAR
+    while low + step < high:  # most searches end early, and each row looked at further on is in a cache line not read so far
+        if not is_below(times[first + low + step], (i << SOURCE_SHIFT) | (row + low + step), limit_ts, limit_place):
+            high = low + step
+            break
+        low += step + 1
+        step *= 2
     while low < high:
         middle = (low + high) // 2
         if is_below(times[first + middle], (i << SOURCE_SHIFT) | (row + middle), limit_ts, limit_place):

@@ -43,7 +43,14 @@ from headrace.memory.atomics import (
 from headrace.memory.event_count import cancel, prepare, signal, sleep
 from headrace.progress import END_OF_TIME, NEVER
 from headrace.synchronization.mailbox_kernel import earliest, merged_rows
-from headrace.synchronization.tree_kernel import fork_below, node_cell, rest, run_node, wanted_above
+from headrace.synchronization.tree_kernel import (
+    book_time,
+    fork_below,
+    node_cell,
+    rest,
+    run_node,
+    wanted_above,
+)
 from headrace.synchronization.words import (
     DATA_EVENT,
     DATA_WAITING,
@@ -61,11 +68,11 @@ from headrace.synchronization.words import (
     REST_WAITING,
     ROOT,
     RUNNING,
+    SLICE_BEGAN,
     SLICES,
     SLICES_RUN,
     SPACE_EVENT,
     SPACE_WAITING,
-    SPENT_NS,
     STARTED,
     STATE,
 )
@@ -82,10 +89,12 @@ from headrace.workers.worker_kernel import (
 )
 
 IDLE_WAIT_NS = 20_000_000
-LEAF_LOOKS = 40
+LEAF_LOOKS = 400
 """Looks of a worker before it sleeps, some 20 us in all: a leaf at rest mostly waits for another that will soon rest."""
-PAUSES = 20
+PAUSES = 2
 """Between two of these looks."""
+YIELD_EVERY = 10
+"""After so many of them other threads may have the core, if they need it."""
 
 
 @kernel
@@ -157,9 +166,10 @@ def look_around(me, c, o, x, s, l):
             continue
         if not compare_exchange(c.node, node_cell(leaf, STATE), READY, RUNNING):  # K1
             continue
-        begun = now_ns()
-        count = run_node(me, c, o, x, s, l, leaf, begun)
-        c.work[leaf, SPENT_NS] += now_ns() - begun
+        if l[SLICE_BEGAN] == 0:
+            l[SLICE_BEGAN] = now_ns()
+        count = run_node(me, c, o, x, s, l, leaf, l[SLICE_BEGAN])
+        book_time(c, l, leaf)
         c.work[leaf, SLICES] += 1
         if count > 0:
             c.meter[me, SLICES_RUN] += 1
@@ -174,6 +184,8 @@ def look_around(me, c, o, x, s, l):
         if count > 0:
             l[NEXT_LEAF] = (begin + k) % leaves
             moved = True
+    if not moved:
+        l[SLICE_BEGAN] = 0
     return moved
 
 
@@ -192,7 +204,7 @@ def await_events(me, c, o, x, s, l):
     """Sleep until there may be something to do, or for IDLE_WAIT_NS."""
     turn(c.meter, me, IDLE_NS)
     has_core = load_relaxed(c.words, SPIN) > 0
-    for _ in range(LEAF_LOOKS):
+    for look in range(LEAF_LOOKS):
         free, taken = leaves_now(c)
         if free > 0:
             turn(c.meter, me, BUSY_NS)
@@ -204,7 +216,7 @@ def await_events(me, c, o, x, s, l):
             break  # what is missing comes from an input, which may want this core
         for _ in range(PAUSES):
             pause()
-        if not has_core:
+        if not has_core and look % YIELD_EVERY == YIELD_EVERY - 1:
             yield_core()
     ticket = prepare(c.words, DATA_WAITING, c.signals, DATA_EVENT)  # W1
     turn(c.meter, me, BUSY_NS)
@@ -243,6 +255,7 @@ def run_worker(me, c, o, x, s, l):
             signal(c.words, DATA_WAITING, c.signals, DATA_EVENT)  # W4
             turn(c.meter, me, PARKED_NS)
             park(c, c.reading, me)
+            l[SLICE_BEGAN] = 0
             if load_acquire(c.reading, me * CELL) != 0:
                 turn(c.meter, me, BUSY_NS)
         elif load_acquire(c.words, OVER) != 0:

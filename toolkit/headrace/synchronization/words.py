@@ -41,12 +41,13 @@ GIVEN_WORDS = 8
 and checkpoints count its rows; they do not count ticks."""
 
 # Cells of `queue`, of each queue.
-TAIL, PENDING, HEAD, DONE_TS, PASSED = (k * CELL for k in range(5))
-QUEUE_CELLS = 5
-"""TAIL: runs published, PENDING: runs written, by the input's feeder. HEAD: runs consumed; DONE_TS: no unprocessed event
-of the queue has a smaller ts; PASSED: events processed. These three are written by the thread that runs the queue's node."""
-AT = HEAD + 1
-"""Processed events of the first run; in the cell of HEAD, written by the thread that runs the node."""
+TAIL, PENDING, HEAD = (k * CELL for k in range(3))
+QUEUE_CELLS = 3
+"""TAIL: runs published, PENDING: runs written, by the input's feeder. HEAD: runs consumed."""
+AT, DONE_TS, PASSED = HEAD + 1, HEAD + 2, HEAD + 3
+"""AT: processed events of the first run; DONE_TS: no unprocessed event of the queue has a smaller ts; PASSED: events processed.
+They share the cell of HEAD: the thread that runs the queue's node writes all four, and each cell of its own would be a cache line
+more that moves to another core at a join and back at a fork."""
 COUNTED = PENDING + 1
 """Events written into the queue; in the cell of PENDING, written by the feeder."""
 WAKE_AT = PENDING + 2
@@ -69,8 +70,8 @@ TREE_WORDS = 8
 """BELOW: the nodes below are BELOW to the node's own number. OWN_QUEUES to END_OWN: its part of `owned`."""
 
 # Cells of `node`, of each node.
-STATE, RESTING, JOINED = 0, CELL, 2 * CELL
-NODE_CELLS = 3
+STATE, RESTING, JOINED = 0, CELL, CELL + 1
+NODE_CELLS = 2
 """STATE of a leaf: what it does. RESTING of an inner node: how many of its children are at rest. JOINED of an inner node:
 the states of all below are in it, or in the topmost node above it that has JOINED too."""
 READY, RUNNING, AT_REST = range(3)
@@ -104,8 +105,9 @@ SLICES_RUN, RESTS_IN_VAIN = range(FIRST_COUNTER, FIRST_COUNTER + 2)
     ARRIVED,  # when the piece at work was published
     NEXT_LEAF,  # where the next look for a leaf begins
     AT_NODE,  # the node whose state an update has
+    SLICE_BEGAN,  # when the slice at work began: at the end of the one before, or 0 after a wait
     ENTRIES_AT,  # the addresses of the generated entries, in the order of `build`
-) = range(10)
+) = range(11)
 PIECE = ENTRIES_AT + MOST_ENTRIES
 PIECE_WORDS, PIECES = 3, 256
 PRIVATE_WORDS = PIECE + PIECE_WORDS * (PIECES + 1)
