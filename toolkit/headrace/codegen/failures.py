@@ -7,6 +7,7 @@ import os
 import sys
 import traceback
 from collections.abc import Callable, Iterable, Mapping
+from types import CodeType
 from typing import Any
 
 from headrace.codegen.int64 import bounded
@@ -18,7 +19,6 @@ _LIBRARY = os.path.dirname(os.path.abspath(os.__file__)) + os.sep
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _STEPS_TO_EXPLAIN = 1_000_000
 """Lines a failed function may run in the interpreter before we stop looking for the reason."""
-_ENDLESS = "does not end: it ran a million lines"
 
 
 class _Fields:
@@ -32,11 +32,16 @@ class _TooLong(Exception):
     pass
 
 
+class UnfinishedError(FunctionError):
+    """A call in plain Python was given up after so many lines; ``line`` is the last of them in the user's own code."""
+
+
 def call_plain(
     function: Callable,
     arguments: tuple[str, ...],
     values: Mapping[str, object],
     emits: Iterable[str] | None = None,
+    most: int = _STEPS_TO_EXPLAIN,
 ) -> tuple[Any, list[dict[str, Any]]]:
     """Call the user's own Python function on one tuple.
 
@@ -51,6 +56,8 @@ def call_plain(
         None is a null.
     emits : list of str, optional
         Names of the output fields.
+    most : int
+        Lines that it may run.
 
     Returns
     -------
@@ -60,8 +67,8 @@ def call_plain(
     Raises
     ------
     FunctionError
-        With the user's line, the error's text and the offending tuple; also if
-        the function does not end soon.
+        With the user's line, the error's text and the offending tuple; an
+        `UnfinishedError`, with the line that it was at, if it does not end soon.
     """
     function = getattr(function, "py_func", function)
     code = function.__code__
@@ -85,7 +92,7 @@ def call_plain(
     def trace(frame, event, argument):
         nonlocal steps
         steps += 1
-        if steps > _STEPS_TO_EXPLAIN:
+        if steps > most:
             raise _TooLong
         return trace
 
@@ -93,8 +100,8 @@ def call_plain(
     sys.settrace(trace)
     try:
         return function(*call), emitted
-    except _TooLong:
-        raise FunctionError(_ENDLESS, code.co_name, code.co_filename, code.co_firstlineno, _offending(values)) from None
+    except _TooLong as stopped:
+        raise UnfinishedError(f"does not end: it ran {most:,} lines", *_place(stopped, code), _offending(values)) from None
     except Exception as error:
         sys.settrace(before)
         raise _explained(error, function, _offending(values)) from error
@@ -135,10 +142,11 @@ def explain_failure(
     >>> error.args[0], error.tuple
     ('ZeroDivisionError: integer division or modulo by zero', {'x': 0})
     """
+    code = getattr(function, "py_func", function).__code__
     try:
         call_plain(function, arguments, values, emits)
     except FunctionError as error:
-        if cause is None or error.args[0] != _ENDLESS:
+        if cause is None or not isinstance(error, UnfinishedError):
             return error
     if again is not None:
         values = again()
@@ -146,12 +154,11 @@ def explain_failure(
         call_plain(function, arguments, {role: bounded(value) for role, value in values.items()}, emits)
     except FunctionError as error:
         error.tuple = _offending(values)
-        if error.args[0] == _ENDLESS and cause is not None:
+        if isinstance(error, UnfinishedError) and cause is not None:
             text = f"{type(cause).__name__}: {cause}; the line is not known, since more than a million ran on this tuple"
-            return FunctionError(text, error.function, error.file, error.line, error.tuple)
+            return FunctionError(text, code.co_name, code.co_filename, code.co_firstlineno, error.tuple)
         error.args = (*error.args[:4], error.tuple)
         return error
-    code = getattr(function, "py_func", function).__code__
     reason = f"{type(cause).__name__}: {cause}" if cause is not None else "an error"
     text = (
         f"{NOT_IN_PYTHON} {reason}, though not in plain Python: an integer beyond int64 or int32, "
@@ -186,7 +193,11 @@ def _offending(values: Mapping[str, object]) -> dict[str, object]:
 
 
 def _explained(error: Exception, function: Callable, offending: dict[str, object]) -> FunctionError:
-    code = function.__code__
+    return FunctionError(f"{type(error).__name__}: {error}", *_place(error, function.__code__), offending)
+
+
+def _place(error: Exception, code: CodeType) -> tuple[str, str, int]:
+    """Function, file and line of the user's code at which an exception was raised."""
     name, file, line = code.co_name, code.co_filename, code.co_firstlineno
     for frame in traceback.extract_tb(error.__traceback__):
         # The innermost line of the user's code, not of Python's library, NumPy or this package; but the function
@@ -194,4 +205,4 @@ def _explained(error: Exception, function: Callable, offending: dict[str, object
         is_other = frame.filename.startswith((_PACKAGE, _LIBRARY, "<frozen ")) or "site-packages" in frame.filename
         if frame.lineno and (not is_other or frame.filename == code.co_filename):
             name, file, line = frame.name, frame.filename, frame.lineno
-    return FunctionError(f"{type(error).__name__}: {error}", name, file, line, offending)
+    return name, file, line

@@ -51,7 +51,7 @@ from headrace.codegen.bindings import (
 )
 from headrace.codegen.capture import CapturedFunction, capture
 from headrace.codegen.compile_errors import check_compiles, translate_error
-from headrace.codegen.failures import NOT_IN_PYTHON, call_plain, explain_failure
+from headrace.codegen.failures import NOT_IN_PYTHON, UnfinishedError, call_plain, explain_failure
 from headrace.codegen.generated import GeneratedFunction
 from headrace.codegen.rewriting.function import rewrite
 from headrace.codegen.trees import copied
@@ -64,6 +64,7 @@ __all__ = [
     "Memory",
     "NOT_IN_PYTHON",
     "Texts",
+    "UnfinishedError",
     "Unreadable",
     "call_plain",
     "check_compiles",

@@ -71,9 +71,14 @@ class RunLife(Summarised):
         if timeout is None:
             self._execution.check_can_wait()
         end = None if timeout is None else time.monotonic() + timeout
-        while not self._execution.over.wait(POLL_S if end is None else max(0.0, min(POLL_S, end - time.monotonic()))):
-            if end is not None and time.monotonic() >= end:
-                return False
+        try:
+            while not self._execution.over.wait(POLL_S if end is None else max(0.0, min(POLL_S, end - time.monotonic()))):
+                if end is not None and time.monotonic() >= end:
+                    return False
+        except KeyboardInterrupt as error:
+            for text in self._execution.unfinished():
+                error.add_note(f"headrace: {text}")
+            raise
         self._check_not_cut_short("wait()")
         self._warn_of_late_rows()
         return True

@@ -23,7 +23,7 @@ import time
 import warnings
 import weakref
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 
 from headrace.errors import RunStoppedError
 from headrace.memory.cells import padded_cells, publish_cell
@@ -317,7 +317,10 @@ class Execution:
                 return False
             self.state, self.ended_by = "stopped", reason
             self.ended_ns = time.monotonic_ns()
-        self._end_all()
+        try:
+            self.ended_by = "; ".join([reason, *self.unfinished()])  # before workers are told to leave their functions
+        finally:
+            self._end_all()
         return True
 
     def stop(self, reason: str = STOPPED) -> None:
@@ -343,10 +346,16 @@ class Execution:
 
         left = [name for name in self.pool.wait(STOP_SECONDS, is_users) if not is_users(name)]
         if left:
-            raise RunStoppedError(
-                f"threads {', '.join(left)} did not stop within {STOP_SECONDS} s: a user function may not return;"
-                f" make sure that its loops end"
-            )
+            why = "; ".join(self.unfinished()) or "a user function may not return; make sure that its loops end"
+            raise RunStoppedError(f"threads {', '.join(left)} did not stop within {STOP_SECONDS} s: {why}")
+
+    def unfinished(self) -> list[str]:
+        """Say which events user functions have been at for long, as far as sections know it."""
+        found = []
+        for section in self.sections.values():
+            with suppress(Exception):  # workers go on while this is read; and whatever it is, the run is to end
+                found.append(section.unfinished())
+        return [str(one) for one in found if one is not None]
 
     def check_can_wait(self) -> None:
         """Raise `RunStoppedError` in a thread of the run's sinks or sources: waiting there would keep the run from ending."""

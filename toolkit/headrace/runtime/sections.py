@@ -26,6 +26,7 @@ import numpy as np
 
 from headrace.checkpoints.file_format import Contents
 from headrace.egress.collector import Consumer
+from headrace.errors import HeadraceError
 from headrace.metrics.snapshot import OperatorMetrics
 from headrace.runtime.inlets import Inlet
 from headrace.runtime.steerable import Steerable
@@ -188,6 +189,11 @@ class Section(Protocol):
     def lacks_checkpoints(self) -> str:
         """Why the section takes no checkpoints, in one sentence."""
         return "only programs (hr.program) have checkpoints"
+
+    def unfinished(self) -> HeadraceError | None:
+        """Say which event a user function has been at for long, in which function and line; None if there is none, or it is
+        not known. Any thread may call it."""
+        return None
 
     def stop(self) -> None:
         """End everything that belongs to it, waking all sleepers. Any thread may call it, repeatedly; it never blocks."""

@@ -63,5 +63,6 @@ Running:
 ``results``           turns result records into rows
 ``measures``          what is measured, declared once
 ``measuring``         turns the executors' counters into a snapshot
+``unfinished``        which event a user function does not come back from
 ====================  ======================================================================
 """

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from headrace.codegen.bindings import HELD_FIELD, LITERALS, TEMPORARIES, TEXT_FIELDS
-from headrace.codegen.functions import explain_failure, translate_error
+from headrace.codegen.functions import UnfinishedError, call_plain, explain_failure, translate_error
 from headrace.codegen.kinds import scalar
 from headrace.codegen.text import python_name
 from headrace.errors import FunctionError, HeadraceError
@@ -25,6 +25,7 @@ from headrace.memory.arena import HEAD
 from headrace.memory.bundle import named
 from headrace.memory.cells import reserved
 from headrace.memory.own_words import own_words
+from headrace.names import listed
 from headrace.plan.nodes import Branch, OperatorNode
 from headrace.progress import END_OF_TIME
 from headrace.reference.transactions import Rejected, Transaction
@@ -43,9 +44,12 @@ from headrace.transactions.options import MOST_PUNCTUATION
 from headrace.transactions.results import RING_MASK, TransactionResults, ring_field
 from headrace.transactions.tables import reading
 from headrace.transactions.template import SEVERAL_EMIT
+from headrace.transactions.unfinished import Unfinished
 from headrace.transactions.words import PRIVATE_WORDS
 
 UNDO_WORDS = 1 << 20
+LINES_TO_FIND = 100_000
+"""Lines that a function runs in the interpreter, some 0.05 s, to find where it does not come back from."""
 _TOO_MANY_TEXTS = (
     f"more than {MAX_TEXTS:,} different strings are in use at one time; where columns of tables hold strings, all that events"
     f" brought are kept: give numbers, such as ids, for strings that are hardly ever the same"
@@ -169,6 +173,34 @@ class CompiledTransactions:
             elif (place := _users_place(explained.__cause__)) is not None:
                 explained = FunctionError(explained.args[0], *place, event)
             return self._with_time(explained, event)
+
+    def explain_unfinished(
+        self, found: Unfinished, words: np.ndarray, ref: int, stores: Sequence[Store], seen: Mapping[int, int]
+    ) -> FunctionError:
+        """Say which event is not finished, and where its function is: it is called in plain Python, for some lines.
+
+        The executor goes on meanwhile, so rows may be read half written; if the call ends, the line is the function's own.
+        """
+        event, number = self._event_of(ref, stores), int(words[undo_kernel.FUNCTION])
+        functions = self.spec.functions if number < 0 else self.spec.functions[number : number + 1]
+        code = functions[0].__code__
+        place, rows = (code.co_name, code.co_filename, code.co_firstlineno), {}
+        for function in functions:
+            rows = {table: self.memory.read(table, seen) for table in self.bound.tables}
+            try:
+                with reading(rows):
+                    call_plain(function, ("e", "t"), {"e": event, "t": Transaction(self.spec.emits)}, None, LINES_TO_FIND)
+            except UnfinishedError as error:
+                place = error.function, error.file, error.line
+                break
+            except Exception:
+                continue
+        names = [f"{table.name}[{key!r}]" for table, read in rows.items() for key in read]
+        text = (
+            f"event {found.number:,} of the input, counted from 0, is unfinished: its executor ({found.worker}) has been busy"
+            f" for {found.busy_ns / 1e9:.1f} s{f', with {listed(names)}' if names else ''}"
+        )
+        return self._with_time(FunctionError(text, *place, event), event)
 
     def _with_time(self, explained: FunctionError, event: dict[str, Any]) -> FunctionError:
         """Have the event's time shown as a timestamp."""

@@ -347,7 +347,9 @@ class TableMemory:
         seen : mapping of int to int, optional
             Record -> the word where its row begins for the reader, if that is not the table's.
         """
-        return RowsRead(self, self.tables.index(table), seen)
+        number = self.tables.index(table)
+        self.slot_of(number, "" if table.is_text else 0)  # compiled now, not where lines are counted (`call_plain`)
+        return RowsRead(self, number, seen)
 
     def _words_of(self, number: int, slot: int, seen: Mapping[int, int] | None) -> np.ndarray:
         """The words of a row, or of the version of it that is seen."""

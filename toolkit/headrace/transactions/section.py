@@ -42,6 +42,7 @@ from headrace.transactions.reconfiguration import Reconfiguration, at_punctuatio
 from headrace.transactions.snapshots import Snapshots
 from headrace.transactions.template import generate
 from headrace.transactions.undo_kernel import MAX_ROWS, ROWS_KEPT
+from headrace.transactions.unfinished import find_unfinished, is_still_at
 from headrace.workers import worker_kernel
 
 OUTPUT_CAPACITY = 1 << 16
@@ -191,6 +192,15 @@ class TransactionSection(GatedSection):
             f"{self.name}: the lists, sets and maps of its tables take more than max_state={self.options.max_state} bytes;"
             f" pass a larger max_state=, or keep less in them"
         )
+
+    def unfinished(self) -> HeadraceError | None:
+        found = find_unfinished(self.arrays, self._private)
+        if found is None:
+            return None
+        private, ref = self._private[found.worker], int(self.arrays.refs[found.cause])
+        seen = arrays.rows_seen(self.arrays, private)
+        explained = self.compiled.explain_unfinished(found, private, ref, self.stores, seen)
+        return explained if is_still_at(self.arrays, found) else None
 
     def explain_failure(self, reported: np.ndarray) -> HeadraceError:
         """Explain what an executor reported."""

@@ -52,6 +52,7 @@ from headrace.transactions.words import (
     LAST,
     LOCK_NS,
     NEXT,
+    NO_EVENT,
     PREFIX,
     SETTLED,
     SLICE_FIRST,
@@ -93,6 +94,7 @@ def execute_until_valid(me, c, x, s, l, i):
             l[CAUSE] = i
             c.filling[me, EXECUTIONS] += 1
             outcome = attempt(me, c, x, s, l, i)
+            l[CAUSE] = NO_EVENT
             blocker = c.filling[me, BLOCKER]
         if stopped(c):
             return False
@@ -113,6 +115,7 @@ def execute_until_valid(me, c, x, s, l, i):
 def speculate(me, c, x, s, l, executed):
     """Execute and validate until all is settled. False when the run stops."""
     tag = c.filling[me, TAG]
+    l[CAUSE] = NO_EVENT
     rounds = 0
     begun = now_ns()
     while load_acquire(c.words, SETTLED) != tag:

@@ -25,7 +25,16 @@ from headrace.transactions.schemes_kernel import (
     settle_slice,
     take,
 )
-from headrace.transactions.words import CAUSE, FIT, LAST, NEXT, OUT_OF_EVENTS, SLICE_FIRST, SLICE_LAST
+from headrace.transactions.words import (
+    CAUSE,
+    FIT,
+    LAST,
+    NEXT,
+    NO_EVENT,
+    OUT_OF_EVENTS,
+    SLICE_FIRST,
+    SLICE_LAST,
+)
 
 FAMILY_HERE = 0
 
@@ -46,6 +55,7 @@ def execute_batch(me, c, x, s, l, config):
         run_events(me, c, x, s, l, l[NEXT], l[LAST])
         return True
     executed = load_relaxed(c.words, FIT)
+    l[CAUSE] = NO_EVENT
     while True:
         i = take(me, c, l, config, executed)
         if i < 0:
@@ -53,6 +63,7 @@ def execute_batch(me, c, x, s, l, config):
         l[CAUSE] = i
         run_event(me, c, x, s, l, i)
         let_go(me, c, l, config, i)
+        l[CAUSE] = NO_EVENT
 
 
 @kernel

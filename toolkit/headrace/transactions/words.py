@@ -40,6 +40,9 @@ WORD_COUNT = WORKER_WORDS + 31
 EXECUTE_AT, VALIDATE_AT, LOWERED = CURSOR, CURSOR_2, TURN
 """What speculation uses these for: they are 0 when a batch begins."""
 
+NO_EVENT = -1
+"""The current event of an executor that waits for others before it may take one: it is in no user function."""
+
 OUT_OF_EVENTS, STOP_SEEN = -1, -2
 """What an executor gets instead of the next event of a transaction that runs whole: none is left; the run stops."""
 
@@ -108,7 +111,7 @@ TOO_MANY_OPERATIONS = 1
 (
     HEAD,  # results written
     AT_PHASE,  # barriers that it has passed
-    CAUSE,  # the current event, by its index in the batch
+    CAUSE,  # the current event, by its index in the batch; or NO_EVENT
     SLICE_FIRST,  # its slice of the batch as accepted,
     SLICE_LAST,
     NEXT,  # the events that only it may take: from here
