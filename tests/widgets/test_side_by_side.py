@@ -16,6 +16,7 @@ from headrace.errors import ArgumentError
 from headrace_widgets import palette, side_by_side
 from headrace_widgets.layouts import LAYOUTS
 from headrace_widgets.markers import markers_of_two
+from headrace_widgets.status import discarded
 from support.dashboards import TABLE, controls_of, start, two_steps
 from support.workloads import eventually
 
@@ -71,6 +72,9 @@ def test_example_one_click_steers_both_and_what_it_cost_is_drawn(runs, both):
     eventually(lambda: "Stopped:</b> run the cell again for two others" in both.over.value, 180)
     both.update()
     assert [one for one in controls_of(both.widget) if not one.disabled] == [both.presented], "they stay off"
+    lost = [discarded(run.metrics()) for run in runs]
+    assert all(lost), "what was read ahead, at least"
+    eventually(lambda: all(f"{rows:,} tuples discarded." in both.words.value for rows in lost), 180)
 
 
 def test_example_its_plots_say_their_values_and_a_run_has_a_colour_of_its_own(both):

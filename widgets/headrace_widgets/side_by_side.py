@@ -31,7 +31,7 @@ from headrace_widgets.palette import RUNS
 from headrace_widgets.panels.panel import Scene, compact_legend, plain, plays_events, round_up, time_figure
 from headrace_widgets.plots import MOST_MARKERS, MOST_POINTS
 from headrace_widgets.pressure import Pressure
-from headrace_widgets.status import over
+from headrace_widgets.status import discarded, over
 from headrace_widgets.turns import SELDOM_S
 from headrace_widgets.units import AXIS_FORMATS, amount, axis_formatter, milliseconds
 from headrace_widgets.watchdog import Watchdog
@@ -249,7 +249,9 @@ class SideBySide(LiveView):
             if feed.metrics is not None:
                 pressure.look(feed.metrics)
                 state = f" {feed.metrics.state}" if pressure.found is None and feed.metrics.state != "running" else ""
-                lines.append(f'<div class="headrace-pressure"><b>{html.escape(name)}</b>{state} {pressure.text()}</div>')
+                lost = discarded(feed.metrics)
+                end = f" {lost:,} tuples discarded." if lost else ""
+                lines.append(f'<div class="headrace-pressure"><b>{html.escape(name)}</b>{state} {pressure.text()}{end}</div>')
         text = "".join(lines)
         if self.words.value != text:
             self.words.value = text
