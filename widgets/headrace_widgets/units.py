@@ -40,10 +40,16 @@ def milliseconds(value: float) -> str:
 
 
 def in_words(value: float, unit: str) -> str:
-    """Format a value of a measure for reading."""
+    """Format a value of a measure for reading.
+
+    Examples
+    --------
+    >>> in_words(2_955, "ns"), in_words(28_300, "ns"), in_words(0.5, "fraction")
+    ('2,955 ns', '28.3 µs', '50.0%')
+    """
     if not math.isfinite(value):
         return "unknown"
-    if unit == "ms" or (unit == "ns" and value >= 1e5):
+    if unit == "ms" or (unit == "ns" and value >= 1e4):
         return milliseconds(value / (1e6 if unit == "ns" else 1))
     if unit == "fraction":
         return f"{value:.1%}"
