@@ -69,7 +69,7 @@ class ProgramOptions:
         "mode": "leaves have states of their own, which the program forks and joins",
         "gate": "inputs of a program are not merged: each leaf has a mailbox for every one",
         "mapping": "which keys belong to which leaf is said by the plan",
-        "capacity": "a mailbox has room for 65,536 events of each input",
+        "capacity": "a mailbox has room for 262,144 events of each input",
         **dict.fromkeys(("scheme", "sharing", "punctuation", "unsafe", "chains"), "a program has no tables, and no transactions"),
         **dict.fromkeys(("schedule", "queues", "reorder", "time_slice"), "a program has no stages: its plan says who does what"),
     }
