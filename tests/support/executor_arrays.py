@@ -1,6 +1,8 @@
 """The arrays of a small case of transaction executors, for the schedule explorer: a log that holds the whole input, words
 that say which executors are at work and under which configuration, and rings for the results."""
 
+# ruff: noqa: F821  (the names are the explored kernels')
+
 from collections import namedtuple
 
 from headrace.progress import END_OF_TIME, MIN_TIME
@@ -16,9 +18,25 @@ CONSTANTS = {"PHASE_YIELDS": 1, "LEAST_SPINS": 1, "LONG": 3, "BLOCK": 1, "LOOKS"
 
 def end_when_over(c, expected):
     """The collector's part: when all executors have finished, stop all workers."""
-    while load_acquire(c.words, FINISHED) < expected:  # noqa: F821
-        pause()  # noqa: F821
-    stop_workers(c)  # noqa: F821
+    while load_acquire(c.words, FINISHED) < expected:
+        pause()
+    stop_workers(c)
+
+
+def take_snapshots(c, every, records, taken):
+    """The thread that copies the tables after every so many events."""
+    while True:
+        while not is_snapshot_due(c):
+            if stopped(c) or load_acquire(c.words, OVER) != 0:
+                return
+            watch_snapshot(c, 0)
+        at = load_acquire(c.words, SNAPSHOT_AT)
+        copy = []
+        for record in range(records):
+            copy.append(c.table_rows[record])
+            cut()
+        taken.append((at, copy))
+        end_snapshot(c, at + every)
 
 
 def gate_of(k, n):

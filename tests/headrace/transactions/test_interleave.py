@@ -15,8 +15,6 @@ Cannot see  memory weaker than x86's; more executors; what waits for input (real
             threads do: test_executors.py)
 """
 
-# ruff: noqa: F821  (the names are the explored kernels')
-
 from textwrap import indent
 from types import SimpleNamespace
 
@@ -35,7 +33,7 @@ from headrace.transactions.words import (
 )
 from interleave import Kernels, copied, exhaustive, find_failure, sampled
 from support.campaign import rarely
-from support.executor_arrays import CONSTANTS, LOG, arrays, end_when_over
+from support.executor_arrays import CONSTANTS, LOG, arrays, end_when_over, take_snapshots
 
 WHOLE = "headrace.transactions.whole_kernel"
 SCHEMES_OF = "headrace.transactions.schemes_kernel"
@@ -60,22 +58,6 @@ ALL_IN_TWO_STEPS = (
     "        run_events(me, c, x, s, l, l[NEXT], l[LAST])\n",
     "        for i in range(l[NEXT], l[LAST]):\n" + indent(IN_TWO_STEPS[2], "    "),
 )
-
-
-def take_snapshots(c, every, records, taken):
-    """The thread that copies the tables after every so many events."""
-    while True:
-        while not is_snapshot_due(c):
-            if stopped(c) or load_acquire(c.words, OVER) != 0:
-                return
-            watch_snapshot(c, 0)
-        at = load_acquire(c.words, SNAPSHOT_AT)
-        copy = []
-        for record in range(records):
-            copy.append(c.table_rows[record])
-            cut()
-        taken.append((at, copy))
-        end_snapshot(c, at + every)
 
 
 # -- a program: an event is ((record, is_write), ...); a record is a row of one word --------------------

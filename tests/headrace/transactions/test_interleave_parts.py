@@ -2,7 +2,8 @@
 
 Property    barrier: nobody is past it before all are there, round after round. Chains: links and counters are those that one
             executor alone makes. Flow, stealing, locks, versions, partitions: each event runs once, reads what the serial
-            order has it read, and so do the tables end. Parts of operation chains are run by one executor each
+            order has it read, and so do the tables end. Parts of operation chains are run by one executor each. A snapshot
+            is taken of the tables as they are between two batches
 Oracle      the events one after another, in this file
 Schedules   every one under x86's TSO (`interleave`) of the kernels' own text, with at most so many preemptions, of which a
             step of a store buffer is one, or any number; at least how many there are is part of each test
@@ -27,7 +28,7 @@ from headrace.transactions.words import (
     SHARED_NOTHING,
 )
 from interleave import TSO, FailingSchedule, Kernels, copied, exhaustive
-from support.executor_arrays import CONSTANTS, shared_of
+from support.executor_arrays import CONSTANTS, shared_of, take_snapshots
 
 SCHEMES_OF = "headrace.transactions.schemes_kernel"
 PARTS = "headrace.transactions.chains_kernel"
@@ -99,7 +100,23 @@ def take_offers(me, c, l, s):
         s.ran[me].append(i)
 
 
-PROGRAMS = [take_offers, meet_in_rounds, make_chains, run_events, row_of, take_parts]
+def run_batches(me, c, l, s):
+    """Batches of one event, which writes a word of each executor; of the leader's work between two what concerns snapshots."""
+    for n in range(s.rounds + 1):
+        if arrive(c):
+            store_release(c.words, SEEN, n)
+            hold(me, c)
+            if n == s.rounds:
+                store_release(c.words, OVER, 1)
+                signal(c.words, WATCHER_WAITING, c.event, WATCH_EVENT)
+            release(c, l)
+        elif not await_punctuation(me, c, l):
+            return
+        if n < s.rounds:
+            c.table_rows[me] = n + 1
+
+
+PROGRAMS = [take_offers, meet_in_rounds, make_chains, run_batches, run_events, row_of, take_parts, take_snapshots]
 
 
 def kernels(*planted):
@@ -200,6 +217,23 @@ def barrier(k, rounds=2, threads=2):
     return build
 
 
+def snapshots(k, rounds=1):
+    """One executor, and the thread that copies the tables after each batch."""
+    made, notes, _ = prepared(k, ops("A"), CHAINS, SHARED_NOTHING, 1, arranged=False)
+    made.words[k.SNAPSHOT_AT], made.table_rows[0] = 1, 0
+
+    def build():
+        c, own, taken = copied(made), notes[0][:], []
+
+        def check():
+            wanted = [(at, [at]) for at in range(1, rounds + 1)]
+            assert taken == wanted, f"snapshots {taken}, wanted {wanted}"
+
+        return [k.run_batches(0, c, own, SimpleNamespace(rounds=rounds)), k.take_snapshots(c, 1, 1, taken)], check
+
+    return build
+
+
 def chains(k, events, threads=2):
     made, notes, records = prepared(k, events, CHAINS, SHARED_NOTHING, threads, arranged=False)
     alone, _, _ = prepared(k, events, CHAINS, SHARED_NOTHING, 1)
@@ -278,6 +312,13 @@ SMALL = {
     "versions, crossed": (lambda k: runs(k, THREE, MVLK), 2, 1000),
     "partitions, one record": (lambda k: runs(k, TWO, PARTITION), None, 20),
     "partitions, crossed": (lambda k: runs(k, THREE, PARTITION), 2, 800),
+    "flow, three executors": (lambda k: runs(k, JOINED, CHAINS, threads=3), 2, 700),
+    "stealing, three executors": (lambda k: runs(k, TWO, CHAINS, EVERYTHING, threads=3), 1, 1000),
+    "locks, three executors": (lambda k: runs(k, HOT, LOCK, threads=3), 1, 500),
+    "versions, three executors": (lambda k: runs(k, HOT, MVLK, threads=3), 1, 700),
+    "partitions, three executors": (lambda k: runs(k, HOT, PARTITION, threads=3), 1, 100),
+    "snapshots, one batch": (snapshots, 2, 3000),
+    "snapshots, two batches": (lambda k: snapshots(k, 2), 1, 150),
 }
 LARGER = {
     "barrier, two rounds": (lambda k: barrier(k, 2), 3, 10_000),
@@ -292,6 +333,7 @@ def explored(part, k):
 
 @pytest.mark.parametrize("part", SMALL)
 def test_interleave_every_schedule(part):
+    """Of each part in `SMALL`, with two executors and with three: 28,000 in all."""
     found, least = explored(part, kernels())
     assert found >= least
 
@@ -357,6 +399,14 @@ PLANTED = {
     "a version is not waited for": (
         VERSIONS_OF, "        if not await_value(me, c, c.table_rows, stamp, batch):  # R1", "        if stopped(c):",
         "versions, one record", READ,
+    ),
+    "the executors go on though a snapshot is due": (
+        PHASES, " & 1 == 1 or is_snapshot_due(c)\n", " & 1 == 1\n", "snapshots, two batches", "snapshots",
+    ),
+    "the executors are not woken when the copy is made": (
+        PHASES,
+        "    store_release(c.words, SNAPSHOT_AT, following)\n    signal(c.words, BARRIER_WAITING, c.event, BARRIER_EVENT)\n",
+        "    store_release(c.words, SNAPSHOT_AT, following)\n", "snapshots, one batch", ASLEEP,
     ),
     "a partition is entered out of turn": (
         PARTITIONS, "                if not await_value(me, c, c.served, p * CELL, number):  # T1",

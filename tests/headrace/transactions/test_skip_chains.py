@@ -5,7 +5,8 @@ Property    under every interleaving of executors that insert their slices: each
             tables are those of one event after another, whatever threads, sharing, punctuation and changes; heads are empty
             between batches, also where no event fitted
 Oracle      sorting; `support.executors.Events.serial`; `headrace.reference.transactions`
-Schedules   of `skip_chains_kernel` as it is (`interleave`), a fifth of the sampled ones with store buffers
+Schedules   of `skip_chains_kernel` as it is (`interleave`): of small cases every one with few preemptions and store buffers;
+            of larger ones a sample, a fifth of it with store buffers
 Planted     each names the failure it must cause
 """
 
@@ -19,7 +20,7 @@ from headrace.errors import NotSupportedError
 from headrace.gates.skip_list_kernel import LEVELS, levels_of
 from headrace.transactions.configuration import SHARINGS
 from headrace.transactions.words import SHARED_EVERYTHING, SHARED_NOTHING
-from interleave import Kernels, copied, find_failure, sampled
+from interleave import TSO, FailingSchedule, Kernels, copied, exhaustive, find_failure, sampled
 from support.executors import LOOK, PUT, Executors, configuration, draw
 from support.made_up_transactions import EMITS, events
 from support.transacted import agree
@@ -103,6 +104,29 @@ def test_interleave_inserting(slices, first):
     sampled("skip chains", case(kernels(), slices, first), 400, longest=4000)
 
 
+EVERY = {
+    # slices, the first operation's number, preemptions at most, how many schedules there are at least
+    "two and one on a record": ([[0, 0], [0]], 0, 3, 4900),
+    "two and one, tall": ([[0, 0], [0]], TALL, 3, 2600),
+    "crossed": ([[0, 1], [1, 0]], 0, 2, 1000),
+    "three executors": ([[0], [0], [0]], 0, 2, 4800),
+    "three executors, tall": ([[0], [0], [0]], TALL, 1, 150),
+}
+
+
+def every_schedule(name, k):
+    slices, first, preemptions, least = EVERY[name]
+    found = exhaustive("skip chains", case(k, slices, first), preemptions=preemptions, longest=4000, limit=20_000, memory=TSO)
+    return found, least
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_interleave_every_schedule(name):
+    """Of each case in `EVERY` with at most so many preemptions, of which a step of a store buffer is one: 14,000 in all."""
+    found, least = every_schedule(name, kernels())
+    assert found >= least
+
+
 def test_interleave_inserting_where_nothing_is_shared():
     sampled("skip chains", case(kernels(), CROSSED, sharing=SHARED_NOTHING), 200, longest=4000)
 
@@ -127,6 +151,20 @@ PLANTED = {
 def test_interleave_planted_mistake_is_found(mistake):
     (right, wrong), slices, expected = PLANTED[mistake]
     find_failure("skip chains", case(kernels((KERNEL, right, wrong)), slices, TALL), expected, count=3000, longest=4000)
+
+
+FOUND_BY_EVERY = {
+    "what others insert meanwhile is lost": "two and one on a record",
+    "the first in the order of events begins the chain": "two and one on a record",
+    "levels are not linked": "two and one, tall",
+}
+
+
+@pytest.mark.parametrize("mistake", FOUND_BY_EVERY)
+def test_interleave_planted_mistake_is_among_all_schedules(mistake):
+    (right, wrong), _, expected = PLANTED[mistake]
+    with pytest.raises(FailingSchedule, match=expected):
+        every_schedule(FOUND_BY_EVERY[mistake], kernels((KERNEL, right, wrong)))
 
 
 # -- whole runs --------------------------------------------------------------------------------------
