@@ -110,11 +110,30 @@ def test_example_the_slider_of_the_rate_can_be_moved(visit):
 
 
 def test_example_it_fits_a_screen(visit):
-    """Presented, of 1,000 px, of which JupyterLab takes its own share."""
+    """Presented, of 1,000 px, of which JupyterLab takes its own share; and the rate has its unit there."""
     visit.arrange("present")
-    visit.page.set_viewport_size({"width": 1_600, "height": 1_000})
-    visit.stable(lambda: visit.dashboard.bounding_box())
-    lab.until(lambda: (visit.edge("height") or lab.HEIGHT) <= visit.page.evaluate(lab.BESIDE), lab.SLOW, "it fits")
+    for width in (1_600, 1_000):
+        visit.page.set_viewport_size({"width": width, "height": 1_000})
+        visit.stable(lambda: visit.dashboard.bounding_box())
+        room = visit.page.evaluate(lab.BESIDE)
+        lab.until(lambda room=room: (visit.edge("height") or lab.HEIGHT) <= room, lab.SLOW, f"it fits, {width} px")
+        assert visit.dashboard.locator(".headrace-rate").get_by_text("tuples/s").is_visible(), f"{width} px"
+        slider = visit.dashboard.locator(".headrace-rate .noUi-target")
+        assert slider.bounding_box()["width"] >= 60, f"the slider of the rate can be moved, {width} px"
+
+
+CHOICES = {"ledger": ("Scheme", "lock"), "pipeline": ("Schedule", "lp")}
+
+
+def test_example_a_choice_from_the_page_is_in_force(visit):
+    visit.arrange("full")
+    visit.resize(1_600)
+    name, value = CHOICES[visit.engine]
+    visit.dashboard.get_by_label(name, exact=True).select_option(value)
+    done = f"run.changes[-1].outcome == 'done' and run.changes[-1].after.get({name.lower()!r}) == {value!r}"
+    lab.until(lambda: visit.kernel.ask(done), lab.SLOW, "it is in force")
+    line = f"run.reconfigure({name.lower()}={value!r})"
+    lab.until(lambda: line in visit.words(), lab.SLOW, "the line of Python")
 
 
 def test_example_no_error_in_the_browser(visit):

@@ -306,7 +306,7 @@ class Dashboard(LiveView):
     def present(self) -> None:
         """Show four large plots that can be read from the last row, and one bar of controls; `arrange` undoes this.
 
-        For a program there are the tree of its plan and two plots.
+        For a program there are the tree of its plan and two plots; in a narrow page the tree alone.
         """
         self.arrange("present")
 

@@ -4,8 +4,9 @@
 // time `slow` blocks too. Both hold the whole visible history and nothing is incremental, so a page that is opened late or
 // reloaded draws the last ones and misses nothing.
 
-const STRIP = 44;  // height of the line about lag and bottleneck in presenter mode
-const WORDS = [334, 394];  // height of text and margins from the first plot down: in a wide and in a narrow window
+const [LEAST, MOST, SCROLLED] = [140, 460, 180];  // heights of a plot in presenter mode; the last: where the page scrolls anyway
+const EDGE = 16;  // below the last plot, in pixels: the dashboard's own edge, and what the page leaves free there
+const WORTH = 20;  // a plot that has become smaller grows again where it gains as much: not with every line of words that goes
 const AROUND = 104;  // height of a panel's two lines of text and of the space around it
 
 // BokehJS comes from the kernel's own Bokeh, once per page: no network, and nothing of it in the saved notebook.
@@ -114,13 +115,29 @@ function rowsOf(cells) {
   return Math.ceil(cells.childElementCount / getComputedStyle(cells).gridTemplateColumns.split(" ").length);
 }
 
+// The height at which the second row of plots ends where the page does. What is above and around them is measured: it depends on
+// the engine's controls, the theme and the words. Words come and go, so a plot gives way to them, and does not take their place.
+function presented(el, dashboard) {
+  const cells = el.querySelector(".headrace-cells"), plot = cells?.querySelector(".headrace-plot");
+  if (!dashboard || !plot?.offsetHeight) return el.headraceFit?.height ?? SCROLLED;
+  const [box, plots] = [dashboard.getBoundingClientRect(), el.getBoundingClientRect()];
+  const notebook = el.closest(".jp-WindowedPanel-outer");
+  const room = notebook ? notebook.clientHeight : window.innerHeight - (box.top + window.scrollY);
+  const all = rowsOf(cells), rows = Math.min(2, all);
+  const around = plots.top - box.top + rows * (plots.height / all - plot.offsetHeight) + EDGE;
+  const fitting = Math.floor((room - around) / rows);
+  const height = fitting < LEAST ? SCROLLED : Math.min(MOST, fitting);
+  const page = [room, cells.clientWidth, cells.childElementCount].join();
+  const before = el.headraceFit?.page === page ? el.headraceFit.height : height;
+  el.headraceFit = { page, height: height > before && height < before + WORTH ? before : height };
+  return el.headraceFit.height;
+}
+
 // Sets the height, font sizes and line widths of the figures as `look` says, or else back to what they were made with.
 function resize(document_, look, el) {
-  const isNarrow = window.innerWidth < 1200;
-  const rest = (isNarrow ? 580 : 460) + STRIP;  // text and toolbar, which take more lines in a narrow window
-  const dashboard = el.closest(".headrace-dashboard");  // the height of the controls above the plots depends on the engine
-  const above = dashboard ? el.getBoundingClientRect().top - dashboard.getBoundingClientRect().top : 0;
-  const fills = Math.min(460, Math.max(180, (window.innerHeight - Math.max(rest, above + WORDS[+isNarrow])) / 2));
+  const dashboard = el.closest(".headrace-dashboard");
+  if (look.height !== 0) delete el.headraceFit;
+  const fills = look.height === 0 ? presented(el, dashboard) : 0;
   const asked = growsTo(look, el, dashboard);
   for (const model of document_._all_models.values()) {
     const made = (model.headrace ??= {
@@ -276,6 +293,9 @@ async function render({ model, el }) {
   size(); arrange(); draw(); mark(); say();
   const follow = new ResizeObserver(() => setTimeout(() => { size(); label(); }, 200));  // after Bokeh's own new layout
   follow.observe(cells);
+  const above = new ResizeObserver(() => { if (model.get("look")?.height === 0) setTimeout(size, 200); });
+  const dashboard = el.closest(".headrace-dashboard");
+  if (dashboard) above.observe(dashboard);
   window.addEventListener("resize", size);
   model.on("change:shown", arrange);
   model.on("change:places", arrange);
@@ -309,6 +329,7 @@ async function render({ model, el }) {
 
   return () => {
     follow.disconnect();
+    above.disconnect();
     window.removeEventListener("resize", size);
     model.off("change:shown", arrange);
     model.off("change:places", arrange);
