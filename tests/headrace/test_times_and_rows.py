@@ -21,6 +21,7 @@ import headrace as hr
 from headrace.errors import (
     AggregateOverflowError,
     DisorderError,
+    DurationWarning,
     EventTimeError,
     FunctionError,
     InputError,
@@ -226,6 +227,22 @@ def test_example_the_fix_for_nanoseconds_in_arrow():
     assert "floor_temporal(ts, unit='microsecond')" in error_of(counts(hr.stream(table, event_time="ts"), "1min"))
     fixed = table.set_column(0, "ts", pc.floor_temporal(table["ts"], unit="microsecond"))
     assert counts(hr.stream(fixed, event_time="ts"), "1min").to_arrow()["n"].to_pylist() == [2]
+
+
+def test_example_a_small_number_without_a_unit_is_doubted(recwarn):
+    """Of a timestamp column it means microseconds, which is written by mistake more often than not."""
+    stream = hr.stream(pa.table({"ts": at(1, 2), "k": ["a", "a"]}), event_time="ts")
+    stream.window(60)
+    stream.join(stream, within="5", on="k")
+    said = [(str(warning.message), warning.category, warning.filename) for warning in recwarn]
+    assert [text.partition(":")[0] for text, *_ in said] == ["size=60", "within='5'"]
+    assert "60 microseconds" in said[0][0] and "size='60s' for seconds, or '60us'" in said[0][0]
+    assert {(kind, file) for _, kind, file in said} == {(DurationWarning, __file__)}
+    recwarn.clear()
+    for size in ("60us", 1_000, np.timedelta64(7, "us"), dt.timedelta(microseconds=7)):
+        stream.window(size)
+    hr.stream(pa.table({"ts": [1], "k": ["a"]}), event_time="ts", time_unit="us").window(60)
+    assert not recwarn.list
 
 
 @pytest.mark.parametrize("name", ["ts", None, "time"])

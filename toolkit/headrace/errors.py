@@ -199,6 +199,10 @@ class LateRowsWarning(UserWarning):
     """
 
 
+class DurationWarning(UserWarning):
+    """A small whole number without a unit was read as microseconds, since the event time is a timestamp."""
+
+
 class UnsafeResultsWarning(UserWarning):
     """A run of transactions keeps no order, as ``scheme="none"`` and ``unsafe=True`` request: its results are wrong."""
 

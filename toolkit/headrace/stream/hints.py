@@ -2,6 +2,13 @@
 
 from __future__ import annotations
 
+import warnings
+from typing import Any
+
+import pyarrow as pa
+
+from headrace.callers import depth_of_caller
+from headrace.errors import DurationWarning
 from headrace.expressions import Expression
 
 RUNNING = ("start", "to_arrow", "to_pandas", "to_spark", "filter", "select", "map", "join", "through")
@@ -49,3 +56,18 @@ def instead_of_brackets(asked: object) -> str:
     if isinstance(asked, Expression):
         return "write .filter(...)"
     return "a stream has no rows before it runs; .to_arrow() and .to_pandas() run it"
+
+
+MEANT = 1_000
+"""Microseconds from which on a whole number is taken to be meant as such."""
+
+
+def warn_of_microseconds(name: str, duration: Any, event_time: pa.DataType) -> None:
+    """Warn where a duration has no unit and is shorter than a millisecond of timestamps: seconds are meant more often."""
+    is_number = isinstance(duration, int) or (isinstance(duration, str) and duration.strip().isdecimal())
+    if is_number and pa.types.is_timestamp(event_time) and 0 < (count := int(duration)) < MEANT:
+        warnings.warn(
+            f"{name}={duration!r}: {count} microseconds, since event times are timestamps; write {name}='{count}s' for seconds,"
+            f" or '{count}us' if microseconds are meant",
+            DurationWarning, stacklevel=depth_of_caller(),
+        )  # fmt: skip

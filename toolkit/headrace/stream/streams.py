@@ -17,7 +17,14 @@ from headrace.ordering.stages import Stage
 from headrace.plan.checks import check_columns, check_output_names
 from headrace.plan.nodes import Node, Spec, StepNode, UnionNode, check_result, check_spec, operator_node
 from headrace.plan.steps import WANTED, FilterStep, SelectStep, Step, function_step
-from headrace.stream.hints import AGGREGATES, OTHER_NAMES, WINDOW_NAMES, WINDOW_WORDS, instead_of_brackets
+from headrace.stream.hints import (
+    AGGREGATES,
+    OTHER_NAMES,
+    WINDOW_NAMES,
+    WINDOW_WORDS,
+    instead_of_brackets,
+    warn_of_microseconds,
+)
 from headrace.stream.joins import read_join
 from headrace.stream.keys import read_keys, with_key_columns
 from headrace.stream.ordered import Staged, pipeline_node
@@ -363,6 +370,7 @@ class Stream(Runnable):
         if prefixes is None:
             prefixes = ("l_", "r_") if left is right else ("", "")
         spec = read_join(left.unit, within, where, on, prefixes, nulls, index)
+        warn_of_microseconds("within", within, left.schema.field(left.event_time).type)
         return Stream(operator_node(spec, (left, right), name))
 
     # -- any engine

@@ -16,7 +16,14 @@ from headrace.names import explains_arguments, missing_attribute
 from headrace.plan.checks import check_columns, check_output_names
 from headrace.plan.nodes import Node, operator_node
 from headrace.stream.described import describe
-from headrace.stream.hints import AGGREGATES, OTHER_NAMES, RUNNING, WINDOW_NAMES, WINDOW_WORDS
+from headrace.stream.hints import (
+    AGGREGATES,
+    OTHER_NAMES,
+    RUNNING,
+    WINDOW_NAMES,
+    WINDOW_WORDS,
+    warn_of_microseconds,
+)
 from headrace.summary import Summarised
 from headrace.windows import Duration, Window
 
@@ -86,6 +93,7 @@ class KeyedStream(Summarised, Generic[S]):
         if zone is not None and not pa.types.is_timestamp(kind):
             raise ParameterError(f"zone={zone!r}: the event time {self._node.event_time!r} is {kind}; cast it to timestamp")
         window = Window.parse(size, advance, self._node.unit, zone)
+        warn_of_microseconds("size", size, kind)
         if instances == "multi":
             window.check_open()
         return WindowedStream(self, window, instances)
