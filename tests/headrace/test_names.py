@@ -249,7 +249,11 @@ def test_datasets():
 def test_of_a_run(run):
     with pytest.raises(MissingAttributeError, match=r"a QueryRun has no 'result'; write .to_arrow\(\)"):
         _ = run.result
-    for name, remedy in (("restart", r"query\.start\(\)"), ("save", r"sink=hr\.parquet"), ("lag", r"\.metrics\(\)")):
+    remedies = {
+        "scale": r"\.reconfigure\(threads=...\)", "restart": r"query\.start\(\)", "save": r"sink=hr\.parquet",
+        "lag": r"\.metrics\(\)",
+    }  # fmt: skip
+    for name, remedy in remedies.items():
         with pytest.raises(MissingAttributeError, match=f"a QueryRun has no '{name}'; write .*{remedy}"):
             getattr(run, name)
     with pytest.raises(MissingAttributeError, match=r"a QueryRun has no 'to_pands'; did you mean .to_pandas\?"):

@@ -10,7 +10,7 @@ import pytest
 from IPython.core.formatters import DisplayFormatter
 
 import headrace as hr
-from headrace_widgets import Dashboard, cells
+from headrace_widgets import Dashboard, cells, side_by_side
 from support.dashboards import ROWS, TABLE, ask, controls_of, problem, rows, shown, start, two_steps
 from support.workloads import Steered, eventually
 
@@ -198,3 +198,10 @@ def test_example_parameters(run, options, named):
     with pytest.raises(ValueError, match=named):
         Dashboard(run, **options)
     assert "headrace-dashboard" not in [thread.name for thread in threading.enumerate()]
+
+
+def test_example_a_query_that_was_not_started():
+    query = hr.stream(TABLE, event_time="ts").key_by("k").window(10).aggregate(n=hr.count())
+    for show in (lambda: Dashboard(query), lambda: side_by_side(query, query)):
+        with pytest.raises(ValueError, match=r"^a Stream is not a run: give what start\(\) returns, as in query\.start\("):
+            show()

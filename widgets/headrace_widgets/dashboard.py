@@ -24,7 +24,7 @@ from headrace_widgets.controller_panel import ControllerPanel, with_clock
 from headrace_widgets.controls.rate import RateControl
 from headrace_widgets.controls.setting import Setting
 from headrace_widgets.controls.shown import Shown
-from headrace_widgets.feed import Feed
+from headrace_widgets.feed import Feed, check_is_run
 from headrace_widgets.graph_widget import Graph
 from headrace_widgets.history_controls import HistoryControls
 from headrace_widgets.layouts import LAYOUTS
@@ -76,7 +76,7 @@ class Dashboard(LiveView):
     Raises
     ------
     ValueError
-        A parameter is outside its range, or there is no such operator or layout.
+        What is given is not a run, a parameter is outside its range, or there is no such operator or layout.
 
     Examples
     --------
@@ -104,6 +104,7 @@ class Dashboard(LiveView):
                 f"refresh_s={refresh_s!r}, imbalance_limit={imbalance_limit!r}: give numbers above 0"
             )
         _check_layout(layout)
+        check_is_run(run)
         self.run = run
         self.feed = Feed(run, is_drawn)
         names = list(self.feed.tables)

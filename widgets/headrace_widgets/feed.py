@@ -39,6 +39,12 @@ class Snapshot:
     metrics: Metrics
 
 
+def check_is_run(run: Any) -> None:
+    """Raise ValueError unless it can be watched; a query cannot, before it is started."""
+    if not hasattr(run, "metrics"):
+        raise ValueError(f"a {type(run).__name__} is not a run: give what start() returns, as in query.start(rate=10_000)")
+
+
 class Feed:
     """A table of numbers for each operator of a run.
 

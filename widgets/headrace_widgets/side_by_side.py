@@ -20,7 +20,7 @@ from headrace_widgets.controls import make_controls
 from headrace_widgets.controls.burst import BurstControl
 from headrace_widgets.controls.rate import RateControl
 from headrace_widgets.controls.shown import Shown
-from headrace_widgets.feed import Feed
+from headrace_widgets.feed import Feed, check_is_run
 from headrace_widgets.layouts import LAYOUTS
 from headrace_widgets.live_plot import LiveFigure, LivePlot
 from headrace_widgets.live_view import LiveView, Page
@@ -49,6 +49,8 @@ class SideBySide(LiveView):
 
     def __init__(self, runs: tuple[Any, Any], names: tuple[str, str], stop_unwatched_after: float | None, refresh_s: float):
         self.runs, self._names, self._refresh_s = runs, names, refresh_s
+        for run in runs:
+            check_is_run(run)
         first = list(runs[0].operators)
         if first != list(runs[1].operators):
             raise ValueError(f"side_by_side: operators are {first} and {list(runs[1].operators)}; give two runs of one query")
@@ -316,7 +318,7 @@ def side_by_side(
     Raises
     ------
     ValueError
-        Runs with different operators, a run that was stopped, or equal names.
+        What is given is not a run, runs have different operators, one was stopped, or names are equal.
 
     Examples
     --------

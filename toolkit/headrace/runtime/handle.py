@@ -30,6 +30,7 @@ _MEANT = {
     "cancel": ".stop()",
     "close": ".stop()",
     "dashboard": "headrace_widgets.Dashboard(run)",
+    **dict.fromkeys(("scale", "rescale", "resize", "set_threads", "set_parallelism", "parallelism"), ".reconfigure(threads=...)"),
     **dict.fromkeys(("start", "restart", "resume"), "query.start() to run the query again, from its first row"),
     **dict.fromkeys(("save", "write", "to_parquet"), "query.start(sink=hr.parquet(path)), or .to_pandas().to_parquet(path)"),
     "to_csv": ".to_pandas().to_csv(path)",
