@@ -146,7 +146,7 @@ def _amount(draw: Draw, keys: int) -> dict[str, Any]:
 def _call(draw: Draw, keys: int) -> dict[str, Any]:
     def place() -> tuple[float, float]:
         if draw.random() < 0.1:
-            return draw.choice([0.0, -0.0, 90.0, math.nan, math.inf]), draw.choice([180.0, -180.0, -0.0])
+            return draw.choice([0.0, -0.0, 90.0, math.nan, math.inf]), draw.choice([180.0, -180.0, -0.0, 1e308, -1e308])
         return 50.0 + draw.choice([0.0, 0.0, 0.1, 0.2, 1.0]), -0.5 + draw.choice([0.0, 0.0, 0.3, 1.0])
 
     (caller_lat, caller_lon), (callee_lat, callee_lon) = place(), place()

@@ -27,12 +27,13 @@ from headrace.apps import APPS
 from headrace.apps.app import sources
 from headrace.apps.command import run
 from headrace.apps.compare import first_difference
+from headrace.apps.declining import quotient
 from headrace.errors import EventTimeError
 from headrace.reference.ordering import ordered
 from support import ordered_tables
 from support.campaign import rarely
 from support.command_line import asked
-from support.ordered_applications import CATEGORIES, HOUR, MOST, NAMES, PARAMETERS, expected, nasty
+from support.ordered_applications import CATEGORIES, HOUR, LEAST, MOST, NAMES, PARAMETERS, expected, nasty
 from support.ordered_samples import SAMPLE_OF, sample
 
 UTC, MS = pa.timestamp("us", tz="UTC"), pa.timestamp("ms", tz="Europe/Rome")
@@ -131,6 +132,7 @@ def test_oracle_all_of_an_application(name, is_long, tmp_path, capfd):
     _times_that_are_null(app, nasty(name, 0, time=integers))
     if name == "declining":
         _beyond_int64(tmp_path, capfd)
+        _rounded_once(app)
         _categories_that_cannot_be(tmp_path, capfd)
         _larger_batches_than_there_are(tmp_path, capfd)
 
@@ -207,6 +209,24 @@ def _beyond_int64(folder, capfd):
     wide = pa.table({"ts": [1], "item": [1], "amount": pa.array([2**63], pa.uint64())})
     assert cli.main(_command(folder / "wide", wide)) == 2
     assert "column 'amount' of uint64 does not fit int64" in capfd.readouterr().err
+
+
+def _rounded_once(app):
+    """Sums and products beyond 2**53: their quotient is the one that Python gives for integers."""
+    days = {0: 8681534006414405, 1: -3, 2: 0, 5: -11528076721599536, 6: 0}
+    times = pa.array([day * 24 * HOUR for day in days], MS)
+    table = pa.table({"ts": times, "item": [0] * len(days), "amount": list(days.values())})
+    content, _ = app.run(table)
+    assert app.check(content, [table])[-1]["slope"] == -3710521298401958.0
+
+
+@pytest.mark.parametrize("bits", [1, 20, 53, 54, 63])
+def test_oracle_a_quotient_is_rounded_as_by_python(bits):
+    draw = random.Random(bits)
+    for _ in range(2_000):
+        above, below = draw.randrange(-(2**bits), 2**bits), draw.randrange(1, 2 ** draw.randrange(1, 64))
+        for number in (above, above // below * below, LEAST, MOST):
+            assert quotient(number, below) == number / below, (number, below)
 
 
 def _larger_batches_than_there_are(folder, capfd):

@@ -224,6 +224,13 @@ def test_example_declining():
     assert declining(source, SHOP, unit="us") == [], "all one day"
 
 
+def test_example_a_slope_is_rounded_once():
+    """As floats, both numbers would be rounded before the division: -3710521298401958.5."""
+    days = {0: 8681534006414405, 1: -3, 2: 0, 5: -11528076721599536, 6: 0}
+    rows = declining(amounts(*((day * DAY, 1, amount) for day, amount in days.items())), SHOP)
+    assert rows[-1] == {"ts": 6 * DAY, "category": 7, "days": 4, "slope": -3710521298401958.0}
+
+
 def test_example_days_below_zero():
     source = amounts((-2 * DAY - 1, 1, 3), (-2 * DAY, 1, 2), (-1, 1, 1), (0, 1, 0))
     # days -3, -2, -1: at 0 three are finished; at -1 two
@@ -333,6 +340,7 @@ def test_example_areas_and_nulls():
         ((10, 190), (10, -170), 0),
         ((math.nan, 0), (0, 0), math.nan),
         ((0, math.inf), (0, 0), math.nan),
+        ((0, 1e308), (0, -1e308), math.nan),
         ((200, 0), (0, 0), math.pi * 6371.0088 * 160 / 180),
     ],
 )

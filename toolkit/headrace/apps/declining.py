@@ -48,7 +48,7 @@ def build(sales: hr.Stream, categories: pa.Table, buckets: int) -> hr.Stream:
             if state.days >= 2:
                 above = state.days * state.sxy - state.sx * state.sy
                 below = state.days * state.sxx - state.sx * state.sx
-                slope = float(above) / float(below)
+                slope = quotient(above, below)
                 if slope <= 0:
                     emit(category=t.category, days=state.days, slope=slope)
         state.sum += t.amount
@@ -67,6 +67,30 @@ def build(sales: hr.Stream, categories: pa.Table, buckets: int) -> hr.Stream:
             buckets=buckets,
         )
     )
+
+
+EXACT, ENOUGH = 2**53, 2**54
+"""Whole numbers up to the first are floats; from the second on they have two bits more than a float."""
+
+
+def quotient(above, below):
+    """Divide by a positive number, and round only once, as Python divides integers: as floats, both would be rounded first."""
+    if above == 0 or (-EXACT <= above <= EXACT and below <= EXACT):
+        return float(above) / float(below)
+    whole = above // below
+    rest = above % below
+    scale = 1.0
+    while -ENOUGH < whole < ENOUGH:
+        whole += whole
+        if rest >= below - rest:
+            rest -= below - rest
+            whole += 1
+        else:
+            rest += rest
+        scale /= 2.0
+    if rest > 0:
+        whole |= 1  # all between two even numbers is rounded alike
+    return float(whole) * scale
 
 
 @dataclass(frozen=True, eq=False)

@@ -77,8 +77,10 @@ def build(calls: hr.Stream, size: str, speed: float, buckets: int, area: int | N
 
 
 def haversine(lat_1, lon_1, lat_2, lon_2):
-    """Distance of two points in km; NaN where a coordinate is no finite number."""
+    """Distance of two points in km; NaN where a coordinate, or how far two are apart, is no finite number."""
     if not (math.isfinite(lat_1) and math.isfinite(lon_1) and math.isfinite(lat_2) and math.isfinite(lon_2)):
+        return math.nan
+    if not math.isfinite(lon_2 - lon_1):
         return math.nan
     phi_1 = math.radians(lat_1)
     phi_2 = math.radians(lat_2)

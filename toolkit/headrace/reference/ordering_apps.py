@@ -152,14 +152,14 @@ def declining(
 
 
 def _slope(points: Sequence[Pair]) -> float:
-    """Regress y on x by least squares: integers, each within int64, until the division of two floats."""
+    """Regress y on x by least squares: integers, each within int64, until the division, which rounds once."""
     n, sx, sy, sxx, sxy = len(points), 0, 0, 0, 0
     for x, y in points:
         sx, sy = _int64(sx + x), _int64(sy + y)
         sxx, sxy = _int64(sxx + _int64(x * x)), _int64(sxy + _int64(x * y))
     above = _int64(_int64(n * sxy) - _int64(sx * sy))
     below = _int64(_int64(n * sxx) - _int64(sx * sx))
-    return float(above) / float(below)
+    return above / below
 
 
 def mobility(
@@ -193,14 +193,16 @@ def _speed(before: int, lat_1: float, lon_1: float, now: int, lat_2: float, lon_
 
 
 def haversine(lat_1: float, lon_1: float, lat_2: float, lon_2: float) -> float:
-    """Return the distance of two points on a sphere of the Earth's size, in km; NaN where a coordinate is no finite number.
+    """Return the distance of two points on a sphere of the Earth's size, in km.
+
+    NaN where a coordinate, or the difference of two, is no finite number.
 
     Examples
     --------
     >>> round(haversine(48.8566, 2.3522, 51.5074, -0.1278), 1)
     343.6
     """
-    if not all(map(math.isfinite, (lat_1, lon_1, lat_2, lon_2))):
+    if not all(map(math.isfinite, (lat_1, lon_1, lat_2, lon_2, lon_2 - lon_1))):
         return math.nan
     phi_1, phi_2 = math.radians(lat_1), math.radians(lat_2)
     across, along = math.sin((phi_2 - phi_1) / 2.0), math.sin(math.radians(lon_2 - lon_1) / 2.0)
