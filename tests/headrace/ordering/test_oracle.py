@@ -1,4 +1,4 @@
-"""Ordered pipelines give the sequence that one worker would, bit for bit.
+"""Ordered pipelines give the sequence that one worker would, bit for bit: Definition 5.1 and Theorem 5.2 of the paper.
 
 Method: chains of one to six stages of every kind on random input, under drawn options (threads, schedule, queues, reorder
 scheme, batch, capacity of the rings, changes while running), compared with `headrace.reference.ordering`. The options are

@@ -52,8 +52,8 @@ Progress    A stage whose next ring is full is drained again by the worker that 
             stage before: the same argument with room in place of DONE). Where the result
             ring is full, workers wait for the collector.
             With `reorder="lock"` a worker with outputs waits for its turn to drain.
-Source      Prasaad, Ramalingam and Rajan, section 3 and figure 4, which assumes sequential
-            consistency
+Source      Prasaad, Ramalingam and Rajan, section 3.1 and figures 2 and 3 (`reorder="lock"`), section 3.2, figure 4 and theorem
+            3.1 (without a lock), which assume sequential consistency
 Checked     tests/headrace/ordering/test_interleave_buffer.py (every schedule of few preemptions of the smallest cases),
             test_interleave.py beside it (chains of stages, sampled), test_interleave_sleeping.py (a full result ring);
             tests/headrace/memory/test_reorder_buffer.py (a model of it, every schedule)

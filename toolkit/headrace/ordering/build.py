@@ -1,4 +1,8 @@
-"""A pipeline's kernels and the workers' loop, which calls them by address: the loop is compiled once for all pipelines."""
+"""A pipeline's kernels and the workers' loop, which calls them by address: the loop is compiled once for all pipelines.
+
+In Prasaad, Ramalingam and Rajan, section 2.2, each operator is compiled to a unit that can be scheduled alone; here it is a
+branch of `run_stage`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""What a pipeline measures: the declarations from which metrics, history, report and dashboard are made."""
+"""What a pipeline measures: the declarations from which metrics, history, report and dashboard are made.
+
+The two latencies are those of Prasaad, Ramalingam and Rajan, section 2.1: "processing" from the first stage to the exit,
+"latency" from the arrival, which their text calls end-to-end. What a stage's schedule needs (section 2.2) is measured too:
+cost and selectivity.
+"""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ Progress    No worker waits while there is something to do: one that finds no st
             record in the gate with room for it, nor a schedulable stage. A sleeper is woken by
             a worker that makes a stage schedulable (`wake`), by a source that adds records
             (event counts of the gate), and by the collector when it makes room in the result ring.
-Source      Prasaad, Ramalingam and Rajan, section 6
+Source      Prasaad, Ramalingam and Rajan, section 2.2 (workers and their worklists), section 6 (what they take)
 Checked     tests/headrace/ordering/test_interleave_sleeping.py (one worker: every schedule of one preemption; more, sampled),
             with threads: test_oracle.py, test_schedules.py beside it
 """

@@ -1,4 +1,8 @@
-"""Ranges of keys, for a partitioned stage without hashed buckets: boundaries, given or taken from a sample."""
+"""Ranges of keys, for a partitioned stage without hashed buckets: boundaries, given or taken from a sample.
+
+Both strategies, hash and range, are those of Prasaad, Ramalingam and Rajan, sections 2.1 and 4; the sample is their "profiling
+data gathered from sample runs".
+"""
 
 from __future__ import annotations
 

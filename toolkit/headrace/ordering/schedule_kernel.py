@@ -23,7 +23,8 @@ FIXED  the one to which the worker is allotted; without one, as LP
 OWN    the most urgent one according to the user's function (`template`, choose_own)
 =====  =================================================================================
 
-Source      Prasaad, Ramalingam and Rajan, section 6
+Source      Prasaad, Ramalingam and Rajan, sections 6.1 (QST), 6.2 (LP), 6.3 (ET) and 6.4 (CT); section 2.2 has one scheduler
+            for all workers
 Checked     tests/headrace/ordering/test_schedules.py; a worker alone at a stage: test_interleave.py beside it (sampled)
 """
 

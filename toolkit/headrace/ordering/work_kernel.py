@@ -48,6 +48,8 @@ Progress    A hybrid runner goes on past its time slice, until the count is 0: n
             runs or waits for an earlier one.
             After STOP each worker ends the function it is in, whose loops check STOP where they may be long, and begins
             no other; it goes through the rest of its claim without running it. Outputs that are not closed are never used
+Source      Prasaad, Ramalingam and Rajan, section 4.1 and figure 5 (SHARED), 4.2 and figure 6 (BY_PARTITION), 4.3 and figure
+            7 (HYBRID); theorem 4.1 is I1 and I2. ALONE is not in the paper
 Checked     tests/headrace/ordering/test_interleave.py (sampled)
 """
 

@@ -1,7 +1,8 @@
 """Ordered pipelines: one worker, one tuple after another, which is what every schedule must be equal to.
 
 A chain of stages over a stream whose order means something. Each tuple passes all stages before the next one enters the
-first, so a stage sees its input in the order that the stage before it gave it (Prasaad, Ramalingam, Rajan, section 2).
+first, so a stage sees its input in the order that the stage before it gave it (Prasaad, Ramalingam, Rajan, sections 2.1
+and 5: an execution is ordered, Definition 5.1, if it gives the outputs of this one).
 
 When the input ends, `end` is called: that of the first stateful stage that has one; when what it emits has passed the
 later stages, that of the next one, and so on; on empty input too.
