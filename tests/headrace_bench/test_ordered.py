@@ -8,6 +8,7 @@ Cannot see  whether a figure is right: of the clock it is looked at only that it
 """
 
 import itertools
+from collections import defaultdict
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -180,6 +181,12 @@ def test_oracle_parametric_operators():
             run = case.run(given, threads=2, queues=queues, batch=1)
             check_against(rows, shape.over(table).schema, run.columns, "a run")
             assert run.steady_per_second > 0 and run.samples[-1][1] == 900
+    many = case.run({"buckets": experiment.PARTS}, threads=1).bucket_tuples
+    for count in (2, 16):
+        few = case.run({"buckets": count}, threads=2, queues="partitioned").bucket_tuples
+        (of_many,), (of_few,) = many.values(), few.values()
+        assert of_few.sum() > 0 and np.array_equal(of_many.reshape(count, -1).sum(axis=1), of_few)
+        assert experiment.largest_part(of_many, count) == of_few.max() / of_few.sum()
     case.content = "another"
     with pytest.raises(AssertionError, match="not what came of the first run"):
         case.run(threads=1)
@@ -241,8 +248,9 @@ class Near:
     def run(self, threads, *schedule, **options):
         self.seen.append(("run", threads))
         return SimpleNamespace(
-            steady_per_second=1e6, stage_ns={"a": 1, "b": 2}, rows=60, busy_ns=10, decisions=3, serial_share=0.0
-        )
+            steady_per_second=1e6, stage_ns={"a": 1, "b": 2}, rows=60, busy_ns=10, decisions=3, serial_share=0.0,
+            bucket_tuples={"b": np.ones(experiment.PARTS)},
+        )  # fmt: skip
 
     def marked(self, stream, rows, threads, **options):
         self.seen.append(("run", threads))
@@ -263,7 +271,7 @@ class Near:
 
 FIGURES = {
     "Fig. 8a": lambda of, one: experiment._schedules(of, one),
-    "Figs 11 and 14": lambda of, one: experiment._schemes(of, one, {"Fig. 11": {}, "Fig. 14": {}}),
+    "Figs 11 and 14": lambda of, one: experiment._schemes(of, one, defaultdict(dict)),
     "Fig. 9": lambda of, one: experiment.load_imbalance(of),
     "Fig. 10": lambda of, one: experiment.latency_over_cost(of),
     "Figs 12 and 13": lambda of, one: experiment.light_operators(of),

@@ -75,6 +75,8 @@ class Pipelined(Alone):
         Working time in each stage.
     serial_share : float
         The share of the time in all stages that is spent in stages which only one worker at a time may run.
+    bucket_tuples : dict of str to int64[buckets]
+        Tuples of each bucket of each partitioned stage.
     """
 
     def __init__(self, stream: Any, table: pa.Table, results: int = OUTPUT_CAPACITY, **options: Any):
@@ -161,6 +163,8 @@ class Pipelined(Alone):
         is_serial = [one.stage.kind == "stateful" for one in section.compiled.bound.stages]
         spent = np.array(list(self.stage_ns.values()))
         self.serial_share = float(spent[is_serial].sum() / max(1, spent.sum()))
+        buckets = zip(names, c.form[:, words.BUCKETS].tolist(), c.form[:, words.BUCKET_COUNT].tolist(), strict=True)
+        self.bucket_tuples = {name: c.bucket_tail[first : first + count].copy() for name, first, count in buckets if count}
 
     @property
     def per_second(self) -> float:

@@ -1,4 +1,4 @@
-"""Scaling Ordered Stream Processing on Shared-Memory Multicores, section 7, Figures 8 to 14.
+"""Scaling Ordered Stream Processing on Shared-Memory Multicores, section 7: Figure 8 (7.1), 9 to 11 (7.2), 12 to 14 (7.3).
 
 The figures are preceded by the engine's cost compared with a hand-written loop, and by the cost of a decision
 (`headrace_bench.ordered`). Throughput is that of the workers alone, latency that of whole runs; both are taken from the 20th to
@@ -15,8 +15,9 @@ from __future__ import annotations
 
 import math
 import os
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -52,7 +53,7 @@ ASSUMPTIONS = (
     "There are as many cores as threads, each as fast as one of this machine, and memory keeps up.",
     "Work that is not divided between two threads is not divided among more: serial stages, the reorder buffer, the queues, and "
     "what a schedule leaves undone; each schedule is predicted from its own rates of one and two threads.",
-    "Partitioned and hybrid queues over the skew: a stage is as slow as its busiest worker, by the shares of the ranges.",
+    "Partitioned and hybrid queues: a stage is as slow as its busiest worker, by the shares of ranges or buckets.",
 )
 FAR = (2, 4, 8, 12, 16)
 PREDICTION = "a prediction: see the assumptions"
@@ -63,6 +64,12 @@ BUCKETS = 100
 """Buckets of hybrid queues, as in the paper; partitioned queues have one for each worker."""
 QUEUED = {"hybrid": lambda threads: BUCKETS, "partitioned": lambda threads: threads}
 """Kind of queues -> number of key ranges for a number of threads."""
+PARTS = math.lcm(*FAR)
+"""Buckets whose tuples are counted: of each number of threads, each bucket is so many of these."""
+PEAK = f"peak up to {FAR[-1]} threads"
+WAITS = "Fig. 11: latency by queues"
+Beside = dict[str, dict[str, list[float]]]
+"""Title of a figure over the applications -> what is compared -> a value for each application."""
 COST_NS = 1_000
 """Cost of a tuple in ns, where it is fixed."""
 COSTS = (100, 1_000, 10_000, 100_000)
@@ -76,6 +83,15 @@ SIZES = (2, 4, 16)
 STATES = (1, 64, 1024)
 ONE, KEYED, TWO = Shape(("flat_map",)), Shape(("partitioned",)), Shape(("flat_map", "partitioned"))
 _MOST_RESULTS = 60_000
+
+
+class Figures(NamedTuple):
+    """What is kept of a run, whose rows and arrays may be hundreds of megabytes."""
+
+    steady_per_second: float
+    rows: int
+    stage_ns: dict[str, int]
+    bucket_tuples: dict[str, np.ndarray]
 
 
 class _Experiment:
@@ -117,15 +133,15 @@ class _Experiment:
 
     def medians(
         self, run_of: Callable[..., Pipelined], variants: Mapping[str, Mapping[str, Any]]
-    ) -> dict[str, tuple[float, list[Pipelined]]]:
+    ) -> dict[str, tuple[float, list[Figures]]]:
         """Rows/s of each variant, in turns while cores are near, and its runs. Each has `run_of`'s arguments, `threads` one."""
-        runs: dict[str, list[Pipelined]] = {name: [] for name in variants}
+        runs: dict[str, list[Figures]] = {name: [] for name in variants}
         for counts in repeated(self.repetitions):
             for name, given in variants.items():
                 self.await_near(given["threads"])
                 run = run_of(**given)
                 if counts:
-                    runs[name].append(run)
+                    runs[name].append(Figures(run.steady_per_second, run.rows, run.stage_ns, run.bucket_tuples))
         return {name: (median([run.steady_per_second for run in found]), found) for name, found in runs.items()}
 
     def latency(self, stream: Any, rows: int, threads: int, **options: Any) -> Markers:
@@ -216,15 +232,25 @@ def _decisions(of: _Experiment) -> None:
 def applications(of: _Experiment, measured: Iterable[Measured]) -> None:
     """Figures 8, 11 and 14: schedules over threads, then queues and reorder schemes."""
     names: list[str] = []
-    beside: dict[str, dict[str, list[float]]] = {"Fig. 11": {}, "Fig. 14": {}}
+    beside: Beside = defaultdict(dict)
     for one in measured:
         names.append(one.case.name)
         of.rows += one.rows
         _schedules(of, one)
         _schemes(of, one, beside)
-    for figure, title in (("Fig. 11", "queues of partitioned stages"), ("Fig. 14", "reorder schemes")):
-        lines = [Line(name, list(range(1, len(names) + 1)), rates) for name, rates in beside[figure].items()]
-        of.draw(f"{figure}: {title}, {DEFAULT_SCHEDULE}", "application", "M rows/s", lines, x_names=names)
+    _draw_schemes(of, names, beside)
+
+
+def _draw_schemes(of: _Experiment, names: Sequence[str], beside: Beside) -> None:
+    """Figures 11 and 14 over the applications; predictions as lines of their own."""
+    note = f"Measured on {counted(THREADS[-1], 'thread')}; the peak of up to {FAR[-1]} threads is a prediction."
+    for title, y_label, of_what in (
+        ("Fig. 11: queues of partitioned stages", "M rows/s", note),
+        (WAITS, "mean processing latency, ms", f"At a quarter of the rate of {DEFAULT_SCHEDULE} on the workers alone."),
+        ("Fig. 14: reorder schemes", "M rows/s", note),
+    ):
+        lines = [Line(name, list(range(1, len(names) + 1)), values, PEAK in name) for name, values in beside[title].items()]
+        of.draw(f"{title}, {DEFAULT_SCHEDULE}", "application", y_label, lines, x_names=names, note=of_what)
 
 
 def _schedules(of: _Experiment, one: Measured) -> None:
@@ -257,23 +283,79 @@ def _schedules(of: _Experiment, one: Measured) -> None:
     of.draw(f"Fig. 8b: {name}, processing latency at half load", "threads", "mean, ms", waits, log_y=True)
 
 
-def _schemes(of: _Experiment, one: Measured, beside: dict[str, dict[str, list[float]]]) -> None:
-    """Figures 11 and 14, on two threads."""
+def _schemes(of: _Experiment, one: Measured, beside: Beside) -> None:
+    """Figures 11 and 14, on one thread and on two; the prediction for each kind of queues, each reorder scheme."""
     case, threads = one.case, THREADS[-1]
-    variants = {q: {"threads": threads, "buckets": ranges(threads), "queues": q} for q, ranges in QUEUED.items()}
-    found = of.medians(case.run, variants | {r: {"threads": threads, "reorder": r} for r in REORDERS})
-    for figure, names in (("Fig. 11", QUEUED), ("Fig. 14", REORDERS)):
-        first = next(iter(names))
+    options = {q: lambda n, q=q: {"threads": n, "buckets": QUEUED[q](n), "queues": q} for q in QUEUED}
+    options |= {r: lambda n, r=r: {"threads": n, "reorder": r} for r in REORDERS}
+    found = of.medians(case.run, {f"{name}, {n}": of_threads(n) for name, of_threads in options.items() for n in THREADS})
+    parts = case.run(1, queues="partitioned", buckets=PARTS).bucket_tuples
+    for title, names in (("Fig. 11: queues of partitioned stages", QUEUED), ("Fig. 14: reorder schemes", REORDERS)):
+        figure, first = title.partition(":")[0], next(iter(names))
+        peaks: dict[str, float] = {}
         for name in names:
-            rate = found[name][0] / 1e6
-            beside[figure].setdefault(name, []).append(rate)
-            of.row(f"{figure}, {case.name}, {name}", rate, "M rows/s", baseline=found[first][0] / 1e6, baseline_name=first)
+            rates = {n: found[f"{name}, {n}"][0] for n in THREADS}
+            capacity = model_of(rates[1], rates[threads], one.serial_share)
+            alone = found[f"{name}, 1"][1][-1]
+            if name == "partitioned":
+                capacity = bounded(capacity, alone, lambda n: {stage: largest_part(tuples, n) for stage, tuples in parts.items()})
+            elif name == "hybrid":
+                shares = {stage: largest_part(tuples, len(tuples)) for stage, tuples in alone.bucket_tuples.items()}
+                capacity = bounded(capacity, alone, lambda _, shares=shares: shares)
+            peaks[name] = max(map(capacity, FAR))
+            for line, rate in ((name, rates[threads]), (f"{name}, {PEAK}", peaks[name])):
+                beside[title].setdefault(line, []).append(rate / 1e6)
+            of.row(f"{figure}, {case.name}, {name}, 1 thread", rates[1] / 1e6, "M rows/s")
+            of.row(f"{figure}, {case.name}, {name}", rates[threads] / 1e6, "M rows/s",
+                   baseline=found[f"{first}, {threads}"][0] / 1e6, baseline_name=first)  # fmt: skip
+            of.row(f"{figure}, {case.name}, {name}, {PEAK}, predicted", peaks[name] / 1e6, "M rows/s",
+                   baseline=peaks[first] / 1e6, baseline_name=first, note=PREDICTION)  # fmt: skip
     for queues in QUEUED:
         stream = case.stream_of(case.table, buckets=QUEUED[queues](threads))
         rate = one.rates[DEFAULT_SCHEDULE, threads] / 4
         wait = of.latency(stream, case.table.num_rows, threads, queues=queues, rate=rate)
+        beside[WAITS].setdefault(queues, []).append(wait.mean_ms)
         of.row(f"Fig. 11, {case.name}, {queues}, processing latency", wait.mean_ms, "ms", "lower",
                note=f"mean, at {rate / 1e6:.3g} M rows/s")  # fmt: skip
+
+
+def largest_part(tuples: np.ndarray, count: int) -> float:
+    """The share of the tuples that are in the fullest of `count` buckets; `tuples` are those of a multiple of so many.
+
+    The hash of a key decides which part of all its values a bucket covers (`buffer_kernel.bucket_of`), so a bucket of few is
+    as many buckets of many, one after another.
+
+    Examples
+    --------
+    >>> [largest_part(np.array([5, 1, 1, 1]), count) for count in (1, 2, 4)]
+    [1.0, 0.75, 0.625]
+    """
+    return float(tuples.reshape(count, -1).sum(axis=1).max() / max(1, tuples.sum()))
+
+
+def bounded(
+    capacity: Callable[[int], float], alone: Figures, shares_of: Callable[[int], Mapping[str, float]]
+) -> Callable[[int], float]:
+    """Bound a prediction by the busiest bucket of each stage: only one worker at a time is there.
+
+    Parameters
+    ----------
+    capacity : function
+        Of the number of threads.
+    alone : Figures
+        Of a run on one thread.
+    shares_of : function
+        Of the number of threads: stage -> share of its tuples that are in one bucket.
+
+    Examples
+    --------
+    >>> alone = Figures(1e6, 100, {"a": 40_000, "b": 60_000}, {})
+    >>> capacity = bounded(lambda threads: threads * 1e6, alone, lambda threads: {"b": 0.5})
+    >>> [round(capacity(threads)) for threads in (1, 2, 16)]
+    [1000000, 2000000, 3333333]
+    """
+    row_ns = {stage: ns / alone.rows for stage, ns in alone.stage_ns.items()}
+    return lambda n: min([capacity(n), *(1e9 / max(1e-9, share * row_ns[stage]) for stage, share in shares_of(n).items())])
 
 
 # -- Figures 9 and 10: queues of a partitioned stage
