@@ -31,7 +31,7 @@ def describe_run(execution: Execution) -> list[tuple[str, str]]:
         ("operator" if len(operators) == 1 else "operators", listed(operators, MOST)),
         ("rows", f"{read:,} read, {execution.rows_out:,} results"),
         ("from", listed(sources, MOST)),
-        *[("unfinished", text) for text in (execution.unfinished() if execution.state == "running" else ())],
+        *[("now", text) for text in (execution.unfinished() if execution.state == "running" else ())],
     ]
 
 
