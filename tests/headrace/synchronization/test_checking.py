@@ -427,6 +427,16 @@ def test_example_one_side_fails_alone():
     assert "ValueError: of two signs" in str(found)
 
 
+def test_example_both_sides_fail_with_other_texts():
+    """A reset of a key that is not there fails in either order, at another key: so it is the function that is refused."""
+
+    def strict_reset(state, e, emit):
+        emit(key=e.key, count=state.counts.pop(e.key))
+
+    with pytest.raises(ParameterError, match=r"fail on most of what is drawn \(KeyError"):
+        mutant(keycounter.PROGRAM, update={"reset": strict_reset}).check(examples=100)
+
+
 @pytest.mark.parametrize(
     ("arguments", "kind", "words"),
     [

@@ -120,7 +120,7 @@ class Sides:
     @property
     def verdict(self) -> str:
         """Whether they agree, differ by rounding, or differ."""
-        if self.one.error != self.other.error:
+        if bool(self.one.error) != bool(self.other.error):  # where both fail, it may be at another event, with another text
             return DIFFERENT
         found = {_compared(self.one.state, self.other.state), _compared(self.one.outputs, self.other.outputs)}
         return next(verdict for verdict in (DIFFERENT, ROUNDING, AGREE) if verdict in found)
