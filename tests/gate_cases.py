@@ -259,7 +259,7 @@ def load(gate: str, *planted, **constants) -> Kernels:
 # -- small states ------------------------------------------------------------------------------------
 
 
-def log_state(k, sources, readers, *, ring=4, log=8, bound=4, reading=1, feeding=None, lead=0):
+def log_state(k, sources, readers, *, ring=4, log=8, bound=4, reading=1, feeding=None, lead=0, ranks=0, rows=0):
     """Arrays of a merged log far smaller than `allocate` makes them; every reader starts at 0."""
     words = [0] * k.WORD_COUNT
     words[k.BOUND] = words[k.LIMIT] = bound
@@ -282,7 +282,8 @@ def log_state(k, sources, readers, *, ring=4, log=8, bound=4, reading=1, feeding
         cursor=[0] * readers,
         reading=[int(r < reading) for r in range(readers)],
         cost=[0] * readers,
-        scratch=[[0] * sources for _ in range(3)],
+        scratch=[[0] * sources for _ in range(6)],
+        rank=[[0] * rows for _ in range(sources * ranks)],
     )
 
 

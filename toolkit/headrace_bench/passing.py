@@ -41,6 +41,13 @@ def numbers(rows: int, keys: int, seed: int = 1) -> pa.Table:
     return pa.table({"ts": ts, "k": keys_of_rows, "v": rng.integers(0, 100, rows)})
 
 
+def grouped(rows: int, keys: int) -> pa.Table:
+    """The same rows with a group of keys, and a float."""
+    table = numbers(rows, keys)
+    table = table.append_column("group", pa.array(table["k"].to_numpy() % 100))
+    return table.append_column("f", pa.array(table["v"].to_numpy() / 3))
+
+
 def texts(rows: int, seed: int = 1) -> pa.Table:
     """Texts of eight words with Zipf frequencies (exponent 1.3), one text per time unit."""
     rng = np.random.default_rng(seed)
@@ -62,6 +69,18 @@ def wide_same_key(table: pa.Table) -> Any:
 def wide_totals(table: pa.Table) -> Any:
     """The same large windows, whose results are totalled over all keys."""
     return _wide(table).window(SPAN // 10).aggregate("second", n=hr.sum("n"), most=hr.max("s"))
+
+
+def wide_latest(table: pa.Table) -> Any:
+    """The same large windows, of whose results the last of each time shows, by their order of content."""
+    return _wide(table).window(SPAN // 10).aggregate("second", first=hr.first("n"), last=hr.last("s"))
+
+
+def wide_by_group(table: pa.Table) -> Any:
+    """Large windows by group and key, whose means are added up by group: a sum of floats shows the order of its values."""
+    stream = hr.stream(table, event_time="ts").key_by("group", "k").window(SPAN // 10, SPAN // 100)
+    first = stream.aggregate("first", n=hr.count(), f=hr.max("f"))
+    return first.key_by("group").window(SPAN // 10).aggregate("second", f=hr.sum("f"), last=hr.last("n"))
 
 
 def _latest(state, t):
@@ -160,6 +179,8 @@ def measure(full: bool, tiny: bool = False) -> list[Row]:
     cases: list[tuple[str, Callable, pa.Table]] = [
         ("large windows, the same key", wide_same_key, numbers(rows, keys)),
         ("large windows, totals", wide_totals, numbers(rows, keys)),
+        ("large windows, first and last of all", wide_latest, numbers(rows, keys)),
+        ("large windows, sums of floats by group", wide_by_group, grouped(rows, keys)),
         ("large windows, a custom operator behind them", wide_custom, numbers(rows, keys)),
         ("large windows of a custom operator, totals", custom_totals, numbers(rows, keys)),
         ("three aggregates", three, numbers(rows, keys // 5)),

@@ -197,7 +197,8 @@ def case(k, sets, rows, promises, readers=1, capacity=2, idle=False, kept=(), to
         gate=gate, rings=rings, row_times=[], sent=cells[:], kept_count=cells[:], left_count=cells[:],
         kept_row=ring() if kept else [], comparisons=[[flags(kept), -1, 0, EQUAL, 1, 0, -1, 1]] if kept else [],
         told=[MIN_TIME] * instances,
-        keys=[[] for _ in range(instances)], ids=[], known=[], numbers=[], valid=[], latency=[[0] * 64 for _ in range(instances)],
+        keys=[[] for _ in range(instances)], ids=[], ranks=[], row_ranks=[],
+        known=[], numbers=[], valid=[], latency=[[0] * 64 for _ in range(instances)],
         longest=cells[:], stop=[0],
     )  # fmt: skip
     written = [[p for epoch in rows for p in epoch.get(r, [])] for r in range(instances)]

@@ -215,7 +215,8 @@ def case(k, epochs, rows, promises, configs, owners, senders=1, capacity=2, size
     )  # fmt: skip
     template = k.PassingArrays(
         gate=gate, rings=rings, row_times=[], sent=zeros(senders), kept_count=[], left_count=[], kept_row=[], comparisons=[],
-        told=[MIN_TIME] * senders, keys=[], ids=[], known=[], numbers=[], valid=[], latency=[[0] * 64 for _ in range(senders)],
+        told=[MIN_TIME] * senders, keys=[], ids=[], ranks=[], row_ranks=[],
+        known=[], numbers=[], valid=[], latency=[[0] * 64 for _ in range(senders)],
         longest=zeros(senders), stop=[0],
     )  # fmt: skip
     wanted = sorted(row for epoch in rows for each in epoch.values() for row in each)

@@ -77,6 +77,20 @@ class Compiled:
     time_value = ""
     """Name of the value column that is the event time in the stream's unit, if kernels read that."""
 
+    ranks: np.ndarray = np.zeros((0, 0), np.int64)
+    """int64[ranks, ids]: by key id, what orders keys as their values do; of no size unless it gives its results in that order."""
+    order_shows = ""
+    """Why its results show the order of tuples of different keys, too; "" if of those of one key at most."""
+
+    @property
+    def why_not_ranked(self) -> str:
+        """Why it cannot give the results of one event time in order of content; "" if it can, by `give_by_rank`."""
+        return "it may give several results of one time and key"
+
+    def give_by_rank(self, state: Any) -> Any:
+        """Give the results of one event time in order of content, from each instance. Returns the state with what that takes."""
+        raise NotImplementedError
+
     @property
     def why_collected(self) -> str:
         """Why its results need a collector; "" if each instance writes its own in order of event time, each in one row."""

@@ -213,6 +213,8 @@ class Passed:
             told=told,
             keys=following.passed_keys(instances, capacity),
             ids=np.zeros(0, np.int32) if following.key_ids is None else following.key_ids.ids,
+            ranks=section.compiled.ranks,
+            row_ranks=gate.rank if following.way.by_content else np.zeros((0, 0), np.int64),
             known=np.array([getattr(state, known).ctypes.data for known, _ in nulls], np.int64),
             numbers=np.array([getattr(state, value).ctypes.data if value else 0 for _, value in nulls], np.int64),
             valid=np.zeros((len(nulls), instances * capacity), np.uint8),

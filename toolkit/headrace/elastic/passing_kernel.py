@@ -2,7 +2,8 @@
 
 This is the alternative to a collector. A result is a row of its instance's ring (`egress.rings`), and the instance is a
 source of the next operator's gate. That operator reads the rows where they were written. Each instance writes its rows
-in order of event time (`row_times`); ties between instances come in the gate's order: (time, instance, position). Rows
+in order of event time (`row_times`); ties between instances come in the gate's order: (time, instance, position), or
+(time, ranks) where the gate has ranks, which order results as their keys are ordered (`gates.content_kernel`). Rows
 may be ahead of the watermark when they are written (`update` emits them before its window ends): then the gate gives
 them in order of arrival.
 
@@ -46,10 +47,10 @@ Progress    An instance that finds the gate full waits for the readers, as any s
             there with everything published. An instance whose ring is full polls how far the
             readers are; `change_source` polls until the rows of an earlier activation are merged.
 Source      STRETCH, section 7: TB_out, whose sources are the instances, added and removed
-            with them. Differs: ties are not ordered by content, so an operator may follow
-            only if its results do not depend on the order of ties, or no key has ties
-            (`ways`).
-Checked     tests/headrace/elastic/test_passing_interleave.py, test_passing.py, test_passing_filter.py, test_passing_update.py
+            with them. Ties are ordered by content where the next operator's results show their
+            order, and each instance then gives its own in that order (`ways`).
+Checked     tests/headrace/elastic/test_passing_interleave.py, test_passing.py, test_passing_filter.py, test_passing_update.py,
+            test_passing_content.py, test_passing_content_interleave.py
 """
 
 from __future__ import annotations
@@ -108,6 +109,8 @@ class PassingArrays(NamedTuple):
     told: np.ndarray  # per instance: the latest heartbeat
     keys: np.ndarray  # int32[instances, capacity]: key ids for the next operator; [instances, 0] if it has no key
     ids: np.ndarray  # int32[ids]: by the id of a key here, the id of its key downstream; of no size where they are the same
+    ranks: np.ndarray  # int64[ranks, ids]: by the id of a key here, what orders it among keys; [0, 0] where the gate has no ranks
+    row_ranks: np.ndarray  # int64[instances * ranks, capacity]: the gate's `rank`
     known: np.ndarray  # int64[columns]: address of an int64[instances, capacity], 0 at rows whose value is null
     numbers: np.ndarray  # int64[columns]: address of a float64[instances, capacity] in which NaN is null as well; 0: none
     valid: np.ndarray  # uint8[columns, instances * capacity]
@@ -118,13 +121,17 @@ class PassingArrays(NamedTuple):
 
 @kernel
 def ready_rows(p, me, slot, count):
-    """Complete consecutive rows before the gate gets them: keys, and which values are null."""
+    """Complete consecutive rows before the gate gets them: keys, ranks, and which values are null."""
     if p.keys.shape[1] > 0 and p.ids.size > 0:
         for i in range(slot, slot + count):
             p.keys[me, i] = p.ids[p.rings.a[me, i]]
     elif p.keys.shape[1] > 0:
         for i in range(slot, slot + count):
             p.keys[me, i] = p.rings.a[me, i]
+    ranks = p.ranks.shape[0]
+    for number in range(ranks):
+        for i in range(slot, slot + count):
+            p.row_ranks[me * ranks + number, i] = p.ranks[number, p.rings.a[me, i]]
     capacity = p.rings.primary.shape[1]
     first = me * capacity
     for column in range(p.known.size):

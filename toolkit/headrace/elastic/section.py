@@ -125,7 +125,9 @@ class ElasticSection(GatedSection):
             self._gate_readers(sources),
             options.capacity_for(sources),
             options.bound_for(self.compiled.bound_ns),
-            self.compiled.lead,
+            lead=self.compiled.lead,
+            ranks=self.way.by_content,
+            rows=OUTPUT_CAPACITY if self.way.by_content else 0,
         )
 
     def _steer(self, planned: Sequence[tuple[int, Configuration]]) -> Reconfiguration:
@@ -149,10 +151,17 @@ class ElasticSection(GatedSection):
     def pass_results_to(self, following: ElasticSection) -> Passed:
         """Let each instance pass its results on to the gate of `following`, which has a source for each."""
         self.passes_on = True
+        if following.way.by_content:
+            self._give_by_rank()
         passed = self.collector = Passed(self, following)
         passed.begin(self.initial.members)
         self.lengthen(following.compiled.window_size)
         return passed
+
+    def _give_by_rank(self) -> None:
+        """Let each instance give the results of a window in order of their keys, as the next operator's gate merges them."""
+        self.state = self.compiled.give_by_rank(self.state)
+        self.module = self._build()
 
     def lengthen(self, by: int) -> None:
         """Widen the check of event times, so that they stay in range in the windows of downstream operators, too."""
@@ -306,7 +315,8 @@ class ElasticSection(GatedSection):
             if self.is_routed:
                 return f"channels: each instance of {self.above.name!r} routes its results to the owner of their key"
             why = f"; one channel for all: {self.way.why_shared}" if self.way.why_shared else ""
-            return f"gate: each instance of {self.above.name!r} passes its results on{why}"
+            order = ", in order of their keys" if self.way.by_content else ""
+            return f"gate: each instance of {self.above.name!r} passes its results on{order}{why}"
         origin = self.inlets[0].branch.origin if len(self.inlets) == 1 else None
         if not isinstance(origin, OperatorNode):
             return ""

@@ -14,15 +14,31 @@ since another instance may still give an earlier one; with a full ring, the run 
 them in the order of arrival (`gates.arrival_kernel`), with room for the windows that begin so much later
 (`CompiledAggregate.take_ahead`). Some instance always goes on: those that wait in a window have read a tuple of it, up to which
 all others can read, and once these have promised its time, what is waiting is not too far ahead any more.
-By the gate, the query has to give the same bytes as by a collector, so its results must not depend on the order of tuples of
-equal event time. Either the downstream operator follows an aggregate with the same key, which has one result per window and so
-never two at one time (`_has_no_ties`), or what it computes does not depend on that order
-(`headrace.elastic.aggregate.as_they_come`). A custom operator can only be of the first kind, and has to emit from `output`
-only: its results then show the order of the tuples of one key, and not that of others. It may read numbers and times of any
-type, an aggregate bools, too, and nothing else: what is computed in 64 bits keeps its value in a column of its type, and event
-times count microseconds in both operators. Where there are ties, one thing may still depend on their order: whether a partial
-sum of whole numbers of either sign overflows int64, which is an error. A user who asks for the gate accepts that. Unasked, the
-gate is taken only for sums of values that are never negative, which overflow in every order or in none.
+
+By the gate, the query has to give the same bytes as by a collector, so its results must not show the order of tuples of equal
+event time, or that order has to be the collector's, which is by content (`_order_shown`). It does not show if the downstream
+operator follows an aggregate with the same key, which has one result per window and so never two at one time (`_has_no_ties`), or
+if what it computes does not depend on that order (`headrace.elastic.aggregate.as_they_come`). A custom operator can only be of
+the first kind, and has to emit from `output` only: its results then show the order of the tuples of one key, and not that of
+others.
+
+Otherwise the gate merges by content (`Way.by_content`, `gates.content_kernel`). Of the results of one event time, an aggregate
+has one for each key, so their order by content is that of their keys. Each instance sorts the keys that it owns in a window, and
+gives their results in that order (`aggregate.ranked_kernel`); the gate takes the first of the instances' next results, once each
+other instance has given one, or has promised that none up to that time will follow. So it gives one sequence, that of the
+collector, for any number of instances, and for any mapping of keys to them. Nobody waits for ever: an instance that cannot go on
+has results in the gate that are not taken yet, so it is not what the gate waits for, or that are taken and about to be read. (To
+wait until all have passed the time, and then to sort, would stand still: an instance cannot promise a time of which it has more
+results than its ring takes.) Changes of the members need nothing more: an instance joins or leaves between two times. This takes
+ranks of keys: numbers that tell how any two keys are ordered, whatever keys come later, one for each column
+(`KeyDictionary.ranks`). Ids do not; numbers and times do, and strings would not. Windows of local days are left to the collector,
+since two of them may end at one time.
+
+A custom operator may read numbers and times of any type, an aggregate bools, too, and nothing else: what is computed in 64 bits
+keeps its value in a column of its type, and event times count microseconds in both operators. Where ties do not come by content,
+one thing may still depend on their order: whether a partial sum of whole numbers of either sign overflows int64, which is an
+error. A user who asks for the gate accepts that. Unasked, the gate is taken only for sums of values that are never negative,
+which overflow in every order or in none.
 
 Where both operators have a key, the gate may be one channel for each downstream instance, into which the upstream instances
 route the tuples it owns (`gates.reader_queues_kernel`, `routed`); `Way.why_shared` says why it is not. Unasked, it is from
@@ -75,20 +91,13 @@ Also open, and done through the collector:
   write results. It would take a table to which these add concurrently, with recycling that waits for all of them;
 - a join upstream: its result is a pair of rows, which becomes columns when it is collected. Its instances would have to write
   what the next operator reads of both;
-- a join downstream. Its pairs come in the order of their later tuples, so the order of equal times shows, and it needs the last
-  of these points first. It keeps tuples for as long as `within`, while a ring's rows are freed once they are read: either the
+- a join downstream. Its pairs come in the order of their later tuples, so the order of equal times shows, and its gate has to
+  merge by content. It keeps tuples for as long as `within`, while a ring's rows are freed once they are read: either the
   operator's event time would free rows (`retention`), in a ring that long, or their first reader would copy them into a store.
-  What it carries into its results are Arrow columns by row: keys would be decoded, and results finished, when a pair is
-  finished;
-- content order in the gate, for `hr.first`, lists and sums of floats behind another key or none. Now a record is ready once
-  (time, source) is below the least MARK. It would be simple to wait until every source has passed the time, and then to sort by
-  content, but that would deadlock: there may be more results of one time than a ring holds, and an instance whose ring is full
-  cannot promise more. So each instance has to give its own results of one time in sorted order, and the merge takes the first in
-  (time, content) once every other source has a record in its ring or a MARK beyond that time; a full ring has a record, so the
-  merge always proceeds. This takes a rank of each key, in words that tell how any two keys are ordered, whatever keys come later
-  (ids do not; the prefixes of `memory.text_order` do for short strings, longer ones need their texts); an emission that visits
-  the keys of a window by rank and not by id, so a sort of all keys that an instance owns; and a column of ranks in the rings of
-  the gate, beside the time. Changes of members need nothing more: they are between two times.
+  What it carries into its results are Arrow columns by row: keys would be decoded, and results finished, when a pair is finished;
+- content order in the gate for keys with strings: the prefixes of `memory.text_order` rank short ones, and longer ones need their
+  texts, which the merge would have to read; and for results of a custom operator, of which a key may have several at one time.
+  Their order is that of their positions, which the instance knows, but its `output` visits keys by id.
 
 Results that leave the query always go through a collector.
 
@@ -142,6 +151,9 @@ class Way(NamedTuple):
     above: Any = None
     """`ElasticSection` of the operator whose instances pass their results on; None: through a collector."""
     why_collected: str = ""
+    by_content: int = 0
+    """By how many ranks the gate orders results of one event time (`gates.content_kernel`), one for each column of their key; 0:
+    their order does not show."""
     why_shared: str = ""
     """Why all instances read one gate; "" if each reads a channel of its own."""
     between: Between = Between({}, ())
@@ -173,7 +185,7 @@ def way_in(compiled: Any, branches: list[Branch], upstream: Upstream | None, opt
                     f'{option}="{way}": the input of {name!r} comes from a source, and this is a way between two operators; leave'
                     f" it out, or give a dict of the operators that follow others"
                 )
-        return Way(None, "", "its input comes from a source")
+        return Way(None, "", 0, "its input comes from a source")
     passing = options.passing(name)
     why = "" if passing == "collector" else why_not(compiled, branches, upstream, options.takers(origin.name), options)
     if why and passing == "gate":
@@ -182,10 +194,11 @@ def way_in(compiled: Any, branches: list[Branch], upstream: Upstream | None, opt
             f" operators where it does not"
         )
     if why or passing == "collector":
-        way = Way(None, why, why or 'passing="collector"')
+        way = Way(None, why, 0, why or 'passing="collector"')
     else:
         assert upstream is not None
-        way = Way(upstream.section, "", _why_shared(compiled, *upstream, options), upstream.between)
+        by_content = len(upstream.section.compiled.key_names) if _order_shown(compiled, *upstream) else 0
+        way = Way(upstream.section, "", by_content, _why_shared(compiled, *upstream, options), upstream.between)
     if way.why_shared and options.channel(name) == READER:
         raise ParameterError(
             f'channel="reader": the instances of {name!r} have no channels of their own: {way.why_shared}; leave it out, or give'
@@ -201,6 +214,8 @@ def _why_shared(compiled: Any, above: Any, middle: Between, options: ElasticOpti
         return 'channel="shared"'
     if not isinstance(compiled, CompiledAggregate):
         return "it is a custom operator"
+    if _order_shown(compiled, above, middle):
+        return "it takes results in order of their keys, and such channels take those of one event time by instance"
     if compiled.dictionary is None:
         return "it has no key, so no instance owns a result before another"
     if above.compiled.ahead:
@@ -248,9 +263,10 @@ def why_not(
         return f"{above.name!r} cannot pass its results on: {before.why_collected}"
     if compiled.why_encoded:
         return compiled.why_encoded
-    has_no_ties = _has_no_ties(compiled, before, middle)
-    if compiled.order_matters and not has_no_ties:
-        return f"its results depend on the order of tuples of equal event time: {compiled.order_matters}"
+    shown = _order_shown(compiled, above, middle)
+    if shown and before.why_not_ranked:
+        so = f"{above.name!r} cannot give these in order of content: {before.why_not_ranked}"
+        return f"its results depend on the order of tuples of equal event time: {shown}; {so}"
     if before.ahead and (why := _why_not_ahead(compiled, above)):
         return why
     if compiled.dictionary is not None and key_places(compiled, before, middle) is None:
@@ -271,7 +287,7 @@ def why_not(
             f"keys of rows that a filter drops would still take memory after it, and count for max_keys; if there is room for all"
             f" keys of the windows of both operators, give passing={{{compiled.node.name!r}: 'gate'}}, which is faster"
         )
-    if not has_no_ties:
+    if not shown and not _has_no_ties(compiled, before, middle):
         for name, wanted in compiled.spec.aggregates:
             if wanted.kind == "sum" and middle.names[wanted.column] not in above.never_negative:
                 return (
@@ -280,6 +296,11 @@ def why_not(
                     f" passing={{{compiled.node.name!r}: 'gate'}}, which is faster"
                 )
     return ""
+
+
+def _order_shown(compiled: Any, above: Any, middle: Between) -> str:
+    """Say why an operator's results show the order of tuples of equal event time; "" if they do not, or there are none."""
+    return compiled.order_shows if _has_no_ties(compiled, above.compiled, middle) else compiled.order_matters
 
 
 def _why_not_ahead(compiled: CompiledAggregate, above: Any) -> str:

@@ -19,6 +19,7 @@ kernels beside them on their `arrays`.
 ``merged_log``          the merged log, ``merged_log_kernel`` and its cells, ``log_words``
 ``merging_kernel``      merges several rings into one: in the merged log, and in channels
 ``arrival_kernel``      puts records into the log as they arrive, if no reader needs the order
+``content_kernel``      puts records of equal time into the log in order of their content
 ``scalegate``           the ScaleGate, and ``scalegate_kernel``
 ``skip_list_kernel``    its skip list: nodes, and when one may be reused
 ``membership_kernel``   cells that both gates have, and scans of the readers while these may change

@@ -12,7 +12,7 @@ from headrace.gates.allocation import allocate_common, first_bound
 from headrace.gates.merged_log_kernel import CONTROL_RESERVE, LogArrays
 from headrace.gates.merging_kernel import SCRATCH_ROWS
 from headrace.gates.tuple_buffer import TupleBuffer, whole_number
-from headrace.memory.cells import aligned, padded_cells
+from headrace.memory.cells import aligned, padded_cells, reserved
 from headrace.progress import END_OF_TIME, MIN_TIME
 
 
@@ -21,7 +21,15 @@ def power_of_two_at_least(count: int) -> int:
 
 
 def allocate(
-    sources: int, readers: int, capacity: int, *, bound: int | None = None, bound_ns: int = 0, lead: int = 0
+    sources: int,
+    readers: int,
+    capacity: int,
+    *,
+    bound: int | None = None,
+    bound_ns: int = 0,
+    lead: int = 0,
+    ranks: int = 0,
+    rows: int = 0,
 ) -> LogArrays:
     """Allocate the arrays of a merged log with all sources feeding and no reader yet.
 
@@ -37,6 +45,9 @@ def allocate(
         Limit in nanoseconds of the slowest reader's work; 0 = none.
     lead : int
         If not 0, records are delivered as they arrive, at most this far ahead of the last watermark (`arrival_kernel`).
+    ranks, rows : int
+        If not 0, sources give each of so many rows so many ranks, by which tuples of equal event time are ordered
+        (`content_kernel`).
 
     Raises
     ------
@@ -64,6 +75,7 @@ def allocate(
         out_ref=aligned(log, np.int64).reshape(1, log),
         out_at=aligned(log, np.int64).reshape(1, log),
         scratch=aligned(SCRATCH_ROWS * sources, np.int64).reshape(SCRATCH_ROWS, sources),
+        rank=reserved(sources * ranks * rows, np.int64).reshape(sources * ranks, rows),
     )
 
 

@@ -17,7 +17,8 @@ Invariants  I1  MERGED[s] <= HEAD[s] <= MERGED[s] + ring capacity
                 stores END, MERGED, FLOOR and writes the log
             I3  END - CURSOR[r] <= log capacity for every active reader
             I4  the log is sorted by (ts, source, position), controls aside; where
-                LEAD is above 0 it is not, see `arrival_kernel`
+                LEAD is above 0 it is not, see `arrival_kernel`; where there are
+                ranks, by (ts, ranks), see `content_kernel`
 Ordering    A1 write ring, A2 store_release HEAD, A3 store_release MARK
             M1 load_acquire all MARKs, M2 load_acquire all HEADs, M3 read rings
                     a thread that sees a promise sees the data it covers: A2 is
@@ -58,6 +59,7 @@ from typing import NamedTuple
 import numpy as np
 
 from headrace.gates.arrival_kernel import move_as_they_come
+from headrace.gates.content_kernel import move_by_content
 from headrace.gates.log_words import AGAIN, END, FLAG, FLOOR, LAST_SOURCE, LAST_TS, LEAD, LIMIT, SCANNED
 from headrace.gates.membership_kernel import (
     DATA_EVENT,
@@ -118,6 +120,7 @@ class LogArrays(NamedTuple):
     reading: np.ndarray
     cost: np.ndarray  # per reader: its recent ns per record, 0 = unknown
     scratch: np.ndarray  # int64[SCRATCH_ROWS, sources], the merger's
+    rank: np.ndarray  # int64[sources * ranks, rows]: what orders rows of equal ts; of no size: their source and position do
 
 
 @kernel
@@ -216,6 +219,8 @@ def _merge_ready(g):
     """
     if load_relaxed(g.words, LEAD) > 0:
         count = move_as_they_come(g, min(_room(g, load_relaxed(g.words, END)), MERGE_CHUNK))
+    elif g.rank.shape[0] > 0:
+        count = move_by_content(g, min(_room(g, load_relaxed(g.words, END)), MERGE_CHUNK))
     else:
         count = _move_in_order(g)
     at, until, half = g.scratch[NEXT_AT], g.scratch[UNTIL], g.ring_ts.shape[1] // 2

@@ -2,7 +2,8 @@
 
 The caller owns what is read and written: it is the holder of FLAG in `merged_log_kernel`, the reader in `channels_kernel`.
 `g` has the rings (``ring_*``), what they are merged into (``out_*[0]``), and in `scratch`, for each ring: NEXT_AT, its next
-record; UNTIL, the end of the records that may be moved; NEXT_TS, the ts of the next record, NOTHING if there is none.
+record; UNTIL, the end of the records that may be moved; NEXT_TS, the ts of the next record, NOTHING if there is none. (The
+other rows are for `content_kernel`, which merges by content.)
 
 Records before (`limit_ts`, `limit_source`) are moved, since no earlier record than these can come; they are written from `end`
 on, up to `stop`. Both kernels return the new end, and the source of the last record.
@@ -14,7 +15,7 @@ from headrace.gates.membership_kernel import NOTHING
 from headrace.kernel import kernel
 from headrace.memory.atomics import prefetch, prefetch_for_write
 
-NEXT_AT, UNTIL, NEXT_TS, SCRATCH_ROWS = range(4)
+NEXT_AT, UNTIL, NEXT_TS, NEXT_RANK, NEXT_ROW, NEXT_MARK, SCRATCH_ROWS = range(7)
 """Rows of `scratch`, and how many there are."""
 RUN = 8
 """Records of one source that are moved without comparing them with others, once the last of them is known to come first."""
@@ -130,4 +131,7 @@ def fetch_lines(g, end, stop):
         prefetch_for_write(g.out_at[0], p & log_mask)
 
 
-__all__ = ["NEXT_AT", "NEXT_TS", "SCRATCH_ROWS", "UNTIL", "fetch_lines", "move_many", "move_two"]
+__all__ = [
+    "NEXT_AT", "NEXT_MARK", "NEXT_RANK", "NEXT_ROW", "NEXT_TS", "SCRATCH_ROWS", "UNTIL",
+    "fetch_lines", "move_many", "move_two",
+]  # fmt: skip

@@ -33,6 +33,7 @@ from headrace.ingress.sorting import distinct
 from headrace.ingress.string_keys import StringTable
 from headrace.ingress.tuple_keys import TupleTable
 from headrace.ingress.validation import is_same_memory
+from headrace.memory.words import ALL_BUT_SIGN
 from headrace.references import BUCKETS
 
 KINDS = ("string", "int", "float")
@@ -347,6 +348,21 @@ class KeyDictionary:
         ids = np.ascontiguousarray(ids, np.int32)
         with self.lock:
             return [table.values(part) for table, part in zip(self._inner, self._parts(ids), strict=True)]
+
+    @property
+    def has_ranks(self) -> bool:
+        """Whether `ranks` can tell how keys are ordered: all columns are numbers or times."""
+        return "string" not in self.kinds
+
+    def ranks(self, ids: np.ndarray) -> list[np.ndarray]:
+        """Return int64[n] for each key column, ordered like the keys, where `has_ranks`. Those of a key never change."""
+        ids = np.ascontiguousarray(ids, np.int32)
+        with self.lock:
+            words = [table.values(part) for table, part in zip(self._inner, self._parts(ids), strict=True)]
+        return [
+            column if kind == "int" else np.where(column < 0, column ^ ALL_BUT_SIGN, column)
+            for column, kind in zip(words, self.kinds, strict=True)
+        ]
 
     def from_numbers(self, numbers: Sequence[np.ndarray]) -> list[pa.Array]:
         """Return what `numbers` gave as key columns, in the type they came in."""

@@ -45,12 +45,12 @@ class GatedSection(CollectedSection, Protocol):
         """A value that changes as long as the engine makes progress with what it was given."""
         ...
 
-    def _open_gate(self, gate: str, sources: int, readers: int, capacity: int, bound_ns: int = 0, lead: int = 0) -> None:
-        """Allocate a gate of this kind, with the parameters of its `allocate`. Only a merged log takes a `lead`."""
+    def _open_gate(self, gate: str, sources: int, readers: int, capacity: int, bound_ns: int = 0, **of_a_log: int) -> None:
+        """Allocate a gate of this kind, with the parameters of its `allocate`. Only a merged log takes a `lead` or `ranks`."""
         handle, self.kernels = gate_modules(gate)
         self.sources = source_kernels(gate)
-        leading = {"lead": lead} if lead else {}
-        self.gate = handle.allocate(sources, readers, capacity, bound_ns=bound_ns, **leading)
+        given = {name: value for name, value in of_a_log.items() if value}
+        self.gate = handle.allocate(sources, readers, capacity, bound_ns=bound_ns, **given)
 
     def _inlet(
         self,

@@ -137,7 +137,9 @@ class Runnable(Summarised):
             none; and it reads int64, float64 and times of a custom operator, numbers and times of any type of an aggregate,
             but no means, strings or lists. With the same key as an aggregate (its columns in any order, and the windows before
             not of local days) any aggregate will do, as a key has one result at a time, and a custom operator, too, that emits
-            from `output` only and uses no strings or bools; otherwise it must not depend on the order of tuples (see
+            from `output` only and uses no strings or bools. If the key columns of such an aggregate are numbers and times,
+            another key or none will do as well, and a custom operator may emit from `update`: each instance gives its results
+            in order of their keys, and the gate merges them so. Otherwise it must not depend on the order of tuples (see
             `input_order`). Between the two there may be a `select` that chooses and renames columns, and a `filter` that takes
             bools, compares numbers (but for uint64), bools and times with constants of their type or with results of the same
             type, or asks whether they are null or, whole numbers, in a list, joined by ``&``, ``|`` and ``~``; keys of the

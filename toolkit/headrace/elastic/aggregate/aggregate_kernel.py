@@ -8,6 +8,7 @@ Included in the module of each aggregate (`template`), which supplies
     IN_ORDER        whether tuples come in event-time order; else in order of arrival, with watermarks between them
     update_run      fold tuples into their windows; returns a failure code, or 0
     emit            write the results of a window's instances, and reset these
+    emit_window     emit those of all keys owned: `emit_by_id`, or `ranked_kernel.emit_by_rank`
     forget          empty the sets that a window kept
 
 A key id and a window determine the place of a window instance, ``id * SLOTS +
@@ -101,13 +102,8 @@ def find_scattered(counts, first, place, owner, me, buffer):
 
 
 @kernel
-def expire_window(me, c, o, s, l, buffer, window):
-    """Emit the results of a window for the keys owned."""
-    place = window % SLOTS
-    boundary = to_time(s, window * l[ADVANCE] + l[SIZE])
-    if l[SEEN] - s.opened[place] >= MOST_TUPLES:  # one of its counts may have wrapped around
-        fail(c, COUNT_OVERFLOW, me, 0, boundary, 0, 0)
-        return -1
+def emit_by_id(me, c, o, s, l, buffer, place, boundary):
+    """Emit a window's results for the keys owned, in no particular order."""
     for row in range(load_acquire(c.words, IDS)):
         first = row * BUCKETS
         if l[SCATTERED] == 0:
@@ -116,6 +112,19 @@ def expire_window(me, c, o, s, l, buffer, window):
             found = find_scattered(s.counts, first, place, c.owner[l[IN_FORCE]], me, buffer)
         if emit(me, o, s, l, buffer[:found], first, place, boundary) < 0:
             return -1
+    return 0
+
+
+@kernel
+def expire_window(me, c, o, s, l, buffer, window):
+    """Emit the results of a window for the keys owned."""
+    place = window % SLOTS
+    boundary = to_time(s, window * l[ADVANCE] + l[SIZE])
+    if l[SEEN] - s.opened[place] >= MOST_TUPLES:  # one of its counts may have wrapped around
+        fail(c, COUNT_OVERFLOW, me, 0, boundary, 0, 0)
+        return -1
+    if emit_window(me, c, o, s, l, buffer, place, boundary) < 0:
+        return -1
     forget(me, c, s, l, place)
     return 0
 

@@ -23,6 +23,7 @@ from headrace.ingress.key_tables import id_capacity
 from headrace.ingress.keys import KeyDictionary
 from headrace.ingress.ordered_texts import OrderedTexts
 from headrace.memory.arena import used_bytes
+from headrace.memory.cells import reserved
 from headrace.plan.nodes import Branch, OperatorNode
 from headrace.progress import END_OF_TIME
 from headrace.references import BUCKETS
@@ -96,6 +97,28 @@ class CompiledAggregate(Compiled):
         self.lead, self.places_per_key = room_ahead(self.spec.window, lead)
         self.shape = replace(self.shape, slots=self.places_per_key, in_order=False)
         self._lay_out()
+
+    def give_by_rank(self, state):
+        assert self.dictionary is not None
+        self.shape = replace(self.shape, by_rank=True)
+        ranks = len(self.key_names)
+        self.ranks = reserved(ranks * self.id_capacity, np.int64).reshape(ranks, self.id_capacity)
+        instances = len(getattr(state, self.result_fields[0]))
+        return template.with_ranks(state, self.ranks, instances, self.dictionary.limit)
+
+    def note_keys(self, ids):
+        """Write the ranks of keys where kernels read them. An id is another key's only after its last window was emitted."""
+        if self.ranks.size and ids.size:
+            assert self.dictionary is not None
+            for ranks, given in zip(self.ranks, self.dictionary.ranks(ids), strict=True):
+                ranks[ids] = given
+
+    @property
+    def why_not_ranked(self) -> str:
+        """A window gives each key one result, and ranks tell how any two keys are ordered, whatever keys come later."""
+        if self.dictionary is None or not self.dictionary.has_ranks:
+            return "only keys of numbers and times have ranks"
+        return "two of its windows, of local days, may end at one time" if self.spec.window.zone is not None else ""
 
     def _lay_out(self) -> Layout:
         """Name the fields of the state and of the results that the shape has."""

@@ -76,6 +76,8 @@ class AggregateShape:
     """Windows are of days of a time zone."""
     in_order: bool = True
     """Tuples come in event-time order, not in order of arrival."""
+    by_rank: bool = False
+    """Each instance gives the results of a window in order of their keys, by `s.ranks`."""
 
 
 def compared_texts(shape: AggregateShape) -> list[int]:

@@ -10,13 +10,14 @@ Source      STRETCH, section 2.1 (A), Definition 5 (A+), Algorithm 2.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from headrace.codegen.included import included
 from headrace.codegen.text import indent
 from headrace.elastic import local_days
-from headrace.elastic.aggregate import aggregate_kernel, count_kernel, distinct
+from headrace.elastic.aggregate import aggregate_kernel, count_kernel, distinct, ranked_kernel
 from headrace.elastic.aggregate.collected import EMIT_IMPORTS, give_text
 from headrace.elastic.aggregate.fold import UNROLLED, fold_text, is_kept_xor, none_of
 from headrace.elastic.aggregate.shape import AggregateShape, Layout, Output
@@ -62,6 +63,16 @@ def emit(me, o, s, l, buckets, first, place, boundary):
         l[HEAD] += room
         done += room
     return 0
+
+"""
+
+_BY_ID = """
+emit_window = emit_by_id
+
+"""
+
+_BY_RANK = """
+emit_window = emit_by_rank
 
 """
 
@@ -111,6 +122,7 @@ def generate(shape: AggregateShape) -> str:
         in_order=shape.in_order,
     )
     text += units_text(shape.is_local) + included(aggregate_kernel) + _emit_text(shape, layout)
+    text += included(ranked_kernel) + _BY_RANK if shape.by_rank else _BY_ID
     text += _FORGET.format(sets=layout.sets_text, distinct=len(layout.distinct)) if layout.sets else _NOTHING_TO_FORGET
     if layout.columns:
         return text + fold_text(shape, layout)
@@ -205,6 +217,18 @@ def allocate_state(
     for name, dtype in layout.results.items():
         fields[name] = reserved(instances * capacity, dtype).reshape(instances, capacity)
     return named(**fields)
+
+
+def with_ranks(state: Any, ranks: np.ndarray, instances: int, most_keys: int) -> Any:
+    """Add to the bundle `s` the ranks of keys, and for each instance what it takes to sort so many keys by them."""
+    row = most_keys + 1
+    return named(
+        **state._asdict(),
+        ranks=ranks,
+        sorted_ids=reserved(2 * instances * row, np.int32).reshape(-1, row),
+        sorted_words=reserved(2 * instances * row, np.uint64).reshape(-1, row),
+        sorted_starts=np.zeros((instances, ranked_kernel.BYTE), np.int64),
+    )
 
 
 def outputs_of(shape: AggregateShape) -> list[Output]:

@@ -155,10 +155,13 @@ class CompiledCustom(Compiled):
         return self.spec.window.advance if self.shape.emits_on_tuple else 0
 
     @property
+    def order_shows(self) -> str:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """What `update` emits is in the order of its input."""
+        return "its update= emits, in the order of its input" if self.shape.emits_on_tuple else ""
+
+    @property
     def why_encoded(self) -> str:
-        """Strings have ids of its own, bools are kept in bytes, and what `update` emits shows the order of its input."""
-        if self.shape.emits_on_tuple:
-            return "its update= emits, in the order of its input"
+        """Strings have ids of its own, and bools are kept in bytes."""
         if self._texts is not None:
             return "its functions use strings"
         bools = [name for name, dtype in self._dtypes[0].items() if dtype == np.uint8]
