@@ -38,7 +38,7 @@ PERCENTILES = (10, 50, 90)
 NEAR_NS = 60.0
 """A cache line between near cores takes less."""
 PATIENCE_S = 600.0
-"""How long a process waits in all until cores are near: as long as `bench ordered` runs, since they may be far half of the time."""
+"""How long a process waits in all until cores are near: as long as `bench ordered` runs, since they may be far for half of it."""
 
 _LOOK_S = 0.25
 
