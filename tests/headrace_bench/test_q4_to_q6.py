@@ -131,3 +131,10 @@ def test_example_what_is_sustained_by_a_run_that_is_over_in_a_moment():
     """There is no sample, or one, with full windows: of a busy machine as of a quick one."""
     for guess in (1e4, 1e6):
         assert 0 < live_stream.sustainable_comparisons(0.1, 1, guess) < 1e12
+
+
+def test_example_q5_shows_every_seed_over_time():
+    """As Figures 16 to 19 of Appendix F do; and work in a unit that can be seen beside the threads."""
+    figures = kept("q5").experiment.figures
+    assert [f.title for f in figures if "hreads" in f.title] == ["Threads", "Threads, seed 8", "time work: threads"]
+    assert [f.y_label for f in figures if "hroughput" in f.title] == ["G comparisons/s", "G comparisons/s", "M comparisons/s"]

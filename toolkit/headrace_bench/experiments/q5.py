@@ -3,8 +3,8 @@
 The join of section 8.3, every pair compared, on a live stream whose rate changes abruptly from phase to phase, at
 random. The proactive controller keeps predicted work within 70 to 80 % of what the threads can do.
 
-Several seeds draw the phases; the first seed's run is shown over time, and the latencies of all runs as boxes. One
-thread's capacity is measured before each run.
+Several seeds draw the phases. Every seed's run is shown over time, as in Figures 16 to 19 of Appendix F, and the latencies of
+all runs as boxes. One thread's capacity is measured before each run.
 
 The experiment is repeated with a join whose work is sleeping (`time_work`), so that tens of threads come and go on few cores.
 
@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import math
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -102,7 +102,7 @@ def measure(full: bool, tiny: bool = False) -> Experiment:
         "Latency counts from the moment a tuple was due. With few threads there often is no number of them for "
         "which the load lies between the bounds; a load below them with one thread, or above them with all, counts as "
         "within. "
-        f"There were {len(runs)} runs, each with the phases of another seed; the first one is shown over time. "
+        f"There were {len(runs)} runs, each with the phases of another seed; the first plots are of seed {shown.seed}. "
         f"In 'time work' each comparison sleeps for {TIMED_NS:,} ns, on at most {timed_threads} threads, each "
         "as if it had a core: it shows the shapes of the paper's figures, not its numbers. "
         f"{'' if math.isfinite(played.quality.settling_s) else 'In a phase the load never settled: no settling time.'}"
@@ -110,6 +110,10 @@ def measure(full: bool, tiny: bool = False) -> Experiment:
     finished = Experiment("q5", "Many reconfigurations", text, PAPER, _rows(played, every_s, cores))
     finished.rows += [row for each in runs[1:] for row in _seed_rows(each, every_s)]
     finished.figures = _figures(shown, every_s, size_s, cores) + [_boxes(runs, every_s)]
+    for each in runs[1:]:  # Appendix F
+        finished.figures += [
+            replace(figure, title=f"{figure.title}, seed {each.seed}") for figure in _figures(each, every_s, size_s, cores)
+        ]
     finished.rows += time_work.marked_rows(_rows(timed.played, every_s, timed_threads))
     finished.figures += [time_work.marked(each) for each in _figures(timed, every_s, size_s, timed_threads)]
     return finished
@@ -211,6 +215,8 @@ def _rows(played: Played, every_s: float, cores: int) -> list[Row]:
 def _figures(run: Seeded, every_s: float, size_s: float, cores: int) -> list[Figure]:
     played, phases, capacity = run.played, run.phases, run.capacity
     desired = desired_line(phases, size_s, capacity, cores)
+    # In a unit whose numbers are not much less than those of threads, with which they share a plot.
+    per, unit = (1e9, "G") if capacity * cores >= 1e9 else (1e6, "M")
     history, seconds = played.history, float(played.history["seconds"].iloc[-1])
     starts = np.concatenate(([0.0], np.cumsum([length for length, _ in phases])))
     rates = [2 * rate for _, rate in phases]
@@ -218,19 +224,19 @@ def _figures(run: Seeded, every_s: float, size_s: float, cores: int) -> list[Fig
         curve(
             f"{share:.0%} of the threads' capacity",
             [*played.threads_s, seconds],
-            [n * share * capacity / 1e9 for n in (*played.threads, played.threads[-1])],
+            [n * share * capacity / per for n in (*played.threads, played.threads[-1])],
             steps=True,
         )
         for share in (LOWER, UPPER)
     ]
-    compared = curve("compared", history["seconds"], history["comparisons_per_s"] / 1e9)
+    compared = curve("compared", history["seconds"], history["comparisons_per_s"] / per)
     x, means, slow = played.latencies(every_s)
     rises = np.diff(rates, prepend=rates[0])
     rise_s = float(starts[int(np.argmax(rises))])
     figures = [
         Figure("Input rate", "seconds", "tuples/s, both sides", [curve("due", starts, [*rates, rates[-1]], steps=True)]),
         Figure("Threads", "seconds", "threads", [played.threads_line("active"), desired]),
-        Figure("Throughput", "seconds", "G comparisons/s", [compared, *bounds]),
+        Figure("Throughput", "seconds", f"{unit} comparisons/s", [compared, *bounds]),
         Figure(
             "Latency", "seconds", f"latency of each {every_s:g} s (ms)", [curve("mean", x, means), curve("p99", x, slow)],
             log_y=True,
@@ -238,17 +244,17 @@ def _figures(run: Seeded, every_s: float, size_s: float, cores: int) -> list[Fig
     ]
     near = ((x >= rise_s - size_s) & (x <= rise_s + 3 * size_s)).nonzero()[0]
     if near.size:
-        work = np.interp(x[near], history["seconds"], history["comparisons_per_s"] / 1e9)
+        work = np.interp(x[near], history["seconds"], history["comparisons_per_s"] / per)
         at = np.searchsorted(played.threads_s, x[near], side="right") - 1
         lines = [
-            curve("G comparisons/s", x[near] - rise_s, work),
+            curve(f"{unit} comparisons/s", x[near] - rise_s, work),
             curve("threads", x[near] - rise_s, [played.threads[i] for i in at], steps=True),
             curve("desired threads", x[near] - rise_s, _at(desired, x[near])),
         ]
         # Figure 12 draws the desired threads only where the window holds no tuples from before the change.
         note = f"The window holds what came at the new rate {size_s:g} s after it changed."
         title = "The largest rise of the rate"
-        figures.append(Figure(title, "seconds after the change", "threads, G comparisons/s", lines, note=note))
+        figures.append(Figure(title, "seconds after the change", f"threads, {unit} comparisons/s", lines, note=note))
     return figures
 
 
