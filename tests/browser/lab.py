@@ -462,6 +462,13 @@ class Visit:
         self.page.set_viewport_size({"width": width, "height": HEIGHT})
         self.stable(lambda: self.edge("width"))
 
+    def fit(self, width: int) -> None:
+        """Make the window so wide and 1,000 px high, and wait until the dashboard fits into what JupyterLab leaves of it."""
+        self.page.set_viewport_size({"width": width, "height": 1_000})
+        self.stable(lambda: self.dashboard.bounding_box())
+        room = self.page.evaluate(BESIDE)
+        until(lambda: (self.edge("height") or HEIGHT) <= room, SLOW, f"it fits, {width} px")
+
     def shot(self, name: str) -> None:
         """Keep a picture of the whole dashboard: the window is made as high as it takes."""
         self._shots.mkdir(parents=True, exist_ok=True)

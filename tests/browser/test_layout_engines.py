@@ -113,10 +113,7 @@ def test_example_it_fits_a_screen(visit):
     """Presented, of 1,000 px, of which JupyterLab takes its own share; and the rate has its unit there."""
     visit.arrange("present")
     for width in (1_600, 1_000):
-        visit.page.set_viewport_size({"width": width, "height": 1_000})
-        visit.stable(lambda: visit.dashboard.bounding_box())
-        room = visit.page.evaluate(lab.BESIDE)
-        lab.until(lambda room=room: (visit.edge("height") or lab.HEIGHT) <= room, lab.SLOW, f"it fits, {width} px")
+        visit.fit(width)
         assert visit.dashboard.locator(".headrace-rate").get_by_text("tuples/s").is_visible(), f"{width} px"
         slider = visit.dashboard.locator(".headrace-rate .noUi-target")
         assert slider.bounding_box()["width"] >= 60, f"the slider of the rate can be moved, {width} px"

@@ -111,10 +111,7 @@ def test_example_it_fits_a_screen(visit):
     """Presented, of 1,000 px, of which JupyterLab takes its own share: the tree is whole, with words that can be read."""
     visit.arrange("present")
     for width in (1_600, 1_000):
-        visit.page.set_viewport_size({"width": width, "height": 1_000})
-        visit.stable(lambda: visit.dashboard.bounding_box())
-        room = visit.page.evaluate(lab.BESIDE)
-        until(lambda room=room: (visit.edge("height") or lab.HEIGHT) <= room, SLOW, f"it fits, {width} px")
+        visit.fit(width)
         until(lambda: visit.dashboard.locator(".headrace-tree").evaluate(SMALLEST) >= 18, SLOW, f"words are large, {width} px")
     visit.arrange("full")
     visit.resize(1_600)

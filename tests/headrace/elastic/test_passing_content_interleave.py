@@ -17,6 +17,7 @@ from gate_cases import ARRIVAL, LOG, READER, SOURCE, log_state
 from headrace.progress import END_OF_TIME, MIN_TIME
 from headrace.references import HEARTBEAT, ROW_MASK, SOURCE_SHIFT
 from interleave import TSO, Kernels, copied, exhaustive, find_failure, sampled
+from support.result_rings import change_instances
 
 PASSING, CONTENT = "headrace.elastic.passing_kernel", "headrace.gates.content_kernel"
 RANKS = [[0, 4, -1, 3, -2, -1, 5, 3, 6, -(2**63), -(2**63)], [0, 1, 2, 2, 2, 1, 0, 1, 0, 1, 2]]
@@ -54,14 +55,6 @@ def instance(o, me, words, sets, rows, promises):
                     store_release(words, 0, 0)
                     change_instances(o, sets[e], sets[e + 1], promises[e])
                     store_release(words, 1, e + 1)
-
-
-def change_instances(o, before, after, promised):
-    for r in range(len(o.head)):
-        if r in after and r not in before:
-            start_mark(o, r, promised, promised)
-        elif r in before and r not in after:
-            start_mark(o, r, END_OF_TIME, END_OF_TIME)
 
 
 def take(o, g, reader, got):

@@ -23,7 +23,7 @@ from headrace.elastic.kept_rows_kernel import EQUAL
 from headrace.progress import END_OF_TIME, MIN_TIME
 from headrace.references import HEARTBEAT, ROW_MASK, SOURCE_SHIFT
 from interleave import TSO, Kernels, copied, exhaustive, find_failure, sampled
-from support.result_rings import write
+from support.result_rings import change_instances, write
 
 PASSING = "headrace.elastic.passing_kernel"
 
@@ -60,14 +60,6 @@ def instance(o, me, words, sets, rows, promises, ahead):
                     store_release(words, 0, 0)
                     change_instances(o, sets[e], sets[e + 1], promises[e])
                     store_release(words, 1, e + 1)
-
-
-def change_instances(o, before, after, promised):
-    for r in range(len(o.head)):
-        if r in after and r not in before:
-            start_mark(o, r, promised, promised)
-        elif r in before and r not in after:
-            start_mark(o, r, END_OF_TIME, END_OF_TIME)
 
 
 def promise_only(o, me, words, primaries, promised):
