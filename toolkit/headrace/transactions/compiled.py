@@ -193,7 +193,7 @@ class CompiledTransactions:
             except UnfinishedError as error:
                 place = error.function, error.file, error.line
                 break
-            except Exception:
+            except Exception:  # it ends, by an error, perhaps since a row was read half written: it is not the one
                 continue
         names = [f"{table.name}[{key!r}]" for table, read in rows.items() for key in read]
         text = (
