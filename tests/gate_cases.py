@@ -284,6 +284,7 @@ def log_state(k, sources, readers, *, ring=4, log=8, bound=4, reading=1, feeding
         cost=[0] * readers,
         scratch=[[0] * sources for _ in range(6)],
         rank=[[0] * rows for _ in range(sources * ranks)],
+        rank_layout=[0] * ranks,
     )
 
 

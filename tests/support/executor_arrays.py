@@ -47,7 +47,7 @@ def gate_of(k, n):
         feeding=[1], ring_ts=[[0]], ring_ref=[[0]], ring_at=[[0]],
         out_ts=[[*range(n), END_OF_TIME] + [0] * (LOG - n - 1)],
         out_ref=[[*range(n), -1] + [0] * (LOG - n - 1)],
-        out_at=[[0] * LOG], cursor=[0], reading=[1], cost=[0], scratch=[[0], [0], [0]], rank=[],
+        out_at=[[0] * LOG], cursor=[0], reading=[1], cost=[0], scratch=[[0], [0], [0]], rank=[], rank_layout=[],
     )  # fmt: skip
     gate.words[k.END] = n + 1
     return gate

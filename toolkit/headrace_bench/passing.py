@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 import headrace as hr
 from headrace.summary import counted
@@ -46,6 +47,13 @@ def grouped(rows: int, keys: int) -> pa.Table:
     table = numbers(rows, keys)
     table = table.append_column("group", pa.array(table["k"].to_numpy() % 100))
     return table.append_column("f", pa.array(table["v"].to_numpy() / 3))
+
+
+def named(rows: int, keys: int) -> pa.Table:
+    """The same rows, whose keys are names; ten of them begin with the same eight bytes."""
+    table = numbers(rows, keys)
+    names = pa.array([f"no. {key:05d}" for key in range(keys)])
+    return table.set_column(1, "k", pc.take(names, table["k"]))
 
 
 def texts(rows: int, seed: int = 1) -> pa.Table:
@@ -180,6 +188,7 @@ def measure(full: bool, tiny: bool = False) -> list[Row]:
         ("large windows, the same key", wide_same_key, numbers(rows, keys)),
         ("large windows, totals", wide_totals, numbers(rows, keys)),
         ("large windows, first and last of all", wide_latest, numbers(rows, keys)),
+        ("large windows by name, first and last of all", wide_latest, named(rows, keys)),
         ("large windows, sums of floats by group", wide_by_group, grouped(rows, keys)),
         ("large windows, a custom operator behind them", wide_custom, numbers(rows, keys)),
         ("large windows of a custom operator, totals", custom_totals, numbers(rows, keys)),

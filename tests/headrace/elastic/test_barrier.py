@@ -89,7 +89,7 @@ def case(k, tuples, initial, plan):
         out_ts=[[*range(tuples), END_OF_TIME] + [0] * (log - tuples - 1)],
         out_ref=[[*range(tuples), -1] + [0] * (log - tuples - 1)],
         out_at=[[0] * log], cursor=[0] * WORKERS, reading=[int(r in initial) for r in range(WORKERS)],
-        cost=[0] * WORKERS, scratch=[[0], [0], [0]], rank=[],
+        cost=[0] * WORKERS, scratch=[[0], [0], [0]], rank=[], rank_layout=[],
     )  # fmt: skip
     template.words[k.END] = tuples + 1
     ring = len(plan) + 2

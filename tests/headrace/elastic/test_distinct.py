@@ -18,7 +18,8 @@ import headrace as hr
 from headrace import reference
 from headrace.elastic.aggregate import distinct
 from headrace.errors import OverflowInputError
-from headrace.ingress.ordered_texts import PAGE, OrderedTexts
+from headrace.ingress.ordered_texts import OrderedTexts
+from headrace.ingress.text_pages import PAGE
 from headrace.memory import arena as arena_module
 from headrace.memory.seeded import Seed
 from headrace.memory.text_order import text_less
@@ -239,8 +240,9 @@ def test_oracle_duckdb_least_and_greatest_of_recycled_strings():
         assert run.wait(120)
         texts = run._operators["aggregate"].section.compiled.texts["s"]
         # An id goes to the next string, the bytes of a page go with its last string.
-        assert texts.size < count // 2 and len(texts._pages) < count // (2 * PAGE)
-        assert sum(live for _, live in texts._pages.values()) == texts.size
+        pages = texts._pages._pages
+        assert texts.size < count // 2 and len(pages) < count // (2 * PAGE)
+        assert sum(live for _, live in pages.values()) == texts.size
         found = [tuple(row.values()) for row in run.to_arrow().to_pylist()]
     wanted = duckdb.execute(
         "select (ts // 1000 + 1) * 1000, k, min(s), max(s) from rows group by all order by all"

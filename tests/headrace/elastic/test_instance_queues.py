@@ -101,7 +101,7 @@ class Case:
             ring_ts=[[0]] * n, ring_ref=[[0]] * n, ring_at=[[0]] * n,
             out_ts=[[ts for ts, _ in log] + [0] * (size - len(log))],
             out_ref=[[ref for _, ref in log] + [0] * (size - len(log))],
-            out_at=[[0] * size], cursor=[0] * n, reading=[1] * n, cost=[0] * n, scratch=[[0] * n] * 3, rank=[],
+            out_at=[[0] * size], cursor=[0] * n, reading=[1] * n, cost=[0] * n, scratch=[[0] * n] * 3, rank=[], rank_layout=[],
         )  # fmt: skip
         plan = [*self.planned, (NEVER, 0)]
         c = Bunch(

@@ -1,10 +1,12 @@
 """Results passed on in order of content, where the next operator's results show the order of tuples of equal event time.
 
 Property    rows, types and order are what the reference gives, and what the collector gives, byte by byte: for keys that are
-            numbers or times of any type, first and last values, lists, sums of floats and functions of a user behind another
-            key or none; for any threads, batches, changes of both operators and sizes of the gate
+            strings, numbers or times of any type, first and last values, lists, sums of floats and functions of a user behind
+            another key or none; for any threads, batches, changes of both operators and sizes of the gate; unless the gate is
+            asked for, a sum of numbers of either sign overflows if and only if the collector's does
 Oracle      `headrace.reference`, one operator behind the other; where instances come and go by the clock, the collector's run
-Planted     here: results of a window that an instance gives in order of key ids; a gate that takes ties by instance
+Planted     here: results of a window that an instance gives in order of key ids; a gate that takes ties by instance; strings of
+            which only the first eight bytes are compared; sums of either sign that are taken as they come
 Cannot see  the schedules between instances and the merge: test_passing_content_interleave.py
 """
 
@@ -17,16 +19,21 @@ import pytest
 import headrace as hr
 from headrace import reference
 from headrace.elastic import ways
-from headrace.elastic.aggregate import ranked_kernel, template
+from headrace.elastic.aggregate import rank_sort_kernel, template
+from headrace.elastic.aggregate.rank_sort_kernel import BYTE, sort_by_ranks
 from headrace.elastic.section import OUTPUT_CAPACITY
-from headrace.errors import ParameterError
-from headrace.ingress.keys import KeyDictionary
+from headrace.errors import HeadraceError, ParameterError
+from headrace.gates import content_kernel
+from headrace.ingress.key_ranks import KeyRanks
+from headrace.ingress.keys import KeyDictionary, key_kind
 from headrace.windows import Window
 from support.books import changed_and_watched, check_end
 from support.passing import GATE, both_ways, check_is_collected, check_is_passed, check_stops_in_the_middle
 from support.typed_cases import check_rows, payloads, stream
 from support.workloads import HANG_S, Steered, examples
 
+STRINGS = ["", "\0", "a", "a\0", "b", "seven b", "eight by", "eight by\0", "eight bytes", "eight bytes and more", "é", "日本"]
+"""Some begin with the same eight bytes, or are equal but for NULs at the end."""
 KINDS = {
     "int64": (pa.int64(), [-(2**63), -(2**40), -7, -1, 0, 1, 300, 2**40, 2**63 - 1]),
     "int16": (pa.int16(), range(-9, 9)),
@@ -36,6 +43,8 @@ KINDS = {
     "date": (pa.date32(), [-400, 0, 1, 20_000]),
     "float64": (pa.float64(), [float("-inf"), -2.5, -0.0, 0.0, 1e-300, 1.5, float("inf"), float("nan")]),
     "float32": (pa.float32(), [-2.5, 0.0, 0.5, float("nan")]),
+    "string": (pa.string(), STRINGS),
+    "binary": (pa.binary(), [text.encode() + b"\xff" * (i % 2) for i, text in enumerate(STRINGS)]),
 }
 ROUNDED = (0.0, -0.0, 1.5, 0.1, 1e16, -1e16)
 """Floats whose sum is another one in another order."""
@@ -100,7 +109,7 @@ def test_oracle_what_shows_the_order_of_ties(kind):
         check_rows(query.to_arrow(**GATE, **options_of(draw)), expected(tables), {"rows": pa.int64()})
 
 
-BEHIND_SOME = [("house",), ("plug",), ("plug", "house"), ()]
+BEHIND_SOME = [("house",), ("plug",), ("plug", "house"), ("name", "house"), ()]
 
 
 def plugs(seed, rows=60):
@@ -109,6 +118,7 @@ def plugs(seed, rows=60):
         "ts": sorted(draw.randrange(24) for _ in range(rows)),
         "house": pa.array([draw.randrange(-2, 2) for _ in range(rows)], pa.int16()),
         "room": [draw.choice([0.5, -1.0, float("-inf"), -(2.0**70)]) for _ in range(rows)],
+        "name": [draw.choice(STRINGS[:1] + STRINGS[-5:]) for _ in range(rows)],
         "plug": pa.array([draw.choice([-(2**63), 5, 2**63 - 1]) for _ in range(rows)], pa.int64()),
         "v": [draw.randrange(-9, 9) for _ in range(rows)],
     })  # fmt: skip
@@ -121,7 +131,7 @@ def test_oracle_keys_of_several_columns_and_others_behind_them(key):
     for seed in range(examples(4)):
         draw = random.Random(seed)
         tables = [plugs(seed), plugs(seed + 10)][: draw.randint(1, 2)]
-        columns = ("house", "room", "plug")
+        columns = ("house", "name", "room", "plug")
         above = stream(draw, tables).key_by(*columns).window(6, 3).aggregate("upper", n=hr.count(), v=hr.sum("v"))
         query = (above.key_by(*key) if key else above).window(24, 12).aggregate(
             "lower", first=hr.first("v"), all=hr.collect_list("v"), last=hr.last("n")
@@ -218,13 +228,15 @@ def test_agree_three_in_a_row():
 
 
 @pytest.mark.slow
-def test_agree_a_recycled_key_has_the_rank_of_what_it_is_now(monkeypatch):
+@pytest.mark.parametrize("named", [False, True])
+def test_agree_a_recycled_key_has_the_rank_of_what_it_is_now(named, monkeypatch):
     from headrace.ingress import keys
 
     monkeypatch.setattr(keys, "_LEAST_RECYCLED", 16)
     draw = random.Random(1)
     ts = list(range(0, 60_000, 3))
     given = [draw.randrange(t // 300 % 7 * 10**6 - 50, t // 300 % 7 * 10**6) for t in ts]
+    given = [f"the key {k:09d}" for k in given] if named else given
     parts = pa.table({"ts": ts, "k": given, "v": ts, "f": [0.5] * len(ts)})
     both_ways(lower(upper(parts, 30, 30), 300, 100), threads=2, max_keys=900)
 
@@ -247,8 +259,7 @@ def above_of(key, **options):
 @pytest.mark.parametrize(
     ("above", "why"),
     [
-        (lambda: above_of(("t",)), "only keys of numbers and times"),
-        (lambda: above_of(("k", "t")), "only keys of numbers and times"),
+        (lambda: above_of(("t",), window=("2d", "1d"), zone="Europe/Rome"), "local days"),
         (lambda: above_of(("k",), window=("2d", "1d"), zone="Europe/Rome"), "local days"),
     ],
 )  # fmt: skip
@@ -264,6 +275,24 @@ def test_example_channels_of_their_own_are_refused():
 
 
 @pytest.mark.logic
+def test_agree_behind_one_result_of_a_window():
+    """The operator before has no key, so it gives no two results of one time."""
+    query = hr.stream(table(rows=200, span=100), event_time="ts").window(6, 3).aggregate("upper", f=hr.last("f"), v=hr.sum("v"))
+    query = query.window(24).aggregate("lower", f=hr.sum("f"), all=hr.collect_list("v"), v=hr.sum("v"))
+    assert both_ways(query, threads=2).num_rows > 3
+    with query.start(threads=2) as run:
+        assert run["lower"].takes.startswith("gate: ") and "in order" not in run["lower"].takes
+
+
+def sort(ids, ranks, layout):
+    """The ids as instances sort them, by int64[ranks, ids]."""
+    found = np.stack([np.append(ids, 0), np.zeros(ids.size + 1)]).astype(np.int32)
+    scratch, starts = np.empty((2, ids.size + 1), np.uint64), np.empty(BYTE, np.int64)
+    sort_by_ranks(ids.size, found, scratch, ranks, np.array(layout), starts)
+    return found[0, : ids.size]
+
+
+@pytest.mark.logic
 @pytest.mark.parametrize("count", [0, 1, 2, 31, 32, 33, 1_000])
 def test_oracle_the_sort_of_keys(count):
     rng = np.random.default_rng(count)
@@ -271,23 +300,62 @@ def test_oracle_the_sort_of_keys(count):
         ranks = rng.integers(low, high, 2_000, endpoint=True)
         both = np.stack([rng.integers(-2, 2, 2_000), ranks])
         ids = rng.choice(2_000, count, replace=False).astype(np.int32)
-        scratch, starts = np.empty((2, count + 1), np.uint64), np.empty(ranked_kernel.BYTE, np.int64)
-        found = np.stack([np.append(ids, 0), np.empty(count + 1, np.int32)]).astype(np.int32)
-        for each in (both[1], both[0]):
-            ranked_kernel.put_in_order(count, found, scratch, each, starts)
-        found = found[0, :count]
+        found = sort(ids, both, (0, 0))
         assert sorted(found.tolist()) == sorted(ids.tolist())
         assert both.T[found].tolist() == sorted(both.T[ids].tolist())
 
 
 @pytest.mark.logic
-def test_example_ranks_order_as_keys_do():
-    for kind in KINDS:
-        values = table(kind, 300)["k"].combine_chunks()
-        dictionary = KeyDictionary(("float",) if pa.types.is_floating(values.type) else ("int",))
-        ids = dictionary.encode(values)
-        (ranks,) = dictionary.ranks(ids)
-        assert np.array_equal(np.argsort(ranks, kind="stable"), dictionary.argsort(ids)), kind
+@pytest.mark.parametrize("kind", KINDS)
+def test_example_ranks_order_as_keys_do(kind):
+    values = table(kind, 300)["k"].combine_chunks()
+    dictionary = KeyDictionary((key_kind(values.type),))
+    ranks = KeyRanks(dictionary, dictionary.id_limit + 2**16)
+    dictionary.encode(values[:100])
+    ids = np.unique(dictionary.encode(values))
+    ranks.note(ids[::2])
+    ranks.note(ids)
+    assert sort(ids, ranks.words, ranks.layout).tolist() == ids[dictionary.argsort(ids)].tolist()
+
+
+def names(draw, count):
+    """Distinct strings of up to 20 letters, many of which begin alike."""
+    return list({draw.choice(["", "eight by", "the same beginning "]) + "".join(draw.choices("ab\0", k=draw.randrange(9))): 0
+                 for _ in range(count)})  # fmt: skip
+
+
+@pytest.mark.logic
+def test_oracle_the_sort_of_strings():
+    for seed in range(examples(10)):
+        draw = random.Random(seed)
+        columns = [[draw.choice(names(draw, 60)) for _ in range(draw.randrange(2, 200))] for _ in range(2)]
+        columns = [column[: min(map(len, columns))] for column in columns]
+        numbers = [draw.randrange(-2, 2) for _ in columns[0]]
+        dictionary = KeyDictionary(("string", "int", "string"))
+        ids = np.unique(dictionary.encode(*map(pa.array, (columns[0], numbers, columns[1]))))
+        ranks = KeyRanks(dictionary, 2**16)
+        ranks.note(ids)
+        found = [column.to_pylist() for column in dictionary.decode(sort(ids, ranks.words, ranks.layout))]
+        rows = list(zip(*found, strict=True))
+        assert rows == sorted(set(zip(columns[0], numbers, columns[1], strict=True))), seed
+
+
+@pytest.mark.logic
+def test_example_strings_go_with_their_keys():
+    dictionary = KeyDictionary(("string",), buckets=1)
+    ranks = KeyRanks(dictionary, 2**16)
+    first = dictionary.encode(pa.array(["the first string", "the second string"]))
+    ranks.note(first)
+    dictionary.touch(first, np.array([1, 5]))
+    (pages,) = ranks._texts.values()
+    held = pages.nbytes
+    assert dictionary.recycle(5) == 1 and pages.is_noted(first).tolist() == [False, True] and pages.nbytes == held
+    again = dictionary.encode(pa.array(["zebras are animals"]))
+    assert again.tolist() == first[:1].tolist()
+    ranks.note(again)
+    assert sort(first, ranks.words, ranks.layout).tolist() == [first[1], again[0]]
+    dictionary.touch(again, np.array([6]))
+    assert dictionary.recycle(7) == 2 and pages.nbytes == 0
 
 
 # -- planted -------------------------------------------------------------------------------------------
@@ -307,6 +375,65 @@ def test_planted_results_in_order_of_key_ids_are_found(monkeypatch):
 
 
 @pytest.mark.logic
+@pytest.mark.parametrize("module", [content_kernel, rank_sort_kernel], ids=["merged", "sorted"])
+def test_planted_strings_that_begin_alike_taken_as_equal_are_found(module, monkeypatch):
+    def outcome():
+        order = [7, 2, 9, 4, 0, 5, 1, 8, 3, 6]
+        parts = pa.table({"ts": [0] * 10, "k": [f"begins alike {i}" for i in order], "v": order, "f": [1.0] * 10})
+        query = upper(parts, 6, 6).window(60).aggregate("lower", all=hr.collect_list("v"))
+        return query.to_arrow(**GATE, threads=3)["all"].to_pylist()
+
+    assert outcome() == [list(range(10))]
+    monkeypatch.setattr(module, "order_behind_prefix", lambda *strings: 0)
+    assert outcome() != [list(range(10))]
+
+
+@pytest.mark.logic
 def test_planted_ties_taken_for_none_are_found(monkeypatch):
     monkeypatch.setattr(ways, "_order_shown", lambda compiled, above, middle: "")
     assert three_keys().to_arrow(**GATE, threads=3)["all"].to_pylist() != [[0, 1, 2, 3]]
+
+
+def outcome(query, **options):
+    """Its results, or that a sum leaves int64."""
+    try:
+        return query.to_arrow(**options)
+    except HeadraceError as error:
+        assert "int64" in str(error), error
+        return "a sum leaves int64"
+
+
+def sums_that_may_overflow(seed, keys=4):
+    """At each time some large numbers of either sign, whose partial sums leave int64 in some orders and not in others."""
+    draw = random.Random(seed)
+    order = draw.sample(range(keys), keys)
+    large = [draw.choice([2**62, -(2**62), 3, -3]) for _ in order]
+    parts = pa.table({"ts": [0] * keys, "k": order, "v": large, "f": [1.0] * keys})
+    return upper(parts, 6, 6).window(60).aggregate("lower", all=hr.sum("v"), n=hr.count())
+
+
+def same_outcomes(seeds):
+    """How many sums overflowed, if those of the default and of the collector are the same."""
+    overflowed = 0
+    for seed in range(seeds):
+        query = sums_that_may_overflow(seed)
+        collected = outcome(query, passing="collector", threads=1)
+        assert outcome(query, threads=3) == collected, seed
+        overflowed += isinstance(collected, str)
+    return overflowed
+
+
+@pytest.mark.logic
+def test_agree_a_sum_of_either_sign_overflows_where_the_collectors_does():
+    assert 3 <= same_outcomes(20) <= 17
+    with sums_that_may_overflow(0).start(threads=2) as run:
+        assert run["lower"].takes.startswith("gate: each instance of 'upper' passes its results on, in order of their keys")
+    with sums_that_may_overflow(0).start(threads=2, **GATE) as run:
+        assert "in order of" not in run["lower"].takes
+
+
+@pytest.mark.logic
+def test_planted_sums_taken_as_they_come_are_found(monkeypatch):
+    monkeypatch.setattr(ways, "_order_needed", lambda compiled, above, middle, options: "")
+    with pytest.raises(AssertionError):
+        same_outcomes(60)

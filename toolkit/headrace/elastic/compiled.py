@@ -11,6 +11,7 @@ from headrace.elastic.failures import AT_A_BARRIER
 from headrace.elastic.instance_loop import PRIVATE_WORDS
 from headrace.elastic.words import UPDATES
 from headrace.errors import HeadraceError, RunFailedError
+from headrace.ingress.key_ranks import KeyRanks
 from headrace.ingress.key_sources import KeySource
 from headrace.ingress.keys import KeyDictionary
 from headrace.ingress.store import Store
@@ -77,8 +78,8 @@ class Compiled:
     time_value = ""
     """Name of the value column that is the event time in the stream's unit, if kernels read that."""
 
-    ranks: np.ndarray = np.zeros((0, 0), np.int64)
-    """int64[ranks, ids]: by key id, what orders keys as their values do; of no size unless it gives its results in that order."""
+    ranks: KeyRanks | None = None
+    """What orders keys as their values do; None unless it gives its results in that order."""
     order_shows = ""
     """Why its results show the order of tuples of different keys, too; "" if of those of one key at most."""
 

@@ -41,6 +41,7 @@ from headrace.workers import worker_kernel
 
 _LATEST = 1 << 12
 """How many of an instance's latest keys `hot_keys` looks at."""
+_NO_RANKS = np.zeros((0, 0), np.int64)
 
 
 class PassedRows:
@@ -191,7 +192,7 @@ class Passed:
     """
 
     def __init__(self, section: Any, following: Any):
-        out, gate, state = section.out, following.gate, section.state
+        out, gate, state, ranks = section.out, following.gate, section.state, section.compiled.ranks
         instances, capacity = out.primary.shape
         reads_keys = following.dictionary is not None
         exact, middle = section.compiled.exact_results(), following.way.between
@@ -213,8 +214,8 @@ class Passed:
             told=told,
             keys=following.passed_keys(instances, capacity),
             ids=np.zeros(0, np.int32) if following.key_ids is None else following.key_ids.ids,
-            ranks=section.compiled.ranks,
-            row_ranks=gate.rank if following.way.by_content else np.zeros((0, 0), np.int64),
+            ranks=_NO_RANKS if ranks is None else ranks.words,
+            row_ranks=gate.rank if following.way.by_content else _NO_RANKS,
             known=np.array([getattr(state, known).ctypes.data for known, _ in nulls], np.int64),
             numbers=np.array([getattr(state, value).ctypes.data if value else 0 for _, value in nulls], np.int64),
             valid=np.zeros((len(nulls), instances * capacity), np.uint8),

@@ -30,15 +30,15 @@ collector, for any number of instances, and for any mapping of keys to them. Nob
 has results in the gate that are not taken yet, so it is not what the gate waits for, or that are taken and about to be read. (To
 wait until all have passed the time, and then to sort, would stand still: an instance cannot promise a time of which it has more
 results than its ring takes.) Changes of the members need nothing more: an instance joins or leaves between two times. This takes
-ranks of keys: numbers that tell how any two keys are ordered, whatever keys come later, one for each column
-(`KeyDictionary.ranks`). Ids do not; numbers and times do, and strings would not. Windows of local days are left to the collector,
-since two of them may end at one time.
+ranks of keys (`ingress.key_ranks`), which tell how any two keys are ordered, whatever keys come later; ids do not. The ranks of a
+string are its first bytes, and where all of them lie, in case others begin alike. Windows of local days are left to the
+collector, since two of them may end at one time. An aggregate without a key has one result of a time, so there is no order.
 
 A custom operator may read numbers and times of any type, an aggregate bools, too, and nothing else: what is computed in 64 bits
 keeps its value in a column of its type, and event times count microseconds in both operators. Where ties do not come by content,
 one thing may still depend on their order: whether a partial sum of whole numbers of either sign overflows int64, which is an
-error. A user who asks for the gate accepts that. Unasked, the gate is taken only for sums of values that are never negative,
-which overflow in every order or in none.
+error. A user who asks for the gate accepts that, and gets ties as they come. Unasked, sums of values that are never negative
+are taken as they come, since they overflow in every order or in none, and others by content (`_order_needed`).
 
 Where both operators have a key, the gate may be one channel for each downstream instance, into which the upstream instances
 route the tuples it owns (`gates.reader_queues_kernel`, `routed`); `Way.why_shared` says why it is not. Unasked, it is from
@@ -95,9 +95,8 @@ Also open, and done through the collector:
   merge by content. It keeps tuples for as long as `within`, while a ring's rows are freed once they are read: either the
   operator's event time would free rows (`retention`), in a ring that long, or their first reader would copy them into a store.
   What it carries into its results are Arrow columns by row: keys would be decoded, and results finished, when a pair is finished;
-- content order in the gate for keys with strings: the prefixes of `memory.text_order` rank short ones, and longer ones need their
-  texts, which the merge would have to read; and for results of a custom operator, of which a key may have several at one time.
-  Their order is that of their positions, which the instance knows, but its `output` visits keys by id.
+- content order in the gate for results of a custom operator, of which a key may have several at one time. Their order is that of
+  their positions, which the instance knows, but its `output` visits keys by id.
 
 Results that leave the query always go through a collector.
 
@@ -123,6 +122,7 @@ from headrace.elastic.outlets import READER
 from headrace.elastic.passed_keys import PassedKeys
 from headrace.elastic.passed_steps import Between, between
 from headrace.errors import ParameterError
+from headrace.ingress.key_ranks import rank_layout
 from headrace.plan.nodes import Branch, OperatorNode
 from headrace.windows import MOST_OPEN
 
@@ -151,9 +151,9 @@ class Way(NamedTuple):
     above: Any = None
     """`ElasticSection` of the operator whose instances pass their results on; None: through a collector."""
     why_collected: str = ""
-    by_content: int = 0
-    """By how many ranks the gate orders results of one event time (`gates.content_kernel`), one for each column of their key; 0:
-    their order does not show."""
+    by_content: tuple[int, ...] = ()
+    """By which ranks of their keys the gate orders results of one event time (`ingress.key_ranks.rank_layout`); (): their order
+    does not show."""
     why_shared: str = ""
     """Why all instances read one gate; "" if each reads a channel of its own."""
     between: Between = Between({}, ())
@@ -185,7 +185,7 @@ def way_in(compiled: Any, branches: list[Branch], upstream: Upstream | None, opt
                     f'{option}="{way}": the input of {name!r} comes from a source, and this is a way between two operators; leave'
                     f" it out, or give a dict of the operators that follow others"
                 )
-        return Way(None, "", 0, "its input comes from a source")
+        return Way(None, "", (), "its input comes from a source")
     passing = options.passing(name)
     why = "" if passing == "collector" else why_not(compiled, branches, upstream, options.takers(origin.name), options)
     if why and passing == "gate":
@@ -194,10 +194,11 @@ def way_in(compiled: Any, branches: list[Branch], upstream: Upstream | None, opt
             f" operators where it does not"
         )
     if why or passing == "collector":
-        way = Way(None, why, 0, why or 'passing="collector"')
+        way = Way(None, why, (), why or 'passing="collector"')
     else:
         assert upstream is not None
-        by_content = len(upstream.section.compiled.key_names) if _order_shown(compiled, *upstream) else 0
+        needed = _order_needed(compiled, *upstream, options)
+        by_content = rank_layout(upstream.section.compiled.dictionary.kinds) if needed else ()
         way = Way(upstream.section, "", by_content, _why_shared(compiled, *upstream, options), upstream.between)
     if way.why_shared and options.channel(name) == READER:
         raise ParameterError(
@@ -214,7 +215,7 @@ def _why_shared(compiled: Any, above: Any, middle: Between, options: ElasticOpti
         return 'channel="shared"'
     if not isinstance(compiled, CompiledAggregate):
         return "it is a custom operator"
-    if _order_shown(compiled, above, middle):
+    if _order_needed(compiled, above, middle, options):
         return "it takes results in order of their keys, and such channels take those of one event time by instance"
     if compiled.dictionary is None:
         return "it has no key, so no instance owns a result before another"
@@ -287,20 +288,36 @@ def why_not(
             f"keys of rows that a filter drops would still take memory after it, and count for max_keys; if there is room for all"
             f" keys of the windows of both operators, give passing={{{compiled.node.name!r}: 'gate'}}, which is faster"
         )
-    if not shown and not _has_no_ties(compiled, before, middle):
-        for name, wanted in compiled.spec.aggregates:
-            if wanted.kind == "sum" and middle.names[wanted.column] not in above.never_negative:
-                return (
-                    f"{name}={wanted!r} adds numbers that may be negative, so a partial sum could leave int64 in one order"
-                    f" of tuples of equal event time and not in another; if it never does, give"
-                    f" passing={{{compiled.node.name!r}: 'gate'}}, which is faster"
-                )
+    needed = "" if shown else _order_needed(compiled, above, middle, options)
+    if needed and before.why_not_ranked:
+        return f"{needed}; if it never does, give passing={{{compiled.node.name!r}: 'gate'}}, which is faster"
+    return ""
+
+
+def _order_needed(compiled: Any, above: Any, middle: Between, options: ElasticOptions) -> str:
+    """Say why the gate has to order results of one event time by content; "" if it may take them as they come."""
+    shown = _order_shown(compiled, above, middle)
+    if shown or options.passing(compiled.node.name) == "gate" or _has_no_ties(compiled, above.compiled, middle):
+        return shown
+    for name, wanted in compiled.spec.aggregates:
+        if wanted.kind == "sum" and middle.names[wanted.column] not in above.never_negative:
+            return (
+                f"{name}={wanted!r} adds numbers that may be negative, so a partial sum could leave int64 in one order of tuples"
+                f" of equal event time and not in another"
+            )
     return ""
 
 
 def _order_shown(compiled: Any, above: Any, middle: Between) -> str:
     """Say why an operator's results show the order of tuples of equal event time; "" if they do not, or there are none."""
+    if _gives_one_at_a_time(above.compiled):
+        return ""
     return compiled.order_shows if _has_no_ties(compiled, above.compiled, middle) else compiled.order_matters
+
+
+def _gives_one_at_a_time(before: Compiled) -> bool:
+    """Whether an operator's results are all of different times: an aggregate without a key gives one for a window."""
+    return isinstance(before, CompiledAggregate) and before.dictionary is None and before.spec.window.zone is None
 
 
 def _why_not_ahead(compiled: CompiledAggregate, above: Any) -> str:
@@ -383,6 +400,8 @@ def _has_no_ties(compiled: Compiled, before: Compiled, middle: Between) -> bool:
     different times. Windows of local days may not: two end at one instant where the zone skipped the day between their ends.
     A custom operator may emit any number of results.
     """
+    if _gives_one_at_a_time(before):
+        return True
     if compiled.dictionary is None or not isinstance(before, CompiledAggregate) or before.spec.window.zone is not None:
         return False
     return set(key_places(compiled, before, middle) or ()) == set(range(len(before.key_names)))

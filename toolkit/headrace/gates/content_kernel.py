@@ -5,8 +5,9 @@ merge always takes the first of the sources' next records. The ranks of a record
 used again before all have read it; the records in the rings are those of every gate.
 
 State       RANK[s * R + i, row] rank i of R of a row, written before the row is added; later ranks decide where earlier
-            ones are equal. A heartbeat has none, and comes before all rows of its time: it says that none earlier
-            will follow, so it need not come after any
+            ones are equal. Where RANK_LAYOUT[i] is 1, rank i is the address of a string, rank i + 1 its length, and rank
+            i - 1 its first eight bytes; the others are numbers (`ingress.key_ranks`). A heartbeat has none, and comes
+            before all rows of its time: it says that none earlier will follow, so it need not come after any
 Invariants  C1  the log is sorted by (ts, ranks), controls aside, if each source's records are, and no two rows of one time have
                 the same ranks: the next record of the log is the least of the sources' next ones, and a source whose
                 ring is empty counts with (MARK, before all rows), which no record that it still adds precedes. So a
@@ -14,6 +15,8 @@ Invariants  C1  the log is sorted by (ts, ranks), controls aside, if each source
             C2  no comparison looks at the number of a source: the log's tuples are the same sequence however the rows
                 are distributed over the sources
             C3  a source that is added begins after the time of the last record in the log, whose ranks it may not know
+            C4  the strings of a row lie where its ranks say until the log has the row: the key of a result keeps its id, and so
+                its string, until all results of its time were read
 Ordering    M1 load_acquire all MARKs, M2 load_acquire all HEADs, M3 read rings and RANK
                     as where records are merged by source: what M2 does not see of a source is not before the MARK that
                     M1 saw. RANK is written before A2, so M3 sees it
@@ -30,6 +33,7 @@ from headrace.gates.log_words import END, LAST_SOURCE, LAST_TS
 from headrace.gates.merging_kernel import NEXT_AT, NEXT_MARK, NEXT_RANK, NEXT_ROW, NEXT_TS, UNTIL, fetch_lines
 from headrace.kernel import kernel
 from headrace.memory.atomics import CELL, load_acquire, load_relaxed, store_relaxed, store_release
+from headrace.memory.text_order import order_behind_prefix
 from headrace.references import ROW_MASK
 
 LEAST_RANK = -(2**63)
@@ -60,10 +64,19 @@ def has_lower_ranks(g, s, other):
     if row < 0 or other_row < 0:
         return other_row >= 0
     ranks = g.rank.shape[0] // g.scratch.shape[1]
-    for i in range(1, ranks):
-        rank, other_rank = g.rank[s * ranks + i, row], g.rank[other * ranks + i, other_row]
-        if rank != other_rank:
+    at, other_at = s * ranks, other * ranks
+    i = 1
+    while i < ranks:
+        rank, other_rank = g.rank[at + i, row], g.rank[other_at + i, other_row]
+        if g.rank_layout[i] != 0:  # C4
+            order = order_behind_prefix(rank, g.rank[at + i + 1, row], other_rank, g.rank[other_at + i + 1, other_row])
+            if order != 0:
+                return order < 0
+            i += 2
+        elif rank != other_rank:
             return rank < other_rank
+        else:
+            i += 1
     return False
 
 

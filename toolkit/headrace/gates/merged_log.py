@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -28,7 +29,7 @@ def allocate(
     bound: int | None = None,
     bound_ns: int = 0,
     lead: int = 0,
-    ranks: int = 0,
+    ranks: Sequence[int] = (),
     rows: int = 0,
 ) -> LogArrays:
     """Allocate the arrays of a merged log with all sources feeding and no reader yet.
@@ -45,9 +46,11 @@ def allocate(
         Limit in nanoseconds of the slowest reader's work; 0 = none.
     lead : int
         If not 0, records are delivered as they arrive, at most this far ahead of the last watermark (`arrival_kernel`).
-    ranks, rows : int
-        If not 0, sources give each of so many rows so many ranks, by which tuples of equal event time are ordered
-        (`content_kernel`).
+    ranks : sequence of int
+        If not empty, sources give each row so many ranks, by which tuples of equal event time are ordered
+        (`content_kernel`); 1 for one that is the address of a string, else 0.
+    rows : int
+        How many rows of each source have ranks.
 
     Raises
     ------
@@ -75,7 +78,8 @@ def allocate(
         out_ref=aligned(log, np.int64).reshape(1, log),
         out_at=aligned(log, np.int64).reshape(1, log),
         scratch=aligned(SCRATCH_ROWS * sources, np.int64).reshape(SCRATCH_ROWS, sources),
-        rank=reserved(sources * ranks * rows, np.int64).reshape(sources * ranks, rows),
+        rank=reserved(sources * len(ranks) * rows, np.int64).reshape(sources * len(ranks), rows),
+        rank_layout=np.array(ranks, np.int64),
     )
 
 

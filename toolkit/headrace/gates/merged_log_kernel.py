@@ -121,6 +121,7 @@ class LogArrays(NamedTuple):
     cost: np.ndarray  # per reader: its recent ns per record, 0 = unknown
     scratch: np.ndarray  # int64[SCRATCH_ROWS, sources], the merger's
     rank: np.ndarray  # int64[sources * ranks, rows]: what orders rows of equal ts; of no size: their source and position do
+    rank_layout: np.ndarray  # int64[ranks]: 1 where a rank is the address of a string, whose length is the next one
 
 
 @kernel

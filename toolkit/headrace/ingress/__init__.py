@@ -24,9 +24,10 @@ else stays in Arrow and is referred to by row.
 ``string_keys``    such a table for strings,
 ``number_keys``    for numbers,
 ``tuple_keys``     for keys of several columns
+``key_ranks``      what orders keys where kernels know them by id
 ``hashing``        a stable hash of key values
 ``comparison``     how a join compares a left column with a right one
-``ordered_texts``  strings by id whose order kernels can compare
+``ordered_texts``  strings by id whose order kernels can compare; ``text_pages``, where their bytes lie
 ``tokeniser``      words of a text column; ``tokeniser_kernel``
 ``sorting``        sorting results; ``sorting_kernel``
 ``store``          the tuples of a source, by row number; ``store_kernel``

@@ -33,7 +33,6 @@ from headrace.ingress.sorting import distinct
 from headrace.ingress.string_keys import StringTable
 from headrace.ingress.tuple_keys import TupleTable
 from headrace.ingress.validation import is_same_memory
-from headrace.memory.words import ALL_BUT_SIGN
 from headrace.references import BUCKETS
 
 KINDS = ("string", "int", "float")
@@ -328,18 +327,25 @@ class KeyDictionary:
 
     def decode(self, ids: np.ndarray) -> list[pa.Array]:
         """Return the key values of ids, one array for each key column, in the type they came in."""
+        with self.lock:
+            return [self.decode_column(column, ids) for column in range(len(self.kinds))]
+
+    def decode_column(self, column: int, ids: np.ndarray) -> pa.Array:
+        """Return the values of ids in one key column, in the type they came in."""
         ids = np.ascontiguousarray(ids, np.int32)
         with self.lock:
-            return [
-                table.decode(part, kind if kind is not None else _DEFAULT_TYPES[name])
-                for table, part, kind, name in zip(self._inner, self._parts(ids), self.types, self.kinds, strict=True)
-            ]
+            kind = self.types[column]
+            return self._inner[column].decode(
+                self._part(column, ids), kind if kind is not None else _DEFAULT_TYPES[self.kinds[column]]
+            )
+
+    def _part(self, column: int, ids: np.ndarray) -> np.ndarray:
+        """Return the inner ids of one key column."""
+        return np.ascontiguousarray(self._table.parts[ids, column]) if isinstance(self._table, TupleTable) else ids
 
     def _parts(self, ids: np.ndarray) -> list[np.ndarray]:
         """Return the inner ids of each key column."""
-        if not isinstance(self._table, TupleTable):
-            return [ids]
-        return [np.ascontiguousarray(self._table.parts[ids, k]) for k in range(len(self.kinds))]
+        return [self._part(column, ids) for column in range(len(self.kinds))]
 
     def numbers(self, ids: np.ndarray) -> list[np.ndarray] | None:
         """Return int64[n] for each key column, ordered like the keys, if all columns are whole numbers, else None."""
@@ -349,20 +355,11 @@ class KeyDictionary:
         with self.lock:
             return [table.values(part) for table, part in zip(self._inner, self._parts(ids), strict=True)]
 
-    @property
-    def has_ranks(self) -> bool:
-        """Whether `ranks` can tell how keys are ordered: all columns are numbers or times."""
-        return "string" not in self.kinds
-
-    def ranks(self, ids: np.ndarray) -> list[np.ndarray]:
-        """Return int64[n] for each key column, ordered like the keys, where `has_ranks`. Those of a key never change."""
+    def words(self, column: int, ids: np.ndarray) -> np.ndarray:
+        """Return int64[n] of a key column that is no string: its numbers, or the bits of floats."""
         ids = np.ascontiguousarray(ids, np.int32)
         with self.lock:
-            words = [table.values(part) for table, part in zip(self._inner, self._parts(ids), strict=True)]
-        return [
-            column if kind == "int" else np.where(column < 0, column ^ ALL_BUT_SIGN, column)
-            for column, kind in zip(words, self.kinds, strict=True)
-        ]
+            return self._inner[column].values(self._part(column, ids))
 
     def from_numbers(self, numbers: Sequence[np.ndarray]) -> list[pa.Array]:
         """Return what `numbers` gave as key columns, in the type they came in."""

@@ -1,11 +1,9 @@
 """Strings by id whose order kernels can compare, as min and max of a text column need, and user functions.
 
 The ids of a `KeyDictionary` say whether strings are equal but nothing about their
-order. Here the bytes of every live string lie where kernels find them by id. They
-never move, so an instance may compare strings while new ones come in. Ids of strings
-that are no longer used are recycled. Strings that are new in one call share pages, up to
-`PAGE` strings in each. A page is freed when none of its strings is live, so the memory
-that one long-lived string keeps is bounded.
+order. Here the bytes of every live string lie where kernels find them by id
+(`text_pages`). They never move, so an instance may compare strings while new ones come in.
+Ids of strings that are no longer used are recycled.
 
 A string is used by a tuple, at its event time (`touch`), or by a state that outlives
 the window of the tuple it took the string from. An instance with such states writes
@@ -37,13 +35,8 @@ from headrace.ingress.key_tables import KeyLimitError
 from headrace.ingress.keys import KeyDictionary
 from headrace.ingress.keys_kernel import FREE, UNTOUCHED
 from headrace.ingress.sorting import distinct
+from headrace.ingress.text_pages import TextPages
 from headrace.memory.cells import reserved
-
-PAGE = 256
-"""Maximum number of strings in a page."""
-
-_SIGN = np.uint64(1 << 63)
-
 
 MAX_TEXTS = 1 << 24
 """Strings that may be in use at one time in an engine that has no `max_keys`."""
@@ -85,9 +78,7 @@ class OrderedTexts(KeyDictionary):
         capacity = max(1 << 16, 2 * limit)
         self.prefixes, self.addresses, self.lengths = (reserved(capacity, np.int64) for _ in range(3))
         self.points, self.held = (reserved(capacity, np.int64) for _ in range(2))
-        self._page_of = reserved(capacity, np.int64)  # 0: no string is noted for the id
-        self._pages: dict[int, tuple[np.ndarray, int]] = {}  # number -> (bytes, how many strings are live)
-        self._next_page = 1
+        self._pages = TextPages(*self.arrays)
 
     @property
     def arrays(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -98,7 +89,7 @@ class OrderedTexts(KeyDictionary):
     def nbytes(self) -> int:
         """Memory held, in bytes, not counting the arrays by id."""
         with self.lock:
-            return super().nbytes + sum(page.nbytes for page, _ in self._pages.values())
+            return super().nbytes + self._pages.nbytes
 
     def keep(self, strings: Sequence[str]) -> np.ndarray:
         """Return int32[n] ids of strings that are never recycled.
@@ -120,38 +111,21 @@ class OrderedTexts(KeyDictionary):
                 ids = super().encode(*arrays)
             except KeyLimitError:
                 raise KeyLimitError(self._too_many) from None
-            if ids.size and int(ids.max()) >= self._page_of.size:
+            if ids.size and int(ids.max()) >= self._pages.capacity:
                 raise OverflowInputError(self._too_many)
-            fresh = distinct(ids[self._page_of[ids] == 0])
+            fresh = distinct(ids[~self._pages.is_noted(ids)])
             if fresh.size:
                 self._note(fresh)
             return ids
 
     def _note(self, ids: np.ndarray) -> None:
         (strings,) = self.decode(ids)
-        data, starts, ends = columns.string_spans(strings)
-        starts, lengths = starts.astype(np.int64), (ends - starts).astype(np.int64)
-        padded = np.zeros(data.size + 8, np.uint8)
-        padded[: data.size] = data
-        # The eight bytes from the start of each string; those beyond its end are then cleared.
-        words = np.ndarray(padded.size - 7, "<u8", padded, strides=(1,))[starts]
-        is_short = lengths < 8
-        words[is_short] &= (np.uint64(1) << (8 * lengths[is_short]).astype(np.uint64)) - np.uint64(1)
-        self.prefixes[ids] = (words.byteswap().astype(np.uint64) ^ _SIGN).view(np.int64)
-        self.lengths[ids] = lengths
+        self._pages.note(ids, strings)
         if columns.is_text(strings.type):  # else it is bytes
             self.points[ids] = pc.utf8_length(strings.cast(pa.large_string())).to_numpy(zero_copy_only=False)
         else:
-            self.points[ids] = lengths
+            self.points[ids] = self.lengths[ids]
         self.held[ids] = FREE
-        for first in range(0, ids.size, PAGE):
-            some = slice(first, first + PAGE)
-            low, high = starts[first], ends[some][-1]
-            page = data[low:high].copy()
-            self.addresses[ids[some]] = page.ctypes.data + (starts[some] - low)
-            self._page_of[ids[some]] = self._next_page
-            self._pages[self._next_page] = page, ids[some].size
-            self._next_page += 1
 
     def recycle(self, horizon_ts: int) -> int:
         with self.lock:
@@ -160,10 +134,5 @@ class OrderedTexts(KeyDictionary):
             last[old] = np.maximum(last[old], self.held[old])
             freed = super().recycle(horizon_ts)
             if freed:
-                gone = np.flatnonzero((last == FREE) & (self._page_of[: last.size] != 0))
-                for page, count in zip(*np.unique(self._page_of[gone], return_counts=True), strict=True):
-                    data, live = self._pages.pop(int(page))
-                    if live > count:
-                        self._pages[int(page)] = data, live - int(count)
-                self._page_of[gone] = 0
+                self._pages.free(np.flatnonzero(last == FREE))
             return freed

@@ -134,19 +134,20 @@ class Runnable(Summarised):
             "gate": each instance is a source of the next operator's gate, which reads the results where they were written.
             This is for an operator that follows one aggregate, or one custom operator that emits no lists, and from `update`
             only if its windows do not overlap (or ``instances="single"``); its key is that one's key, some columns of it, or
-            none; and it reads int64, float64 and times of a custom operator, numbers and times of any type of an aggregate,
-            but no means, strings or lists. With the same key as an aggregate (its columns in any order, and the windows before
-            not of local days) any aggregate will do, as a key has one result at a time, and a custom operator, too, that emits
-            from `output` only and uses no strings or bools. If the key columns of such an aggregate are numbers and times,
-            another key or none will do as well, and a custom operator may emit from `update`: each instance gives its results
-            in order of their keys, and the gate merges them so. Otherwise it must not depend on the order of tuples (see
-            `input_order`). Between the two there may be a `select` that chooses and renames columns, and a `filter` that takes
-            bools, compares numbers (but for uint64), bools and times with constants of their type or with results of the same
-            type, or asks whether they are null or, whole numbers, in a list, joined by ``&``, ``|`` and ``~``; keys of the
-            tuples it drops still count for `max_keys` of the next operator. Anything else is an error with the reason.
+            none; and it reads int64, float64 and times of a custom operator, numbers and times of any type of an aggregate, but
+            no means, strings or lists. With the same key as an aggregate (its columns in any order, and the windows before not
+            of local days) any aggregate will do, as a key has one result at a time, and a custom operator, too, that emits from
+            `output` only and uses no strings or bools. Behind such an aggregate, another key or none will do as well, and a
+            custom operator may emit from `update`: each instance gives its results in order of their keys, and the gate merges
+            them so. Otherwise it must not depend on the order of tuples (see `input_order`). Between the two there may be a
+            `select` that chooses and renames columns, and a `filter` that takes bools, compares numbers (but for uint64), bools
+            and times with constants of their type or with results of the same type, or asks whether they are null or, whole
+            numbers, in a list, joined by ``&``, ``|`` and ``~``; keys of the tuples it drops still count for `max_keys` of the
+            next operator. Anything else is an error with the reason.
             "auto" (the default): through the gate where that is possible, except behind a filter if the next operator has a
-            key, and except for sums of numbers that may be negative, unless, as above, any aggregate will do (whether such a
-            sum overflows int64 on the way, an error, may depend on the order of tuples with equal times).
+            key, and except for sums of numbers that may be negative, behind a custom operator or windows of local days: whether
+            such a sum overflows int64 on the way, an error, may depend on the order of tuples with equal times. (Behind another
+            aggregate, "auto" takes them in order of their keys for such a sum, and "gate" takes them as they come.)
             So joins, operators with several inputs or whose results go to several places, keys that are results, steps that
             compute and results of the query itself go through a collector.
             ``run["name"].takes`` says which way was taken, and why; ``headrace bench passing`` measures the effect.

@@ -18,12 +18,12 @@ from headrace.elastic.compiled import Compiled, Exact
 from headrace.errors import AggregateOverflowError, OverflowInputError, UnsupportedTypeError
 from headrace.expressions import Aggregate
 from headrace.ingress.columns import is_number, is_text, plain_type, value_dtype
+from headrace.ingress.key_ranks import KeyRanks
 from headrace.ingress.key_sources import make_dictionary
 from headrace.ingress.key_tables import id_capacity
 from headrace.ingress.keys import KeyDictionary
 from headrace.ingress.ordered_texts import OrderedTexts
 from headrace.memory.arena import used_bytes
-from headrace.memory.cells import reserved
 from headrace.plan.nodes import Branch, OperatorNode
 from headrace.progress import END_OF_TIME
 from headrace.references import BUCKETS
@@ -101,23 +101,18 @@ class CompiledAggregate(Compiled):
     def give_by_rank(self, state):
         assert self.dictionary is not None
         self.shape = replace(self.shape, by_rank=True)
-        ranks = len(self.key_names)
-        self.ranks = reserved(ranks * self.id_capacity, np.int64).reshape(ranks, self.id_capacity)
+        self.ranks = KeyRanks(self.dictionary, self.id_capacity)
         instances = len(getattr(state, self.result_fields[0]))
         return template.with_ranks(state, self.ranks, instances, self.dictionary.limit)
 
     def note_keys(self, ids):
         """Write the ranks of keys where kernels read them. An id is another key's only after its last window was emitted."""
-        if self.ranks.size and ids.size:
-            assert self.dictionary is not None
-            for ranks, given in zip(self.ranks, self.dictionary.ranks(ids), strict=True):
-                ranks[ids] = given
+        if self.ranks is not None:
+            self.ranks.note(ids)
 
     @property
     def why_not_ranked(self) -> str:
         """A window gives each key one result, and ranks tell how any two keys are ordered, whatever keys come later."""
-        if self.dictionary is None or not self.dictionary.has_ranks:
-            return "only keys of numbers and times have ranks"
         return "two of its windows, of local days, may end at one time" if self.spec.window.zone is not None else ""
 
     def _lay_out(self) -> Layout:

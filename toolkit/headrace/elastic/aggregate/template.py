@@ -17,11 +17,18 @@ import numpy as np
 from headrace.codegen.included import included
 from headrace.codegen.text import indent
 from headrace.elastic import local_days
-from headrace.elastic.aggregate import aggregate_kernel, count_kernel, distinct, ranked_kernel
+from headrace.elastic.aggregate import (
+    aggregate_kernel,
+    count_kernel,
+    distinct,
+    rank_sort_kernel,
+    ranked_kernel,
+)
 from headrace.elastic.aggregate.collected import EMIT_IMPORTS, give_text
 from headrace.elastic.aggregate.fold import UNROLLED, fold_text, is_kept_xor, none_of
 from headrace.elastic.aggregate.shape import AggregateShape, Layout, Output
 from headrace.elastic.build import units_text
+from headrace.ingress.key_ranks import KeyRanks
 from headrace.ingress.store import directory_width
 from headrace.memory.arena import HEAD, allocate_arena
 from headrace.memory.bundle import named
@@ -219,15 +226,16 @@ def allocate_state(
     return named(**fields)
 
 
-def with_ranks(state: Any, ranks: np.ndarray, instances: int, most_keys: int) -> Any:
+def with_ranks(state: Any, ranks: KeyRanks, instances: int, most_keys: int) -> Any:
     """Add to the bundle `s` the ranks of keys, and for each instance what it takes to sort so many keys by them."""
     row = most_keys + 1
     return named(
         **state._asdict(),
-        ranks=ranks,
+        ranks=ranks.words,
+        rank_layout=np.array(ranks.layout, np.int64),
         sorted_ids=reserved(2 * instances * row, np.int32).reshape(-1, row),
         sorted_words=reserved(2 * instances * row, np.uint64).reshape(-1, row),
-        sorted_starts=np.zeros((instances, ranked_kernel.BYTE), np.int64),
+        sorted_starts=np.zeros((instances, rank_sort_kernel.BYTE), np.int64),
     )
 
 
