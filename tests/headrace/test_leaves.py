@@ -13,6 +13,7 @@ from headrace.errors import (
     OutputError,
 )
 from headrace.kernel import JIT, kernel
+from headrace.newest import Record
 
 
 def test_every_error_is_ours_and_survives_pickling():
@@ -73,3 +74,17 @@ def test_kernel_compiles_and_divides_as_numpy():
     if JIT:
         assert twice_ratio(1.0, 0.0) == float("inf")
         assert ratio.targetoptions["nogil"] and twice_ratio.signatures
+
+
+@given(st.integers(1, 6), st.lists(st.booleans()))
+def test_oracle_a_record_keeps_the_newest_entries(most, steps):
+    record, added = Record[int](most), []
+    for number, is_new in enumerate(steps):
+        if is_new or not added:
+            record.add(number)
+            added.append(number)
+        else:
+            record.replace_last(number)
+            added[-1] = number
+    found = record.newest()
+    assert found == added[-most:] and found.left_out == len(added) - len(found) and len(record) == len(found)

@@ -15,8 +15,10 @@ import pytest
 
 import headrace as hr
 from headrace.changes import Change
+from headrace.control.decisions import Decision
 from headrace.elastic.specs import AggregateSpec, ForwardSpec, JoinSpec
 from headrace.metrics.snapshot import Metrics
+from headrace.newest import Record
 from headrace.summary import duration_text
 from support.workloads import HANG_S, Steered, eventually
 
@@ -126,6 +128,22 @@ def test_a_change_says_what_became_of_it():
     change = Change("counts", {"threads": 1}, {"threads": 4}, "done", 0, 0, 1_500_000, planned_at=1_000, reason="a burst")
     assert repr(change) == "<Change of counts: threads 1 → 4; done in 1.50 ms; planned at 1,000; reason: a burst>"
     assert repr([Change("counts", {"batch": 1}, {"batch": 2}, "failed")]) == "[<Change of counts: batch 1 → 2; failed>]"
+
+
+def test_a_long_run_knows_its_newest_changes_and_how_many_there_were():
+    with COUNTS.start(rate=0.01, threads=1, max_threads=2) as run:
+        operator, log = run["counts"]._operator, run.decisions
+        operator.changes.record, log._entries = Record(3), Record(2)
+        for threads in (2, 1, 2, 1, 1):
+            run.reconfigure(threads=threads).wait(HANG_S)
+        assert [one.outcome for one in run.changes] == ["done", "done", "no change"] and run.changes.left_out == 2
+        assert (run["counts"].changes, run["counts"].changes.left_out) == (run.changes, 2)
+        assert "changes 4 done" in repr(run["counts"])
+        for at_s in (1.0, 2.0, 3.0):
+            log.add(Decision("held", at_s, 0, "counts", "Threshold", "busy"))
+        assert [one.at_s for one in log] == [2.0, 3.0] and log.left_out == 1
+        assert repr(log) == "<DecisionLog of 2 decisions, after 1 that were forgotten; print() shows them>"
+        run.stop()
 
 
 def test_metrics_say_what_is_not_as_it_should_be():

@@ -27,8 +27,8 @@ ROOMS = [
 FILES = [
     "__main__",
     "cli", "demo", "doctor", "lab", "lesson", "tour", "counterfactual", "controllers", "prometheus", "kernel",
-    "arguments", "callers", "changes", "cores", "errors", "indexing", "linkable", "loopback", "names", "progress", "rates",
-    "references", "remembering", "summary", "terminal", "windows",
+    "arguments", "callers", "changes", "cores", "errors", "indexing", "linkable", "loopback", "names", "newest", "progress",
+    "rates", "references", "remembering", "summary", "terminal", "windows",
 ]  # fmt: skip
 
 ROOM_ORDER = "a room imports only rooms below it"

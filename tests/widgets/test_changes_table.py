@@ -13,7 +13,7 @@ import pytest
 import headrace as hr
 from headrace.changes import Change
 from headrace_widgets import Dashboard, replay
-from headrace_widgets.changes_table import COLUMNS, ChangesTable
+from headrace_widgets.changes_table import COLUMNS, MOST_LINKED, ChangesTable
 from headrace_widgets.markers import label_of
 from headrace_widgets.table import Table
 from support.dashboards import start
@@ -133,6 +133,14 @@ def test_example_before_and_after_in_the_table():
     assert (written["from_threads"], written["to_threads"]) == ("2", "2")
     assert float(written["imbalance_after"]) == pytest.approx(0.1)
     assert label_of(change) == "512 buckets"
+    # A long run knows its newest changes only, so their number stays.
+    newer = [Change("op", same, {"threads": 3}, "done", **times, reason=f"no. {i}") for i in range(MOST_LINKED + 1)]
+    changes.show(newer[:-1])
+    changes.show(newer[1:])
+    assert "no. 200" in changes.widget.value and "no. 180<" not in changes.widget.value
+    assert "the newest" not in changes.widget.value
+    changes.show(newer)
+    assert "changes.json</a> (the newest 200); in Python" in changes.widget.value
     change.effects["buckets_moved"] = 1
     assert (label_of(change), change.describe()) == ("1 bucket", "1 key bucket moves")
     change.settle("failed", change.completed_ns)

@@ -66,8 +66,8 @@ The packages and modules of the source, each of which imports only from those be
     kernel                     how every kernel is compiled
     reference                  what every operator means, in plain Python: specification and oracle
 
-    arguments caches callers changes cores errors indexing linkable loopback names progress rates references remembering
-    summary terminal windows   leaves, which any of the above may import
+    arguments caches callers changes cores errors indexing linkable loopback names newest progress rates references
+    remembering summary terminal windows   leaves, which any of the above may import
 
 Two more packages build on this one: `headrace_widgets`, the dashboard, and `headrace_bench`, the benchmarks and the
 papers' experiments, which is only in the source tree. `headrace_datasets` makes input, and imports none of them.

@@ -8,7 +8,9 @@ import html
 import io
 import json
 import math
+from collections.abc import Sequence
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import ipywidgets as w
 
@@ -19,6 +21,8 @@ from headrace_widgets.units import milliseconds
 AROUND_S = 2.0
 """Imbalance and latency before and after are means over this long."""
 MOST_ROWS = 20
+MOST_LINKED = 200
+"""Changes in the files behind the links, which are written anew at every change: 0.2 ms each."""
 COLUMNS = {
     "time (s)": ("at_s",),
     "operator": ("operator",),
@@ -40,12 +44,13 @@ _OF_MEASURE = {"imbalance": "imbalance_cv", "p99": "latency_p99_ms"}
 
 
 class ChangesTable:
-    """Shows the last reconfigurations; exports all of them as CSV and JSON."""
+    """Shows the last reconfigurations; exports all that the run knows as CSV and JSON."""
 
     def __init__(self, run: Any, feed: Feed):
         self._run, self._feed = run, feed
         self.columns = {title: fields for title, fields in COLUMNS.items() if all(map(self._applies, fields))}
-        self._places: dict[int, int] = {}
+        self._places = WeakKeyDictionary[Any, int]()
+        """Of changes that the run still knows."""
         self.widget = w.HTML().add_class("headrace-changes")
         self._drawn: tuple | None = None
 
@@ -58,18 +63,24 @@ class ChangesTable:
     def note(self, changes: list[Any]) -> None:
         """Record where in the stream new changes took place, which is known only now."""
         metrics = self._feed.metrics
-        for change in changes[len(self._places) :]:
-            if metrics is not None and change.operator in metrics.operators:
-                self._places[id(change)] = metrics.operators[change.operator].values["added"]
+        for change in reversed(changes):
+            if metrics is None or change in self._places:
+                break
+            if change.operator in metrics.operators:
+                self._places[change] = metrics.operators[change.operator].values["added"]
 
-    def records(self) -> list[dict[str, Any]]:
-        """Return all changes, oldest first, as plain values: the form that is exported and that `replay` reads."""
+    def records(self, changes: Sequence[Any] | None = None) -> list[dict[str, Any]]:
+        """Return changes as plain values, the form that is exported and that `replay` reads: by default all that the run knows.
+
+        Parameters
+        ----------
+        changes : sequence of Change, optional
+        """
         controllers = {
             id(one.change): one.controller for one in getattr(self._run, "decisions", ()) if one.change
         }
-        return [
-            self._record(change, controllers.get(id(change))) for change in getattr(self._run, "changes", ())
-        ]
+        wanted = getattr(self._run, "changes", ()) if changes is None else changes
+        return [self._record(change, controllers.get(id(change))) for change in wanted]
 
     def _record(self, change: Any, controller: str | None) -> dict[str, Any]:
         feed = self._feed
@@ -104,7 +115,7 @@ class ChangesTable:
             "p99_before_ms": mean(_OF_MEASURE["p99"], at - AROUND_S),
             "p99_after_ms": mean(_OF_MEASURE["p99"], done + SPAN_S),
             "outcome": change.outcome,
-            "tuples": self._places.get(id(change)) if change.planned_at is None else change.planned_at,
+            "tuples": self._places.get(change) if change.planned_at is None else change.planned_at,
             "members": list(change.members),
             "owners": runs_of(change.mapping.to_list()) if change.mapping is not None else None,
             "settings": settings_of(change),
@@ -115,12 +126,12 @@ class ChangesTable:
         # The effect of a change on the stream is known only some seconds later.
         known = max(self._feed.newest_s - AROUND_S - SPAN_S, 0.0)
         after = sum(self._feed.seconds_of(change.completed_ns) < known for change in changes[-MOST_ROWS:])
-        drawn = (len(changes), tuple(change.outcome for change in changes[-MOST_ROWS:]), after)
+        drawn = (len(changes), tuple((change, change.outcome) for change in changes[-MOST_ROWS:]), after)
         if drawn == self._drawn:
             return
         self._drawn = drawn
-        records = self.records()
-        self.widget.value = self.html(records[-MOST_ROWS:]) + self._links(records)
+        records = self.records(changes[-MOST_LINKED:])
+        self.widget.value = self.html(records[-MOST_ROWS:]) + self._links(records, len(changes) > MOST_LINKED)
 
     def html(self, records: list[dict[str, Any]]) -> str:
         """Return the table, newest change first."""
@@ -153,7 +164,7 @@ class ChangesTable:
         """Return all changes as JSON, which `replay` reads."""
         return json.dumps(self.records() if records is None else records)
 
-    def _links(self, records: list[dict[str, Any]]) -> str:
+    def _links(self, records: list[dict[str, Any]], are_newest: bool) -> str:
         if not records:
             return ""
         files = (
@@ -162,12 +173,13 @@ class ChangesTable:
         )
         # Only the browser sees a click on a link, so lines of Python that do the same stand beside the links.
         lines = ", ".join(f'<code>dashboard.export("{name}")</code>' for name, _, _ in files)
+        newest = f" (the newest {MOST_LINKED})" if are_newest else ""
         links = " ".join(
             f'<a download="{name}" href="data:{kind};base64,{base64.b64encode(text.encode()).decode()}">{name}</a>'
             for name, kind, text in files
         )
         return (
-            f'<div class="headrace-text">Export: {links}; in Python: {lines}. On another run:'
+            f'<div class="headrace-text">Export: {links}{newest}; in Python: {lines}. On another run:'
             ' <code>headrace_widgets.replay("changes.json", run)</code></div>'
         )
 

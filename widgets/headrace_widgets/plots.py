@@ -115,7 +115,7 @@ class Plots:
             for change in changes
             if change.operator == self._figures.operator and change.outcome == "done"
         ]
-        marked = (len(own), self._figures.feed.origin_ns)
+        marked = (len(own), own[-1:], self._figures.feed.origin_ns)  # a long run keeps the newest: their number stays
         if marked != self._marked and self._figures.feed.origin_ns is not None:
             self._marked = marked
             self.widget.labels = {"changes": markers(own[-MOST_MARKERS:], self._figures.feed)}

@@ -83,7 +83,7 @@ class SideBySide(LiveView):
             name: columns for i in range(2) for name, columns in ((f"series{i}", SERIES), (f"changes{i}", CHANGES))
         })  # fmt: skip
         self._marked: tuple = ()
-        """For each run, the number of its marked changes, and the origin of its time."""
+        """For each run, the number of its marked changes, the last of them, and the origin of its time."""
         self.words = w.HTML()
         self.over = w.HTML()
         """Says that both runs are over, and what can be done then."""
@@ -205,7 +205,7 @@ class SideBySide(LiveView):
 
     def _mark(self, done: list[list[Any]], later: list[float]) -> None:
         """Mark the changes of both on the time axis; if there are many, the newest."""
-        marked = tuple((len(of_run), feed.origin_ns) for of_run, feed in zip(done, self.feeds, strict=True))
+        marked = tuple((len(of_run), of_run[-1:], feed.origin_ns) for of_run, feed in zip(done, self.feeds, strict=True))
         if marked == self._marked or not any(done):
             return
         self._marked = marked

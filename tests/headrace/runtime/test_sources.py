@@ -17,6 +17,7 @@ import pytest
 import headrace as hr
 from headrace.errors import DisorderError, InputError, LateRowError, ParameterError
 from headrace.ingress.readers import open_input
+from headrace.newest import Newest
 from support.workloads import HANG_S, Steered, eventually
 
 SCHEMA = pa.schema({"ts": pa.int64(), "k": pa.int64()})
@@ -230,6 +231,11 @@ class TestReplay:
     def test_example_what_cannot_be_replayed(self, entry, message):
         with pytest.raises(ParameterError, match=message):
             self.query(iter([]), iter([])).start(passed_time=[entry])
+
+    def test_example_a_record_that_has_forgotten_its_beginning_is_not_replayed(self):
+        kept = Newest([("aggregate", 0, 3, 78)], left_out=1_200)
+        with pytest.raises(ParameterError, match="let time pass 1,200 times before the 1 that it kept"):
+            self.query(iter([]), iter([])).start(passed_time=kept)
 
     def test_example_a_query_without_idle_after_has_nothing_to_replay(self):
         table = pa.table({"ts": [1], "k": [1]}, schema=SCHEMA)

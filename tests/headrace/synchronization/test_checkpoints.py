@@ -26,6 +26,7 @@ from headrace.errors import (
     ParameterError,
     RunStoppedError,
 )
+from headrace.newest import Record
 from headrace.reference import synchronization as reference
 from headrace.synchronization import resuming
 from headrace.synchronization.cuts import checksum_of
@@ -345,6 +346,14 @@ def test_liveness_inputs_that_are_longer_than_mailboxes_do_not_wait_for_each_oth
     run = WINDOW.start(inputs, threads=2, leaves=2, checkpoint=tmp_path / "kept", checkpoint_every=60_000)
     assert [row["sum"] for row in finished(run)] == [10_001, *[20_000] * 14]
     assert len(run.checkpoints) == 5
+
+
+def test_example_a_long_run_lists_its_newest_checkpoints(tmp_path, monkeypatch):
+    monkeypatch.setattr(Record.__init__, "__defaults__", (2,))  # in place of 10,000
+    run = WINDOW.start(PLAIN, checkpoint=tmp_path / "kept", checkpoint_every=50)
+    assert finished(run) == expected_sums()
+    assert [one.number for one in run.checkpoints] == [run.checkpoints.left_out + 1, run.checkpoints.left_out + 2]
+    assert run.checkpoints[-1].events == 50 * run.checkpoints[-1].number and run.checkpoints.left_out > 0
 
 
 def test_example_the_results_before_need_not_come_again(tmp_path):

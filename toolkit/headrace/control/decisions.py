@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import math
 import threading
-from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, overload
 
 from headrace.changes import Change
+from headrace.newest import MOST_KEPT, Record
 
 if TYPE_CHECKING:
     import pandas as pd
 
 KINDS = ("attached", "request", "held", "error", "released")
-DEFAULT_LIMIT = 10_000
 
 
 @dataclass(eq=False)
@@ -99,7 +98,7 @@ class DecisionLog(Sequence[Decision]):
     Parameters
     ----------
     limit : int
-        Most decisions kept; older ones are forgotten.
+        Most decisions kept; older ones are forgotten, and `left_out` says how many.
 
     Examples
     --------
@@ -109,31 +108,32 @@ class DecisionLog(Sequence[Decision]):
     (1, 'looks every 0.2 s', [])
     """
 
-    def __init__(self, limit: int = DEFAULT_LIMIT):
+    def __init__(self, limit: int = MOST_KEPT):
         self._lock = threading.Lock()
-        self._entries: deque[Decision] = deque(maxlen=limit)
+        self._entries = Record[Decision](limit)
 
     def add(self, decision: Decision) -> None:
         """Append a decision; the oldest one is forgotten if there are too many."""
         with self._lock:
-            self._entries.append(decision)
-
-    def _snapshot(self) -> list[Decision]:
-        with self._lock:
-            return list(self._entries)
+            self._entries.add(decision)
 
     @overload
     def __getitem__(self, index: int) -> Decision: ...
     @overload
     def __getitem__(self, index: slice) -> list[Decision]: ...
     def __getitem__(self, index):
-        return self._snapshot()[index]
+        return self._entries.newest()[index]
 
     def __len__(self) -> int:
         return len(self._entries)
 
     def __iter__(self):
-        return iter(self._snapshot())
+        return iter(self._entries.newest())
+
+    @property
+    def left_out(self) -> int:
+        """How many older decisions were forgotten."""
+        return self._entries.newest().left_out
 
     def of_kind(self, kind: str) -> list[Decision]:
         """Entries of one kind, such as "request"."""
@@ -150,7 +150,8 @@ class DecisionLog(Sequence[Decision]):
         return {name: float(sum(found) / len(found)) for name, found in misses.items()}
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__} of {len(self):,} decisions; print() shows them>"
+        before = f", after {self.left_out:,} that were forgotten" if self.left_out else ""
+        return f"<{type(self).__name__} of {len(self):,} decisions{before}; print() shows them>"
 
     def __str__(self) -> str:
         return "\n".join(str(decision) for decision in self)

@@ -27,6 +27,7 @@ from typing import Any
 
 from headrace.changes import Change
 from headrace.memory.cells import read_cell
+from headrace.newest import Record
 from headrace.runtime.sections import RunContext
 from headrace.runtime.steerable import Completion, Steerable
 
@@ -52,8 +53,9 @@ class Changes:
         self, operator: str, steerable: Steerable[Any], run: RunContext, on_done: Callable[[], None] | None = None
     ):
         self.operator, self.steerable = operator, steerable
-        self.record: list[Change] = []
-        """All changes so far, oldest first."""
+        self.record = Record[Change]()
+        self.done = 0
+        """How many changes came into force, those that the record has forgotten included."""
         self._run, self._on_done = run, on_done
         self._lock = threading.RLock()
         self._in_flight: tuple[Change, Any, object] | None = None
@@ -95,7 +97,7 @@ class Changes:
         engine = self.steerable
         effects = engine.effects(before, after)
         change = Change(self.operator, engine.describe(before), engine.describe(after), effects=effects, **details)
-        self.record.append(change)
+        self.record.add(change)
         return change
 
     def _launch(self, change: Change, target: Any) -> None:
@@ -151,6 +153,7 @@ class Changes:
         change.epoch, change.position = found.epoch, found.position
         change.effects |= found.effects
         change.settle("done", found.done_ns)
+        self.done += 1
         if self._on_done is not None:
             self._on_done()
         if self._in_flight is None and self._pending is not None and self._ended is None:

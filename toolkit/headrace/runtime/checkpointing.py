@@ -28,6 +28,7 @@ from headrace.checkpoints.file_format import Contents
 from headrace.checkpoints.folder import Folder, read_checkpoint
 from headrace.checkpoints.results_log import Mark, ResultsLog, read_results
 from headrace.errors import CheckpointError, FunctionError, NotSupportedError, ParameterError
+from headrace.newest import Record
 from headrace.plan.nodes import Output, SourceNode
 from headrace.runtime.feeding import Stopped
 from headrace.runtime.inlets import Inlet
@@ -115,8 +116,8 @@ class Checkpointing:
         self._options, self._schema = options, outputs[0].schema
         self._requests: list[threading.Event] = []
         self._number, self._mark, self._resumed = 0, Mark(), None
-        self.made: list[Checkpoint] = []
-        """Checkpoints of this run, oldest first."""
+        self.made = Record[Checkpoint]()
+        """Checkpoints of this run."""
         self._is_followed, self._ended = False, threading.Event()
         self._folder: Folder | None = None
         self._log: ResultsLog | None = None
@@ -187,7 +188,7 @@ class Checkpointing:
     @property
     def newest(self) -> Checkpoint:
         """The last checkpoint taken."""
-        return self.made[-1]
+        return self.made.newest()[-1]
 
     def request(self) -> threading.Event:
         """Ask for a checkpoint; the event is set when it is on disk and the last of `made`."""
@@ -276,7 +277,7 @@ class Checkpointing:
         self._log.flush()  # C4
         path = self._folder.write(self._number + 1, contents)  # C5
         self._number += 1
-        self.made.append(Checkpoint(path, self._number, contents.part("cut").values["events"], mark.rows))
+        self.made.add(Checkpoint(path, self._number, contents.part("cut").values["events"], mark.rows))
 
 
 def _check_source(inlet: Inlet) -> None:

@@ -40,13 +40,12 @@ def describe_operator(execution: Execution, operator: OperatorSteering) -> list[
     state = ("run", f"{execution.number}, {_state(execution)}")
     if _is_elsewhere(execution):
         return [("name", operator.name), state]
-    done = sum(change.outcome == "done" for change in list(operator.changes.record))
     return [
         ("name", operator.name),
         state,
         ("in force", _threads(operator)),
         ("controls", ", ".join(operator.capabilities)),
-        ("changes", f"{done:,} done"),
+        ("changes", f"{operator.changes.done:,} done"),
     ]
 
 

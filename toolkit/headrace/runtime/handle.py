@@ -8,6 +8,7 @@ or sink that refers to it. The run's own threads refer to the `Execution` only.
 from __future__ import annotations
 
 import weakref
+from itertools import chain
 from typing import Any
 
 from headrace.errors import MissingAttributeError, NotSupportedError
@@ -15,6 +16,7 @@ from headrace.metrics.bottleneck import Bottleneck, bottleneck
 from headrace.metrics.history import History
 from headrace.metrics.snapshot import Metrics
 from headrace.names import missing_attribute
+from headrace.newest import Newest
 from headrace.plan.nodes import Query
 from headrace.runtime import registry
 from headrace.runtime.described import describe_run
@@ -129,12 +131,14 @@ class QueryRun(SteeredRun, RunResults):
         return 0 if step_threads is None else step_threads.count
 
     @property
-    def passed_time(self) -> list[tuple[str, int, int, int]]:
+    def passed_time(self) -> Newest[tuple[str, int, int, int]]:
         """What the wall clock decided (`idle_after`): (operator, source, its rows before, event time it was advanced to).
 
-        `start(passed_time=...)` replays it.
+        `start(passed_time=...)` replays it. Of each source the newest 100,000 are kept; with more of them, `left_out` says how
+        many, and a replay is refused.
         """
-        return [entry for source in self._sources for entry in source.passed_time]
+        found = [source.passed_time for source in self._sources]
+        return Newest(chain.from_iterable(found), sum(of_one.left_out for of_one in found))
 
     def __reduce__(self):
         raise NotSupportedError(

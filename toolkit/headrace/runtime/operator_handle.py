@@ -11,6 +11,7 @@ from headrace.control.mapping import Mapping
 from headrace.errors import NotSupportedError
 from headrace.metrics.snapshot import OperatorMetrics, StageMetrics
 from headrace.names import missing_attribute
+from headrace.newest import Newest
 from headrace.runtime.described import describe_operator
 from headrace.runtime.life import RunLife
 from headrace.runtime.measuring import first_tuple_ns
@@ -58,10 +59,10 @@ class OperatorHandle(Summarised):
         return mapping_of(self._operator)
 
     @property
-    def changes(self) -> list[Change]:
-        """Its changes so far, oldest first."""
+    def changes(self) -> Newest[Change]:
+        """Its changes so far, oldest first: the newest 10,000; ``.left_out`` says how many were before them."""
         self._operator.changes.collect()
-        return list(self._operator.changes.record)
+        return self._operator.changes.record.newest()
 
     @property
     def control_loop(self) -> ControlLoop | None:

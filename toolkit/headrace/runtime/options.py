@@ -252,6 +252,11 @@ def checked_options(
 def _checked_entries(entries: Any) -> list[tuple[str, int, int, int]]:
     if not isinstance(entries, Iterable):
         raise ParameterError(f"passed_time={entries!r}: give the run.passed_time of the recorded run")
+    if forgotten := getattr(entries, "left_out", 0):
+        raise ParameterError(
+            f"passed_time: the recorded run let time pass {forgotten:,} times before the {len(list(entries)):,} that it kept, so"
+            f" it cannot be replayed; replay a shorter one"
+        )
     return [_checked_entry(entry) for entry in entries]
 
 

@@ -15,6 +15,7 @@ from headrace.errors import InputError
 from headrace.ingress.times import event_times
 from headrace.memory.cells import read_cell
 from headrace.metrics.sources import FEEDING, STARVED
+from headrace.newest import Record
 from headrace.progress import MIN_TIME
 from headrace.runtime.feeding import Feeder
 from headrace.runtime.inlets import reached
@@ -23,6 +24,8 @@ from headrace.runtime.step_threads import Job
 
 POLL_S = 0.1
 SHARED_POLL_S = 1e-3
+_MOST_PASSED = 100_000
+"""Decisions of the clock that are kept, of 200 bytes each: silence and rows may take turns for months."""
 
 
 class SourceFeeder:
@@ -58,7 +61,8 @@ class SourceFeeder:
         self._rows, self._feed, self._siblings, self._inlet = rows, feed, siblings, inlet
         self._recorded, self._waiting, self._stop_word = recorded, waiting, stop_word
         self.first_add_ns = 0
-        self.passed_time: list[tuple[str, int, int, int]] = []
+        self.passed_time = Record[tuple[str, int, int, int]](_MOST_PASSED)
+        self._passed_at = -1
         self._fed = 0
 
     def feeding(self, patient: bool) -> Iterator[float]:
@@ -112,10 +116,11 @@ class SourceFeeder:
     def _pass_time_to(self, ts: int, patient: bool) -> Iterator[float]:
         yield from self._feed.promising(ts, patient)
         entry = (*self._inlet, self._fed, ts)
-        if self.passed_time and self.passed_time[-1][2] == self._fed:
-            self.passed_time[-1] = entry  # no row came since: a replay gets there in one step, and silence fills no memory
+        if self._passed_at == self._fed:
+            self.passed_time.replace_last(entry)  # no row came since: a replay gets there in one step
         else:
-            self.passed_time.append(entry)
+            self.passed_time.add(entry)
+        self._passed_at = self._fed
 
     def _feed_in_time(self, batch: pa.RecordBatch, numbers: Sequence[int], patient: bool) -> Iterator[float]:
         """Feed rows of a source with `idle_after`; a replay lets time pass between the same rows as the recorded run."""

@@ -24,6 +24,7 @@ from headrace.ingress.times import event_times, time_text
 from headrace.ingress.watermarks import watermark_time
 from headrace.memory.cells import read_cell
 from headrace.metrics.sources import SourceMetrics
+from headrace.newest import Newest
 from headrace.plan.nodes import SourceNode
 from headrace.progress import MIN_TIME, Watermark
 from headrace.rates import RateSchedule
@@ -186,9 +187,9 @@ class Source:
         return self._feeder.first_add_ns
 
     @property
-    def passed_time(self) -> list[tuple[str, int, int, int]]:
+    def passed_time(self) -> Newest[tuple[str, int, int, int]]:
         """What the wall clock decided so far: (section, inlet, rows before, time passed to)."""
-        return self._feeder.passed_time
+        return self._feeder.passed_time.newest()
 
     def feeding(self, patient: bool) -> Iterator[float]:
         """Feed to the end, in steps that each yield seconds to wait; a patient caller waits in place for batches and room."""

@@ -12,6 +12,7 @@ from headrace.control.decisions import DecisionLog
 from headrace.control.mapping import Mapping
 from headrace.errors import NotSupportedError, ParameterError, UnknownNameError
 from headrace.names import explains_arguments, instead
+from headrace.newest import Newest
 from headrace.plan.nodes import OperatorNode
 from headrace.rates import RateSchedule, schedule_of
 from headrace.runtime.checkpointing import Checkpoint, lacks_checkpoints
@@ -173,14 +174,17 @@ class SteeredRun(RunLife):
         return checkpointing.newest
 
     @property
-    def checkpoints(self) -> list[Checkpoint]:
-        """Checkpoints that this run has taken, oldest first; the two newest are on disk."""
+    def checkpoints(self) -> Newest[Checkpoint]:
+        """Checkpoints that this run has taken, oldest first; the two newest are on disk.
+
+        The newest 10,000 are listed; ``.left_out`` says how many were before them.
+        """
         checkpointing = self._execution.checkpointing
         if checkpointing is None:
-            return []
+            return Newest()
         if self._execution.over.is_set():
             checkpointing.await_end(CHECKPOINT_SECONDS)  # a checkpoint may still be being written
-        return list(checkpointing.made)
+        return checkpointing.made.newest()
 
     @explains_arguments(interval="interval_s", every="interval_s", hold="hold_s")
     def control(
@@ -258,10 +262,14 @@ class SteeredRun(RunLife):
             source.play(schedule)
 
     @property
-    def changes(self) -> list[Change]:
-        """Every reconfiguration so far, of all operators, oldest first."""
+    def changes(self) -> Newest[Change]:
+        """The reconfigurations so far, of all operators, oldest first.
+
+        Of each operator the newest 10,000; ``.left_out`` says how many were before them.
+        """
         each = [operator.changes for operator in self._operators.values()]
         for changes in each:
             changes.collect()
         # The changes of one operator stay in the order of their epochs.
-        return list(heapq.merge(*(list(changes.record) for changes in each), key=lambda c: c.requested_ns))
+        found = [changes.record.newest() for changes in each]
+        return Newest(heapq.merge(*found, key=lambda c: c.requested_ns), sum(of_one.left_out for of_one in found))

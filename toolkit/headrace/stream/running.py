@@ -96,7 +96,8 @@ class Runnable(Summarised):
         reconfigure : list of (row, threads)
             Planned changes, each before the tuple of that number (from 0) of the merged input. For an engine with
             more to change, a dict in place of the threads: ``(1000, {"scheme": "lock"})``, ``(1000, {"batch": 1})``. Changes
-            of a run of transactions can be repeated: ``[c.as_planned for c in run.changes if c.position is not None]``.
+            of a run of transactions can be repeated: ``[c.as_planned for c in run.changes if c.position is not None]``,
+            as long as ``run.changes.left_out`` is 0.
         sink : sink or function of record batches
             Where results go, such as ``hr.parquet(path)``; by default they are collected, for ``run.to_arrow()``. For several
             results (`headrace.together`) a dict: name -> sink.

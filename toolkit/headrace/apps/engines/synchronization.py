@@ -142,7 +142,7 @@ class Programs(Engine):
             "joins": operator.joins,
         }
         if self.given("checkpoint") is not None or self.given("resume") is not None:
-            found["checkpoints"] = len(run.checkpoints)
+            found["checkpoints"] = run.checkpoints.left_out + len(run.checkpoints)
         return found
 
 
