@@ -15,8 +15,10 @@ import pytest
 import headrace as hr
 from headrace.control.observation import Observation
 from headrace.errors import NotSupportedError, ParameterError
+from headrace.memory.cells import read_cells
 from headrace.synchronization.tags import ImplementationTag as Tag
 from headrace.synchronization.weighing import Weighing
+from headrace.synchronization.words import SLICES, SPENT_NS
 from support import event_window
 from support.workloads import Steered, eventually
 
@@ -180,6 +182,27 @@ def test_example_it_measures_also_where_few_events_come():
     weighing = weighed(operator, 12, 400, 10)
     assert weighing.costs.update == {"value": pytest.approx(250), "barrier": pytest.approx(250)}
     assert weighing.costs.join == pytest.approx(900)
+
+
+@pytest.mark.slow
+def test_example_looking_for_events_in_vain_is_no_cost():
+    """All values but the last have come: leaves look for it again and again, and no node's time grows."""
+    held = Steered(pa.table({"ts": [1, 2, 3, 4], "x": [1, 2, 3, 4]}), [3])
+    given = {"value": [hr.stream(iter(held), event_time="ts"), pa.table({"ts": [5], "x": [5]})], "barrier": pa.table({"ts": [9]})}
+    with PROGRAM.start(given, leaves=2, threads=1) as run:
+        work = run._execution.sections["program"].arrays.work
+        held.let()
+        eventually(lambda: run.metrics().operators["program"].processed >= 4, 180)
+
+        def looks_on():
+            before = read_cells(work, 1)[:, SLICES].sum()
+            eventually(lambda: read_cells(work, 1)[:, SLICES].sum() >= before + 20, 180)
+            return read_cells(work, 1)[:, SPENT_NS].tolist()
+
+        spent = looks_on()  # the slice that processed the last of them is over
+        assert max(spent) > 0 and looks_on() == spent
+        held.let_all()
+        assert run.wait(120) and run.to_arrow()["sum"].to_pylist() == [15]
 
 
 @pytest.mark.parametrize(

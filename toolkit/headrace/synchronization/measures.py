@@ -20,7 +20,8 @@ from headrace.metrics.measures import (
 EVENTS = Measure("events", "events", "Events that each node has processed under this plan.", by="node", shown="snapshot")
 BACKLOG = Measure("backlog", "events", "Events that wait in each node's mailboxes.", by="node", shown="snapshot")
 NODE_TIME = Measure(
-    "node_time", "microseconds of work", "Worker time of each node under this plan.", by="node", shown="snapshot"
+    "node_time", "microseconds of work", "Worker time in which each node processed events, under this plan.", by="node",
+    shown="snapshot",
 )  # fmt: skip
 NODE_JOINS = Measure(
     "node_joins", "joins", "How often each node's children were joined under this plan.", by="node", shown="snapshot"

@@ -169,7 +169,7 @@ def look_around(me, c, o, x, s, l):
         if l[SLICE_BEGAN] == 0:
             l[SLICE_BEGAN] = now_ns()
         count = run_node(me, c, o, x, s, l, leaf, l[SLICE_BEGAN])
-        book_time(c, l, leaf)
+        book_time(c, l, leaf, count)
         c.work[leaf, SLICES] += 1
         if count > 0:
             c.meter[me, SLICES_RUN] += 1

@@ -1,7 +1,8 @@
 """Rates and costs of a running program, from its counters: the input of the optimizers by rates.
 
 Rates are those of the last seconds. The cost of an event is the worker time of the leaves that own its tag, divided by the
-events they processed; of several intervals the least is taken, since a worker that looks for events in vain is counted too.
+events they processed; time in which a worker looks for events in vain is not counted. Of several intervals the least is taken,
+since events that come one by one cost more each.
 An interval lasts until there were enough events to take a cost from, however slowly they come.
 An inner node's time is that of its joins, of its own events, and of those that it processes while its state stays joined.
 The latter are taken to cost what those of leaves do, but no more than half of that time. A fork is taken to cost what a join
