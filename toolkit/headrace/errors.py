@@ -203,6 +203,10 @@ class DurationWarning(UserWarning):
     """A small whole number without a unit was read as microseconds, since the event time is a timestamp."""
 
 
+class NoResultsWarning(UserWarning):
+    """No function of a custom operator emits anything, so it will have no results."""
+
+
 class UnsafeResultsWarning(UserWarning):
     """A run of transactions keeps no order, as ``scheme="none"`` and ``unsafe=True`` request: its results are wrong."""
 

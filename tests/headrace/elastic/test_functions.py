@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import headrace as hr
 from headrace import reference
-from headrace.errors import FunctionError, ParameterError, SchemaError
+from headrace.errors import FunctionError, NoResultsWarning, ParameterError, SchemaError
 from support.workloads import eventually, examples
 
 TABLE = pa.table({"ts": [1, 2, 3], "k": ["a", "b", "a"], "x": [5, 6, 7], "tags": [["p"], [], ["q", "p"]]})
@@ -52,6 +52,30 @@ def show(key, state, emit):
 def test_example_what_is_not_an_operator(options, text):
     with pytest.raises(ParameterError, match=text):
         hr.operator(**options)
+
+
+def keeps(key, state, emit):
+    inner = [emit for _ in range(2)]  # read in a function of its own, in older Pythons
+    return inner
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"update": count}, "'count' will have no results, since update=count never calls emit; call emit(column=...) in it, or"
+         " give output=, a function (key, state, emit) that calls it when a window expires"),
+        ({"update": count, "output": lambda key, state, emit: None, "emits": {"n": "int64"}, "name": "sums"},
+         "'sums' will have no results, since update=count and output=<lambda> never call emit; call emit(n=...) in one of them"),
+        ({"output": lambda key, state: None}, "output=<lambda> never calls emit; call emit(column=...) in it"),
+        ({"update": count, "output": keeps}, None),
+        ({"update": lambda state, t, out: out(n=1), "emits": {"n": "int64"}}, None),
+    ],
+)  # fmt: skip
+def test_example_an_operator_that_never_emits_is_warned_of(options, text, recwarn):
+    hr.operator(**options)
+    said = [str(one.message) for one in recwarn if one.category is NoResultsWarning]
+    assert len(said) == (text is not None) and all(one.endswith(text) for one in said)
+    assert all(one.filename == __file__ for one in recwarn)
 
 
 def test_example_first_values_say_the_kind():

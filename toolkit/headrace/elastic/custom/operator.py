@@ -24,6 +24,8 @@ boundary of the window, to which the engine adds the key columns. The functions 
 
 from __future__ import annotations
 
+import dis
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -31,13 +33,16 @@ from typing import Any
 import pyarrow as pa
 
 from headrace.arguments import is_whole_number
+from headrace.callers import depth_of_caller
 from headrace.codegen.kinds import Kind, arrow_of
 from headrace.codegen.state import StateField, read_emits, read_state
-from headrace.errors import OverflowInputError, ParameterError
+from headrace.errors import NoResultsWarning, OverflowInputError, ParameterError
 from headrace.names import explains_arguments
 
 MAX_TUPLES = 100_000_000
 """Default of `max_tuples`: the most tuples that windows keep at once."""
+_WITH_EMIT = 3
+"""Parameters that a function has at least, if the last is `emit`."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,6 +87,33 @@ class CustomOperator:
                 'purge=False: windows slide only with one instance per key; write .window(..., instances="single")'
                 " or leave it out"
             )
+
+
+def _may_emit(function: Callable | None) -> bool:
+    """Whether a function reads its last parameter, which is `emit` unless it was left out; True if that cannot be known."""
+    if function is None:
+        return False
+    code = getattr(getattr(function, "py_func", function), "__code__", None)
+    if code is None:
+        return True
+    if code.co_argcount < _WITH_EMIT:
+        return False
+    emit = code.co_varnames[code.co_argcount - 1]
+    loaded = [one.argval for one in dis.get_instructions(code) if one.opname.startswith("LOAD")]
+    return any(emit in value if isinstance(value, tuple) else emit == value for value in loaded)  # some load two names
+
+
+def _warn_of_no_results(name: str, update: Callable | None, output: Callable | None, columns: list[str]) -> None:
+    given = {label: function for label, function in (("update", update), ("output", output)) if function is not None}
+    who = " and ".join(f"{label}={getattr(function, '__name__', function)}" for label, function in given.items())
+    said = f"emit({', '.join(f'{column}=...' for column in columns or ['column'])})"
+    where = "in one of them" if len(given) == 2 else "in it"
+    other = "" if output is not None else ", or give output=, a function (key, state, emit) that calls it when a window expires"
+    warnings.warn(
+        f"operator {name!r} will have no results, since {who} never {'call' if len(given) == 2 else 'calls'} emit; call"
+        f" {said} {where}{other}",
+        NoResultsWarning, stacklevel=depth_of_caller(),
+    )  # fmt: skip
 
 
 @explains_arguments(init="state", emit="emits", outputs="emits", on_tuple="update", on_expiry="output")
@@ -145,6 +177,11 @@ def operator(
     Returns
     -------
     CustomOperator
+
+    Warns
+    -----
+    NoResultsWarning
+        No function calls `emit`, so there will be no results.
 
     Raises
     ------
@@ -308,4 +345,6 @@ def operator(
         given = output or update
         name = getattr(given, "__name__", "operator")
         name = name if name.isidentifier() and name not in functions else "operator"
+    if not (_may_emit(update) or _may_emit(output)):
+        _warn_of_no_results(name, update, output, list(columns))
     return CustomOperator(name, fields, columns, update, output, slide, keeps_tuples, purge, int(max_tuples))
