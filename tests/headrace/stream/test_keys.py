@@ -4,12 +4,13 @@ Oracle      the same function run as plain Python, its keys written into a list 
 """
 
 import random
+import re
 
 import pyarrow as pa
 import pytest
 
 import headrace as hr
-from headrace.errors import FunctionError, ParameterError
+from headrace.errors import FunctionError, HeadraceError, ParameterError
 
 
 def ends(t, emit):
@@ -83,3 +84,19 @@ def test_what_is_no_function_or_has_no_name_is_refused():
         stream.key_by(hr.keys(ends, "string"))
     with pytest.raises(ParameterError, match=r"the kinds are int64, .*, string, timestamp\[us\] and duration\[us\]"):
         stream.key_by(place=hr.keys(ends, "text"))
+
+
+@pytest.mark.parametrize(
+    ("wrong", "told"),
+    [
+        (lambda s: s.key_by(["key"]), 'the columns one after the other: key_by("key")'),
+        (lambda s: s.key_by(["key", "dest"]), 'the columns one after the other: key_by("key", "dest")'),
+        (lambda s: s.key_by(place=["origin", "dest"]),
+         'one key of each of the columns, key_by(place=("origin", "dest")), or write key_by("origin", "dest") for a key of'),
+        (lambda s: s.key_by(place=["origin"]), 'key_by(place=("origin",))'),
+        (lambda s: s.select(["ts", "key"]), 'is not a name; give one after the other: select("ts", "key")'),
+    ],
+)  # fmt: skip
+def test_example_a_list_where_names_are_given_one_after_the_other(wrong, told):
+    with pytest.raises(HeadraceError, match=re.escape(told)):
+        wrong(hr.stream(legs(3), event_time="ts"))

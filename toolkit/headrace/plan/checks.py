@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 import pyarrow as pa
 
@@ -13,10 +14,23 @@ from headrace.names import instead
 def check_columns(schema: pa.Schema, names: Sequence[str], use: str) -> None:
     """Raise `SchemaError` for the first column that is missing or occurs more than once."""
     for name in names:
+        if isinstance(name, list | tuple) and use.endswith("()"):
+            raise SchemaError(f"{use}: {name!r} is not a name; give one after the other: {as_arguments(use, name)}")
         if name not in schema.names:
             raise SchemaError(f"{use}: there is no column {name!r}; {instead(name, schema.names, 'the columns')}")
         if schema.names.count(name) > 1:
             raise SchemaError(f"{use}: {schema.names.count(name)} columns are called {name!r}; rename the others")
+
+
+def as_arguments(use: str, names: Iterable[Any]) -> str:
+    """Say how names are given that came in a list.
+
+    Examples
+    --------
+    >>> as_arguments("key_by()", ["user", "day"])
+    'key_by("user", "day")'
+    """
+    return use.removesuffix(")") + ", ".join(f'"{name}"' for name in names) + ")"
 
 
 def check_output_names(names: Sequence[str], use: str) -> None:

@@ -10,7 +10,7 @@ import pyarrow as pa
 from headrace.errors import ParameterError
 from headrace.expressions import Each, Hashtags, Keys, Pairs, Words
 from headrace.ingress.key_sources import KeySource
-from headrace.plan.checks import check_columns
+from headrace.plan.checks import as_arguments, check_columns
 from headrace.plan.nodes import Node, StepNode
 from headrace.plan.steps import KeysStep
 
@@ -32,6 +32,15 @@ def read_keys(
         raise ParameterError("key_by(): name at least one column")
     keys, names = [], []
     for name, part in parts:
+        if isinstance(part, list) and part and all(isinstance(column, str) for column in part):
+            together = as_arguments("key_by()", part)
+            if name is not None:
+                each = ", ".join(f'"{column}"' for column in part) + ("," if len(part) == 1 else "")
+                raise ParameterError(
+                    f"key_by({name}={part!r}): give a tuple for one key of each of the columns, key_by({name}=({each})), or write"
+                    f" {together} for a key of all of them together"
+                )
+            raise ParameterError(f"key_by({part!r}): give the columns one after the other: {together}")
         source, own = _key_source(part)
         for column in source.columns:
             check_columns(schema, [column], "key_by()")
