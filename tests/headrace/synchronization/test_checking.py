@@ -348,6 +348,15 @@ as it was
   ──> sum=1"""
 
 
+def test_example_drawing_of_records():
+    def sums(into, other):
+        for house, plug in other.plugs.items():
+            into.plugs[house].sum += plug.sum
+
+    text = str(refused(mutant(HOMES, join=sums)).counterexample)
+    assert "plugs={'" in text and ": record(sum=" in text and ", n=1)}" in text and "namespace" not in text, text
+
+
 def test_example_drawing_of_c3():
     counterexample = refused(mutant(WINDOW, update={"value": running})).counterexample
     assert "make these tags depend on each other" in counterexample.summary

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence as Listed
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any
 
 from headrace.reference.ordering import State
@@ -175,4 +176,20 @@ class Counterexample:
         return self._named(content(self.program, state))
 
     def _named(self, values: dict[str, Any]) -> str:
-        return ", ".join(f"{name}={value!r}" for name, value in values.items()) or "no fields"
+        return ", ".join(f"{name}={written(value)}" for name, value in values.items()) or "no fields"
+
+
+def written(value: Any) -> str:
+    """Write a field's value as it is read in a function: a record by its fields, in containers too.
+
+    Examples
+    --------
+    >>> from types import SimpleNamespace
+    >>> written({"h1": SimpleNamespace(sum=1.5, n=2)}), written({3: [1, 2]}), written(0.5)
+    ("{'h1': record(sum=1.5, n=2)}", '{3: [1, 2]}', '0.5')
+    """
+    if isinstance(value, SimpleNamespace):
+        return f"record({', '.join(f'{name}={written(part)}' for name, part in vars(value).items())})"
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{written(key)}: {written(part)}" for key, part in value.items()) + "}"
+    return repr(value)
