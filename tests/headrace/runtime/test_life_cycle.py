@@ -23,11 +23,13 @@ import pytest
 
 import headrace as hr
 from headrace.errors import DisorderError, HeadraceError, NotSupportedError, RunFailedError, RunStoppedError
+from headrace.memory.cells import padded_cells, publish_cell
 from headrace.runtime import changes as changes_module
-from headrace.runtime import registry
+from headrace.runtime import registry, source_feeding, sources, step_threads
 from headrace.runtime import run as run_module
 from headrace.runtime.changes import Changes
 from headrace.runtime.configuration_rows import ConfigurationRows
+from headrace.runtime.feeding import Stopped
 from support.counting import TABLE, check_nothing_is_left, query
 from support.tidiness import threads_of_ours
 from support.workloads import HANG_S, Steered, eventually
@@ -180,6 +182,54 @@ def test_failure_of_a_sink_that_cannot_be_aborted_either_ends_the_run():
     with query().start(sink=Unending(fails=True)) as run, pytest.raises(RunFailedError, match="no room at write") as caught:
         run.wait(HANG_S)
     assert caught.value.__notes__ == ["headrace: the sink (Unending) failed: OSError: no room at abort"]
+
+
+@pytest.fixture
+def patience(monkeypatch):
+    """Threads of sources look at STOP once an hour: only what wakes them ends them before `stop` gives up."""
+    monkeypatch.setattr(sources, "POLL_S", 3_600)
+    monkeypatch.setattr(source_feeding, "POLL_S", 3_600)
+    monkeypatch.setattr(step_threads, "_POLL_S", 3_600)
+
+
+def test_stop_wakes_a_feeder_and_step_threads_that_wait_for_rows(patience):
+    source = Steered(TABLE, [10] * 50)
+    run = hr.stream(source, event_time="ts").filter(hr.col("k") != 3).forward().start(step_threads=2)
+    source.let(1)
+    eventually(lambda: run.metrics().tuples_in == 10)
+    (one,) = run._execution.sources
+    eventually(lambda: one._queue.empty() and not one._queue.mutex.locked())
+    stopped_from_another_thread(run, source.let_all)
+
+
+def test_stop_wakes_a_reader_that_waits_for_room(patience):
+    source = Steered(TABLE, [10] * 50)
+    run = query(source).start(rate=0.01)
+    source.let(50)
+    (one,) = run._execution.sources
+    eventually(lambda: one._queue.full() and one.rows > 10 * (one._queue.qsize() + 1))  # one fed, one in hand
+    stopped_from_another_thread(run, source.let_all)
+
+
+def stopped_from_another_thread(run, let_all):
+    """Readers may be in the user's iterator, for which nobody waits: it goes on once the run is stopped."""
+    stopping = threading.Thread(target=run.stop, daemon=True)
+    stopping.start()
+    eventually(lambda: run.state == "stopped")
+    let_all()
+    stopping.join(HANG_S)
+    assert not stopping.is_alive()
+    eventually(lambda: not run._execution.pool.alive)
+
+
+def test_stop_wakes_who_waits_for_steps_that_nobody_will_run(patience):
+    stop_word = padded_cells(1)
+    threads = step_threads.StepThreads(1, 1, stop_word, lambda name, body: None)
+    job = threads.give(step_threads.Job(lambda batch: batch, TABLE.to_batches()[0], range(1), None))
+    publish_cell(stop_word, 0, 1)
+    threads.stop()
+    with pytest.raises(Stopped):
+        next(job.waiting(stop_word, True))
 
 
 def test_stop_of_a_run_whose_sink_cannot_be_aborted_ends_it():

@@ -42,6 +42,7 @@ from headrace.runtime.sections import Section
 from headrace.runtime.source_threads import tasks_of
 from headrace.runtime.sources import Source
 from headrace.runtime.steering import THREAD_SUFFIX, Controls, OperatorSteering, check_controller
+from headrace.runtime.step_threads import StepThreads
 from headrace.runtime.wiring import Wiring
 from headrace.workers.pool import WorkerPool
 from headrace.workers.worker_kernel import spins_for
@@ -90,6 +91,7 @@ class Execution:
         self._is_abandoned = False
         self._lock = threading.RLock()
         self.sources: list[Source] = []
+        self.step_threads: StepThreads | None = None
         self.history = History(self.metrics, options.sample_every or DEFAULT_EVERY_S)
         self.pool = WorkerPool(self.fail, self._let_go_if_left)
         self.controls = Controls(self.pool.start, self.over.is_set, self.pool.runnable_ns)
@@ -252,6 +254,8 @@ class Execution:
                 ending.callback(operator.changes.end, "failed")
             for section in self.sections.values():
                 ending.callback(section.stop)
+            if self.step_threads is not None:
+                ending.callback(self.step_threads.stop)
             for source in self.sources:
                 ending.callback(source.stop)
 

@@ -80,6 +80,8 @@ class SourceFeeder:
                     yield from self._pass_time(patient)
                 yield 0.0 if patient else SHARED_POLL_S
                 continue
+            if read_cell(self._stop_word, 0):  # it may be `stop` that gave the item
+                return
             spent.turn(FEEDING)
             if not self.first_add_ns:
                 self.first_add_ns = time.monotonic_ns()

@@ -11,6 +11,7 @@ from __future__ import annotations
 import queue
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -177,9 +178,16 @@ class Source:
         )
 
     def stop(self) -> None:
-        """The run is over: end a reader that waits for more."""
-        if self._reader.stop is not None:
-            self._reader.stop()
+        """The run is over, as STOP says: end a reader that waits for more, and wake both sides if they wait for each other."""
+        try:
+            if self._reader.stop is not None:
+                self._reader.stop()
+        finally:
+            with suppress(queue.Empty):
+                while True:
+                    self._queue.get_nowait()
+            with suppress(queue.Full):  # then something came that wakes the feeder as well
+                self._queue.put_nowait(None)
 
     @property
     def first_add_ns(self) -> int:
@@ -314,9 +322,12 @@ class Source:
                 raise Stopped
             try:
                 self._queue.put(item, block=patient, timeout=POLL_S)
-                return
             except queue.Full:
                 yield 0.0 if patient else SHARED_POLL_S
+                continue
+            if read_cell(self._stop_word, 0):  # it may be `stop` that made room
+                raise Stopped
+            return
 
 
 def by_stream(sources: Sequence[Source]) -> list[list[Source]]:

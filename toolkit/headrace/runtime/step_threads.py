@@ -19,6 +19,7 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 
 import numpy as np
 import pyarrow as pa
@@ -131,6 +132,12 @@ class Job:
             if read_cell(stop_word, 0):
                 raise Stopped
             yield 0.0 if patient else _SHARED_POLL_S
+        if read_cell(stop_word, 0):
+            raise Stopped
+
+    def drop(self) -> None:
+        """The run is over, and nobody will run it: wake who waits for it."""
+        self._done.set()
 
     def result(self) -> pa.RecordBatch:
         """Return what the steps made of it."""
@@ -189,6 +196,16 @@ class StepThreads:
             self._left -= 1
             ending = self.count if self._left == 0 else 0
         for _ in range(ending):
+            self._jobs.put(None)
+
+    def stop(self) -> None:
+        """The run is over, as STOP says: wake the threads, and those who wait for jobs that none of them will run."""
+        with suppress(queue.Empty):
+            while True:
+                job = self._jobs.get_nowait()
+                if job is not None:
+                    job.drop()
+        for _ in range(self.count):
             self._jobs.put(None)
 
     def work(self) -> None:
