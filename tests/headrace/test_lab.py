@@ -75,6 +75,17 @@ def test_example_what_was_not_changed_is_brought_up_to_date(ours, theirs):
     assert found(theirs)["00.ipynb"] == "first, version 2"
 
 
+def test_example_a_link_stays_one_and_what_it_leads_to_is_brought_up_to_date(ours, theirs, tmp_path):
+    copy(ours, theirs)
+    elsewhere = tmp_path / "elsewhere.ipynb"
+    (theirs / "00.ipynb").rename(elsewhere)
+    (theirs / "00.ipynb").symlink_to(elsewhere)
+    (ours / "00.ipynb").write_text("first, version 2")
+    assert copy(ours, theirs).updated == ["00.ipynb"]
+    assert (theirs / "00.ipynb").readlink() == elsewhere and elsewhere.read_text() == "first, version 2"
+    assert not list(theirs.glob("*.part")) + list(theirs.glob(".*.part"))
+
+
 def test_example_what_the_user_changed_stays(ours, theirs):
     copy(ours, theirs)
     (theirs / "00.ipynb").write_text("mine")

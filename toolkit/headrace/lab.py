@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import json
 import logging
-import os
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -20,6 +19,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+from headrace.egress.part_files import write_whole
 from headrace.errors import OutputError
 
 GIVEN = ".headrace-given.json"
@@ -180,11 +180,8 @@ def _free(place: Path) -> Path:
 
 
 def _write(place: Path, content: bytes) -> None:
-    """Write a file that appears only when complete."""
     place.parent.mkdir(parents=True, exist_ok=True)
-    part = place.with_name(f".{place.name}.part")
-    part.write_bytes(content)
-    os.replace(part, place)
+    write_whole(place, content)
 
 
 def _names(names: list[str]) -> str:

@@ -91,20 +91,20 @@ class PartFile:
         self.path = self._locked = None
 
 
-def write_whole(path: str | os.PathLike[str], text: str) -> None:
-    """Write text into a file at once: what was there stays until all is written; raises OSError if it cannot be.
+def write_whole(path: str | os.PathLike[str], content: str | bytes) -> None:
+    """Write text or bytes into a file at once: what was there stays until all is written; raises OSError if it cannot be.
 
-    Where no regular file is (a pipe, a terminal), the text is written to what is there.
+    Where no regular file is (a pipe, a terminal), the content is written to what is there.
     """
-    target = Path(path)
+    target, content = Path(path), content.encode() if isinstance(content, str) else content
     if target.exists() and not target.is_file():
-        target.write_text(text, encoding="utf-8", newline="")
+        target.write_bytes(content)
         return
     part = PartFile(path)
     try:
         part.create()
         with part.open() as file:
-            file.write(text.encode())
+            file.write(content)
         part.publish()
     finally:
         part.remove()
