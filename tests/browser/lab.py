@@ -56,6 +56,16 @@ TO_DASHBOARD = """() => {
 """Cells follow the dashboard's: the end of the notebook is not where it is."""
 BESIDE = "() => document.querySelector('.jp-WindowedPanel-outer').clientHeight"
 """Of the window's height, what JupyterLab leaves to a notebook."""
+HOLD = """() => {
+    const make = URL.createObjectURL;
+    const wait = "while (await window.headraceHolds()) await new Promise((done) => setTimeout(done, 100));\\n";
+    URL.createObjectURL = (blob) => make(blob.type === "text/javascript" && !window.Bokeh && !window.headraceBokeh
+        ? new Blob([wait, blob], { type: blob.type }) : blob);
+}"""
+"""Modules of widgets begin with a wait. BokehJS comes in the same way, but is no module; the first of them asks for it."""
+LATE = "Failed to initialize model"
+"""What anywidget says where a module was not loaded in two seconds, as on a busy page. It refuses the kernel's messages then,
+and headrace's widgets expect none there (`headrace_widgets.page_model`)."""
 _LOOPBACK = re.compile(
     r"^(https?|wss?)://(127\.0\.0\.1|localhost)(:\d+)?(/|$)|^(data|blob|about|devtools|chrome|file):"
 )
@@ -184,6 +194,11 @@ def until(condition: Callable[[], Any], seconds: float, what: str = "") -> Any:
         time.sleep(0.1)
 
 
+def measure(part: Any, which: str) -> float:
+    """A measure of an element; waits in the moment in which the page is laid out anew, and it has none."""
+    return until(part.bounding_box, SLOW, f"{part} is on the page")[which]
+
+
 class Visit:
     """A notebook in JupyterLab, its dashboard, its kernel, and what went wrong in the browser meanwhile.
 
@@ -201,6 +216,8 @@ class Visit:
     def __init__(self, browser: Any, address: str, folder: Path, shots: Path):
         self._address, self._folder, self._shots = address, folder, shots
         self.outside: list[str] = []
+        self.late = 0
+        """How many widgets had to wait too long for their modules."""
         self.problems: list[str] = []
         self._context = browser.new_context(viewport={"width": 1600, "height": HEIGHT})
         self._context.set_default_timeout(SLOW * 1_000)
@@ -211,7 +228,7 @@ class Visit:
     def _new_page(self) -> Any:
         page = self._context.new_page()
         page.on("console", self._note)
-        page.on("pageerror", lambda error: self.problems.append(f"uncaught: {error}"))
+        page.on("pageerror", lambda error: self._note_problem(f"uncaught: {error}"))
         page.on("dialog", lambda dialog: dialog.accept())
         return page
 
@@ -224,7 +241,24 @@ class Visit:
 
     def _note(self, message: Any) -> None:
         if message.type == "error":
-            self.problems.append(f"{message.text} ({message.location.get('url', '')})")
+            self._note_problem(f"{message.text} ({message.location.get('url', '')})")
+
+    def _note_problem(self, problem: str) -> None:
+        if LATE in problem:
+            self.late += 1
+        else:
+            self.problems.append(problem)
+
+    @contextmanager
+    def modules_held(self) -> Iterator[None]:
+        """Widgets on pages that are opened meanwhile get their modules only after it, and after anywidget gave up waiting."""
+        holds = [True]
+        self.page.expose_function("headraceHolds", lambda: bool(holds))
+        self.page.add_init_script(f"({HOLD})()")
+        late = self.late
+        yield
+        until(lambda: self.page.evaluate("1") and self.late > late, SLOW, "anywidget gave up")
+        holds.clear()
 
     def close(self) -> None:
         """Let go of the kernel and the page."""

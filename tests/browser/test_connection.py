@@ -89,6 +89,22 @@ def test_example_a_kernel_that_says_nothing_at_all(visit):
     until(lambda: said(visit) == "", SLOW, "the kernel is there again")
 
 
+def test_example_a_page_that_is_busy_while_it_is_loaded_again(visit):
+    """Modules of widgets are late, and anywidget gives up waiting for them: what the kernel sends must arrive all the same."""
+    threads = visit.kernel.ask("run.threads")
+    visit.leave(NOTEBOOK)
+    with visit.modules_held():
+        visit.open(NOTEBOOK)
+        visit.kernel.run(f"run.reconfigure(threads={3 - threads}).wait(60); dashboard.present()")
+    visit.until_rows(5, SLOW)
+    panels = visit.dashboard.locator(".headrace-panel:visible")
+    until(lambda: panels.count() == 4, SLOW, "the layout that was chosen meanwhile")
+    until(lambda: visit.last("threads") == 3 - threads, SLOW, "what happened meanwhile")
+    visit.arrange("full")
+    until(lambda: panels.count() > 4, SLOW, "and what comes later")
+    until(lambda: said(visit) == "", SLOW, "the kernel is heard")
+
+
 def test_example_a_dashboard_that_is_not_on_the_page_any_more(visit):
     """The cell is run again after the notebook was saved: the file still names the dashboard before."""
     lost = visit.page.locator(".headrace-lost")

@@ -289,17 +289,17 @@ def test_example_a_narrow_window(visit):
     until(lambda: visit.dashboard.evaluate("(e) => e.scrollWidth <= e.clientWidth + 1"), SLOW, "it is as wide as the page")
 
     def tops():
-        return [visit.button(word).bounding_box()["y"] for word in ("All", "Compact", "Present", "Stop run")]
+        return [lab.measure(visit.button(word), "y") for word in ("All", "Compact", "Present", "Stop run")]
 
     until(lambda: max(tops()) - min(tops()) < 10, SLOW, "none of the head's buttons is below the others")
     visit.resize(700)
     row, slider = visit.dashboard.locator(".headrace-history"), visit.dashboard.locator(".headrace-scrub")
-    height = visit.stable(lambda: row.bounding_box()["height"])
+    height = visit.stable(lambda: lab.measure(row, "height"))
     until(lambda: slider.evaluate("(e) => getComputedStyle(e).display") == "none", SLOW, "no row with nothing in it")
     visit.click_once(visit.button("Pause"))
     slider.wait_for()
-    line = visit.button("Go on").bounding_box()["height"]
-    until(lambda: row.bounding_box()["height"] > height + 0.6 * line, SLOW, "the slider has a row of its own")
+    line = lab.measure(visit.button("Go on"), "height")
+    until(lambda: lab.measure(row, "height") > height + 0.6 * line, SLOW, "the slider has a row of its own")
     visit.click_once(visit.button("Go on"))
     slider.wait_for(state="hidden")
     visit.resize(1600)

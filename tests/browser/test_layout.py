@@ -173,7 +173,7 @@ def test_example_nothing_stays_of_what_an_earlier_layout_drew(visit):
 def test_example_presented_lines_begin_at_one_edge(visit):
     """What the layout leaves out takes no room, either."""
     lay_out(visit, "present", 1_600)
-    left = lambda part: visit.dashboard.locator(part).first.bounding_box()["x"]  # noqa: E731
+    left = lambda part: lab.measure(visit.dashboard.locator(part).first, "x")  # noqa: E731
     until(lambda: abs(left(".headrace-chip") - left(".headrace-state")) < 5, SLOW, "lag and state, one below the other")
 
 

@@ -106,7 +106,7 @@ def test_example_the_slider_of_the_rate_can_be_moved(visit):
         visit.arrange(layout)
         visit.resize(1_600)
         slider = visit.dashboard.locator(".headrace-rate .noUi-target")
-        lab.until(lambda slider=slider: slider.bounding_box()["width"] >= 80, lab.SLOW, f"{layout}: wide enough")
+        lab.until(lambda slider=slider: lab.measure(slider, "width") >= 80, lab.SLOW, f"{layout}: wide enough")
 
 
 def test_example_it_fits_a_screen(visit):
@@ -116,7 +116,7 @@ def test_example_it_fits_a_screen(visit):
         visit.fit(width)
         assert visit.dashboard.locator(".headrace-rate").get_by_text("tuples/s").is_visible(), f"{width} px"
         slider = visit.dashboard.locator(".headrace-rate .noUi-target")
-        assert slider.bounding_box()["width"] >= 60, f"the slider of the rate can be moved, {width} px"
+        assert lab.measure(slider, "width") >= 60, f"the slider of the rate can be moved, {width} px"
 
 
 CHOICES = {"ledger": ("Scheme", "lock"), "pipeline": ("Schedule", "lp")}

@@ -64,11 +64,25 @@ def places(visit):
     return visit.stable(lambda: visit.dashboard.evaluate(PLACES))
 
 
+def opened_on_a_busy_page(visit, address):
+    """Open it, with modules of widgets late: what the kernel sent meanwhile is shown, and what comes later, too."""
+    with visit.modules_held():
+        visit.page.goto(address, timeout=3 * SLOW * 1_000)
+        visit.dashboard.wait_for(timeout=3 * SLOW * 1_000)
+        visit.arrange("compact")
+    visit.until_rows(5, 3 * SLOW)
+    panels = visit.dashboard.locator(".headrace-panel:visible")
+    until(lambda: panels.count() == 5, SLOW, "plots of the layout that was chosen meanwhile")
+    visit.arrange("full")
+    until(lambda: panels.count() > 5, SLOW, "and of the next")
+    until(lambda: visit.dashboard.locator(".headrace-graph .headrace-node").count() > 1, SLOW, "the graph is drawn")
+    assert visit.dashboard.locator(".headrace-connection").inner_text() == ""
+
+
 def test_example_the_dashboard_alone(served):
     address, folder = served
     with lab.visiting(address, folder) as visit:
-        visit.page.goto(address + "&theme=light", timeout=3 * SLOW * 1_000)
-        visit.until_rows(5, 3 * SLOW)
+        opened_on_a_busy_page(visit, address + "&theme=light")
         colours_are(visit, (0.9, 1), (0, 0.3))
         before = visit.last("t")
         until(lambda: visit.last("t") > before + 2, SLOW, "the plots go on")

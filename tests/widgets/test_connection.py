@@ -59,7 +59,7 @@ def test_example_two_runs_side_by_side_have_one_too():
         both = side_by_side(vsn, sn, stop_unwatched_after=None)
         try:
             ask(both)
-            assert both.connection.seen_at is not None and both.connection in both.widget.children
+            assert both.connection.seen_at is not None and both.connection.view in both.widget.children
             assert both.connection.called == "both"
         finally:
             both.close()

@@ -50,13 +50,13 @@ def test_example_it_is_drawn_while_it_is_shown(run, dashboard, monkeypatch):
     block = drawn()
     assert set(block[1].tolist()) <= set(range(len(STATES))) and (block[2] <= block[3]).all() and block[3].max() == 0
     panel.button.value = False
-    assert dashboard.messages.lines[-1] == "dashboard.show_timeline(False)" and panel.plot not in panel.widget.children
+    assert dashboard.messages.lines[-1] == "dashboard.show_timeline(False)" and panel.plot.view not in panel.widget.children
     with dashboard.messages.lock:  # no update is under way
         frame, counted = panel.plot.frame, dashboard.feed.newest_s
     eventually(lambda: dashboard.feed.newest_s > counted + 1.5, 180)
     assert panel.plot.frame is frame, "what nobody sees is not drawn"
     dashboard.show_timeline()
-    assert panel.button.value and panel.plot in panel.widget.children and len(dashboard.messages.lines) == 2
+    assert panel.button.value and panel.plot.view in panel.widget.children and len(dashboard.messages.lines) == 2
     assert problem(dashboard) == ""
 
 

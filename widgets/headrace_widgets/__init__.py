@@ -11,6 +11,7 @@ What is shown follows from the measures and controls that the operators of the r
     graph  graph_widget        the operators of the run as a picture; its widget
     plan_panel  plan_tree      the tree of a program's plan: who owns what, and who waits for whom
     timeline  hot_keys         recent activity of each thread; the keys behind hot buckets
+    page_model                 what a module on the page shows, received also while the page is busy
     live_plot  palette         Bokeh figures in a widget of their own; colours
     target  messages           what is steered; messages about it
     controls                   one file per kind of control, and the rate

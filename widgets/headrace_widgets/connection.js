@@ -89,4 +89,4 @@ function render({ model, el }) {
   };
 }
 
-export default { render };
+export default { render: showing(render) };

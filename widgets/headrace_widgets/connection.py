@@ -16,16 +16,22 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
-import anywidget
 import traitlets as t
+
+from headrace_widgets.page_model import ModuleView, PageModel, module
 
 PULSE_S = 2.0
 
 
-class Connection(anywidget.AnyWidget):
+class ConnectionView(ModuleView):
+    """Says it on the page."""
+
+    _esm = module("connection.js")
+
+
+class Connection(PageModel):
     """Shows nothing as long as the kernel answers.
 
     Parameters
@@ -39,7 +45,7 @@ class Connection(anywidget.AnyWidget):
         Monotonic time at which a page last asked; None if none has.
     """
 
-    _esm = Path(__file__).with_suffix(".js")
+    _view = ConnectionView
 
     called = t.Unicode().tag(sync=True)
 

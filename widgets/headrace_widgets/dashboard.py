@@ -147,7 +147,7 @@ class Dashboard(LiveView):
         head = w.Box([self.status.widget, *several, buttons]).add_class("headrace-head")
         notes = w.Box([self.status.badge, self.pressure.widget]).add_class("headrace-notes")
         self._body = w.VBox().add_class("headrace-body")
-        self.widget = Page([head, notes, self.status.over, self.status.failure, self.graph.widget, self._body])
+        self.widget = Page([head, notes, self.status.over, self.status.failure, self.graph.widget.view, self._body])
         self.widget.add_class("headrace-dashboard").add_class(f"headrace-{layout}")
         self._is_over = False
         self.watchdog = Watchdog(stop_unwatched_after, lambda: self.connection.seen_at, self._unwatched)

@@ -152,4 +152,4 @@ function render({ model, el }) {
   return () => { follow.disconnect(); model.off("change:drawing", draw); model.off("change:chosen", draw); };
 }
 
-export default { render };
+export default { render: showing(render) };

@@ -6,35 +6,44 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-import anywidget
 import traitlets as t
 
 from headrace_widgets import graph, palette
+from headrace_widgets.page_model import ModuleView, PageModel, module
 from headrace_widgets.pressure import Pressure
 
 _HERE = Path(__file__).parent
 
 
-class GraphWidget(anywidget.AnyWidget):
+class GraphView(ModuleView):
+    """Draws it on the page."""
+
+    _esm = module("graph.js")
+    _css = _HERE / "graph.css"
+
+
+class GraphWidget(PageModel):
     """Draws what `headrace_widgets.graph.picture` returns.
 
     Parameters
     ----------
     choose : callable
         Takes the name of the operator that was clicked.
+    classes : tuple of str
+        Of the picture's element.
     """
 
-    _esm = _HERE / "graph.js"
-    _css = _HERE / "graph.css"
+    _view = GraphView
 
     drawing = t.Dict().tag(sync=True)
     chosen = t.Unicode().tag(sync=True)
     """The operator that is shown below."""
     colours = t.Dict().tag(sync=True)
 
-    def __init__(self, choose: Callable[[str], Any]):
+    def __init__(self, choose: Callable[[str], Any], classes: tuple[str, ...] = ()):
         names = ("busy", "blocked", "idle")
-        super().__init__(colours=dict(zip(names, palette.share_colours(names), strict=True)) | {"limit": palette.LIMIT})
+        colours = dict(zip(names, palette.share_colours(names), strict=True)) | {"limit": palette.LIMIT}
+        super().__init__(classes, colours=colours)
         self._choose = choose
         self.on_msg(self._receive)
 

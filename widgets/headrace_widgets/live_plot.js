@@ -4,7 +4,8 @@
 // time `slow` blocks too. Both hold the whole visible history and nothing is incremental, so a page that is opened late or
 // reloaded draws the last ones and misses nothing.
 
-const [LEAST, MOST, SCROLLED] = [140, 460, 180];  // heights of a plot in presenter mode; the last: where the page scrolls anyway
+// Heights of a plot in presenter mode; the last: where the page scrolls anyway. Below some 145, names of axes are cut off.
+const [LEAST, MOST, SCROLLED] = [150, 460, 180];
 const EDGE = 16;  // below the last plot, in pixels: the dashboard's own edge, and what the page leaves free there
 const WORTH = 20;  // a plot that has become smaller grows again where it gains as much: not with every line of words that goes
 const AROUND = 104;  // height of a panel's two lines of text and of the space around it
@@ -344,4 +345,4 @@ async function render({ model, el }) {
   };
 }
 
-export default { render };
+export default { render: showing(render) };

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import anywidget
 import bokeh
 import numpy as np
 import traitlets as t
@@ -21,6 +20,8 @@ from bokeh.document import Document
 from bokeh.models import Legend
 from bokeh.plotting import figure as Figure
 from bokeh.resources import Resources
+
+from headrace_widgets.page_model import ModuleView, PageModel, module
 
 HERE = Path(__file__).parent
 IF_DRAWN = "in the legend if drawn"
@@ -37,7 +38,14 @@ class LiveFigure:
     about: str = ""
 
 
-class LivePlot(anywidget.AnyWidget):
+class LivePlotView(ModuleView):
+    """Draws them on the page."""
+
+    _esm = module("event_labels.js", "live_plot.js")
+    _css = HERE / "live_plot.css"
+
+
+class LivePlot(PageModel):
     """Figures in a grid, each with a title and its values in words.
 
     Parameters
@@ -50,8 +58,7 @@ class LivePlot(anywidget.AnyWidget):
         The columns that are pushed, in the order of their blocks. The other columns of a source stay as they are.
     """
 
-    _esm = "\n".join((HERE / name).read_text(encoding="utf-8") for name in ("event_labels.js", "live_plot.js"))
-    _css = HERE / "live_plot.css"
+    _view = LivePlotView
 
     bokeh_version = t.Unicode(bokeh.__version__.split("+")[0]).tag(sync=True)
     document = t.Dict().tag(sync=True)

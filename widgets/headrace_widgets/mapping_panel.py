@@ -78,7 +78,7 @@ class MappingPanel:
         self.balance.disabled = not self._is_measured
         row = w.Box([self.buckets, self.to, self.move, self.balance, self.apply, self.discard, self.prediction])
         row.add_class("headrace-draft")
-        self.widget = w.VBox([self.plot, row])
+        self.widget = w.VBox([self.plot.view, row])
         self.widget.add_class("headrace-mapping-panel")
         self._is_over = False
         self._show_buttons()

@@ -8,6 +8,7 @@ from typing import Any
 import ipywidgets as w
 
 from headrace_widgets.changes_table import ChangesTable
+from headrace_widgets.connection import Connection
 from headrace_widgets.controller_panel import ControllerPanel
 from headrace_widgets.controls import absent_controls, make_controls
 from headrace_widgets.controls.burst import BurstControl
@@ -132,7 +133,7 @@ class OperatorView:
         for one in (*self.settings.values(), self.rate, self.controller, *filter(None, [self.mapping])):
             one.end()
 
-    def widgets(self, history: w.Widget, changes: ChangesTable, messages: Messages, connection: w.Widget) -> list[w.Widget]:
+    def widgets(self, history: w.Widget, changes: ChangesTable, messages: Messages, connection: Connection) -> list[w.Widget]:
         """Return the widgets shown, from the top, including those that all operators share."""
         steering = [*(one.widget for one in self.settings.values()), self.rate.widget]
         bar = w.Box(steering)
@@ -141,12 +142,12 @@ class OperatorView:
             bar,
             *([self.controller.widget] if self.controller.is_there else []),
             messages.problem,
-            connection,
+            connection.view,
             messages.code,
             history,
             self.numbers.widget,
             *([self.plan.widget] if self.plan else []),
-            self.plots.widget,
+            self.plots.widget.view,
             *([self.timeline.widget] if self.timeline.is_there else []),
             *([self.text_measures.widget] if self.text_measures.is_there else []),
             *([self.mapping.widget] if self.mapping else []),

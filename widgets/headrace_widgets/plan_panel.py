@@ -29,15 +29,14 @@ class PlanPanel:
 
     def __init__(self, target: Target):
         self._target = target
-        self.tree = GraphWidget(lambda _: None)
-        self.tree.add_class("headrace-tree")
+        self.tree = GraphWidget(lambda _: None, classes=("headrace-tree",))
         self.words = w.HTML().add_class("headrace-note")
         entries = "".join(
             f'<li><span style="border-top: 9px solid {colour}"></span>{word}</li>'
             for colour, word in zip(share_colours(tuple(WORDS)), WORDS.values(), strict=True)
         )
         title = w.HTML(f'<h4>{TITLE}</h4><ul class="headrace-legend">{entries}</ul>')
-        self.widget = w.VBox([title, self.tree, self.words]).add_class("headrace-plan-panel")
+        self.widget = w.VBox([title, self.tree.view, self.words]).add_class("headrace-plan-panel")
         self._waits = plan_tree.Waits()
         self._drawn: OperatorMetrics | None = None
         self._then: OperatorMetrics | None = None

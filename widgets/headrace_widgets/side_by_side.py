@@ -92,7 +92,8 @@ class SideBySide(LiveView):
         buttons = w.HBox([self.presented, self.stop]).add_class("headrace-buttons")
         head = w.Box([self.words, buttons]).add_class("headrace-head")
         bar = w.Box(steering).add_class("headrace-steering")
-        self.widget = Page([head, self.over, bar, self.messages.problem, self.connection, self.messages.code, self.plot])
+        said = [self.messages.problem, self.connection.view, self.messages.code]
+        self.widget = Page([head, self.over, bar, *said, self.plot.view])
         self.widget.add_class("headrace-dashboard").add_class("headrace-both")
         self._seldom_at = 0
         self.watchdog = Watchdog(stop_unwatched_after, lambda: self.connection.seen_at, self._unwatched)

@@ -63,7 +63,7 @@ class Timeline:
     def _switch(self, is_on: bool) -> None:
         if is_on and self._plot is None:
             self._plot = LivePlot([LiveFigure("timeline", TITLE, self._figure())], {"spans": COLUMNS})
-        self.widget.children = [self.button, *([self._plot] if is_on and self._plot else [])]
+        self.widget.children = [self.button, *([self._plot.view] if is_on and self._plot else [])]
         if is_on:
             self._draw()
 
