@@ -16,7 +16,7 @@ import headrace as hr
 from headrace.changes import Change
 from headrace.errors import OutputError
 from headrace.report import Record, describe, write_html
-from headrace.report.plots import LEAST_LAG_S, plots_of
+from headrace.report.plots import LEAST_LAG_S, _figure, plots_of
 from support.workloads import Steered, eventually
 
 ROWS = 20_000
@@ -114,6 +114,16 @@ def test_example_plots_mark_the_change(record):
         assert math.isfinite(plot.y_range.end)
     assert np.isclose(at, record.history.seconds_of(change.completed_ns))
     assert 0 < at < record.history.to_pandas()["seconds"].max()
+
+
+def test_example_no_line_is_drawn_over_a_label():
+    from bokeh.models import Label, Range1d, Span
+
+    marks = [(1.0, "scheme chains → lock"), (1.5, "2 → 3")]
+    parts = _figure("Throughput", "tuples per second", Range1d(0, 10), (0.0, 1.0), marks, 10.0).center
+    drawn = [part for part in parts if isinstance(part, Label | Span)]
+    assert [type(part) for part in drawn] == [Span, Span, Label, Label], "labels come last"
+    assert {part.background_fill_color for part in drawn[2:]} == {"white"}
 
 
 def test_example_the_lag_is_drawn_as_it_was():

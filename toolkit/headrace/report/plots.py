@@ -230,8 +230,10 @@ def _figure(
         tools="pan,wheel_zoom,box_zoom,reset,save",
     )
     plot.yaxis.formatter = NumeralTickFormatter(format="0,0" if top >= 10 and not is_log else "0.[000]")
-    for at, text, is_late, row in _labels(marks, end):
+    for at, _ in marks:
         plot.add_layout(Span(location=at, dimension="height", line_color="#555555", line_dash="dashed"))
+    # Drawn after all lines, on paper of their own: the line of the next change may pass behind a long label.
+    for at, text, is_late, row in _labels(marks, end):
         plot.add_layout(
             Label(
                 x=at,
@@ -239,6 +241,7 @@ def _figure(
                 text=text,
                 text_font_size="12px",
                 text_color="#333333",
+                background_fill_color="white",
                 text_align="right" if is_late else "left",
                 x_offset=-5 if is_late else 5,
             )
