@@ -58,7 +58,7 @@ LAYOUTS = {
         Layout("full", "All", "All plots and controls"),
         Layout(
             "compact", "Compact", "Threads, load and key mapping on one screen",
-            ("threads", "load", "imbalance", "throughput", "shares_of_time"), look={"height": 116, "most": 320, "ticks": 3},
+            ("threads", "load", "imbalance", "throughput", "shares_of_time"), look={"height": 116, "most": 480, "ticks": 3},
         ),
         Layout(
             "present", "Present", "Four large plots, or the plan of a program and two, to be read from the last row",

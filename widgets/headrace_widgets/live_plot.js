@@ -14,7 +14,7 @@ const AROUND = 104;  // height of a panel's two lines of text and of the space a
 function loadBokeh(model) {
   const version = model.get("bokeh_version");
   if (window.Bokeh?.version === version && window.Bokeh.embed) return Promise.resolve(window.Bokeh);
-  const shared = (window.headraceBokeh ??= Promise.withResolvers());
+  const shared = (window.headraceBokeh ??= { ...Promise.withResolvers(), askedAt: -Infinity, pause: 2000 });
   const take = (message, buffers) => {
     if (message.kind !== "bokeh" || shared.taken) return;
     shared.taken = true;
@@ -24,11 +24,16 @@ function loadBokeh(model) {
     script.src = url;
     document.head.appendChild(script);
   };
-  // A page that was just loaded may not be connected to the kernel yet, and would lose a question: ask again.
+  // A page that was just loaded may not be connected to the kernel yet, and would lose a question: ask again. All plots share
+  // one question, and pauses grow: an answer has a megabyte, and a page that is busy reads it late.
   const ask = () => {
     if (shared.taken) return;
-    try { model.send({ kind: "bokeh" }); } catch { /* not connected */ }
-    setTimeout(ask, 2000);
+    if (performance.now() - shared.askedAt >= shared.pause) {
+      if (shared.askedAt > 0) shared.pause *= 2;
+      shared.askedAt = performance.now();
+      try { model.send({ kind: "bokeh" }); } catch { /* not connected */ }
+    }
+    setTimeout(ask, 500);
   };
   model.on("msg:custom", take);
   ask();
@@ -109,7 +114,15 @@ function growsTo(look, el, dashboard) {
   const [box, plots] = [dashboard.getBoundingClientRect(), el.getBoundingClientRect()];
   const words = box.height - plots.height + AROUND * rowsOf(cells);
   const room = (window.innerHeight - (box.top + window.scrollY) - words) / rowsOf(cells);
-  return Math.round(Math.min(look.most, Math.max(look.height, room)));
+  const height = Math.round(Math.min(look.most, Math.max(look.height, room)));
+  return steady(el, ["grown", window.innerHeight, cells.clientWidth, cells.childElementCount].join(), height);
+}
+
+// Words come and go, so a plot gives way to them, and does not take their place.
+function steady(el, page, height) {
+  const before = el.headraceFit?.page === page ? el.headraceFit.height : height;
+  el.headraceFit = { page, height: height > before && height < before + WORTH ? before : height };
+  return el.headraceFit.height;
 }
 
 function rowsOf(cells) {
@@ -117,7 +130,7 @@ function rowsOf(cells) {
 }
 
 // The height at which the second row of plots ends where the page does. What is above and around them is measured: it depends on
-// the engine's controls, the theme and the words. Words come and go, so a plot gives way to them, and does not take their place.
+// the engine's controls, the theme and the words.
 function presented(el, dashboard) {
   const cells = el.querySelector(".headrace-cells"), plot = cells?.querySelector(".headrace-plot");
   if (!dashboard || !plot?.offsetHeight) return el.headraceFit?.height ?? SCROLLED;
@@ -128,16 +141,13 @@ function presented(el, dashboard) {
   const around = plots.top - box.top + rows * (plots.height / all - plot.offsetHeight) + EDGE;
   const fitting = Math.floor((room - around) / rows);
   const height = fitting < LEAST ? SCROLLED : Math.min(MOST, fitting);
-  const page = [room, cells.clientWidth, cells.childElementCount].join();
-  const before = el.headraceFit?.page === page ? el.headraceFit.height : height;
-  el.headraceFit = { page, height: height > before && height < before + WORTH ? before : height };
-  return el.headraceFit.height;
+  return steady(el, [room, cells.clientWidth, cells.childElementCount].join(), height);
 }
 
 // Sets the height, font sizes and line widths of the figures as `look` says, or else back to what they were made with.
 function resize(document_, look, el) {
   const dashboard = el.closest(".headrace-dashboard");
-  if (look.height !== 0) delete el.headraceFit;
+  if (look.height !== 0 && !look.most) delete el.headraceFit;
   const fills = look.height === 0 ? presented(el, dashboard) : 0;
   const asked = growsTo(look, el, dashboard);
   for (const model of document_._all_models.values()) {
@@ -294,7 +304,10 @@ async function render({ model, el }) {
   size(); arrange(); draw(); mark(); say();
   const follow = new ResizeObserver(() => setTimeout(() => { size(); label(); }, 200));  // after Bokeh's own new layout
   follow.observe(cells);
-  const above = new ResizeObserver(() => { if (model.get("look")?.height === 0) setTimeout(size, 200); });
+  const above = new ResizeObserver(() => {
+    const { height, most } = model.get("look") ?? {};
+    if (height === 0 || most) setTimeout(size, 200);
+  });
   const dashboard = el.closest(".headrace-dashboard");
   if (dashboard) above.observe(dashboard);
   window.addEventListener("resize", size);
