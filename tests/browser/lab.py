@@ -194,6 +194,13 @@ def until(condition: Callable[[], Any], seconds: float, what: str = "") -> Any:
         time.sleep(0.1)
 
 
+def soon(condition: Callable[[], Any]) -> bool:
+    """Whether a condition holds within a moment, after which what was done for it is to be done again."""
+    with suppress(AssertionError):
+        return bool(until(condition, 2.0))
+    return False
+
+
 def measure(part: Any, which: str) -> float:
     """A measure of an element; waits in the moment in which the page is laid out anew, and it has none."""
     return until(part.bounding_box, SLOW, f"{part} is on the page")[which]

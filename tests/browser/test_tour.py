@@ -45,10 +45,10 @@ def tour(tmp_path, asked):
 
 
 def test_example_enter_opens_the_dashboard(tour, asked, tmp_path):
-    tour.until("Press Enter to add a thread")
+    tour.until("Press Enter to add a thread", 3 * SLOW)
     tour.until("behind\r\n")
     tour.press_enter()
-    tour.until("[Enter opens it]")
+    tour.until("[Enter opens it]", 3 * SLOW)  # on a busy machine no lag drains, and the reference takes its time
     tour.press_enter()
 
     def opened():
