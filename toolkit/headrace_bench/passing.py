@@ -79,6 +79,14 @@ def wide_totals(table: pa.Table) -> Any:
     return _wide(table).window(SPAN // 10).aggregate("second", n=hr.sum("n"), most=hr.max("s"))
 
 
+def wide_two_takers(table: pa.Table) -> Any:
+    """The same large windows, whose results two aggregates take: one by the same key, and one over all keys."""
+    first = _wide(table)
+    second = first.key_by("k").window(SPAN // 5, SPAN // 10).aggregate("second", n=hr.sum("n"), most=hr.max("s"))
+    third = first.window(SPAN // 10).aggregate("third", n=hr.sum("n"), most=hr.max("s"))
+    return hr.together(second=second, third=third)
+
+
 def wide_latest(table: pa.Table) -> Any:
     """The same large windows, of whose results the last of each time shows, by their order of content."""
     return _wide(table).window(SPAN // 10).aggregate("second", first=hr.first("n"), last=hr.last("s"))
@@ -167,7 +175,7 @@ def frequent_pairs(table: pa.Table) -> Any:
 def _row(name: str, query: Any, threads: int, repetitions: int, ways: dict[str, dict[str, str]]) -> Row:
     """Seconds from table to table by the first way, beside the second."""
     tables = [query.to_arrow(threads=threads, **way) for way in ways.values()]
-    assert tables[0].equals(tables[1]), f"{name}: other results"
+    assert tables[0] == tables[1], f"{name}: other results"
     seconds: dict[str, list[float]] = {way: [] for way in ways}
     for _ in range(repetitions):
         for way, options in ways.items():
@@ -187,6 +195,7 @@ def measure(full: bool, tiny: bool = False) -> list[Row]:
     cases: list[tuple[str, Callable, pa.Table]] = [
         ("large windows, the same key", wide_same_key, numbers(rows, keys)),
         ("large windows, totals", wide_totals, numbers(rows, keys)),
+        ("large windows, two takers", wide_two_takers, numbers(rows, keys)),
         ("large windows, first and last of all", wide_latest, numbers(rows, keys)),
         ("large windows by name, first and last of all", wide_latest, named(rows, keys)),
         ("large windows, sums of floats by group", wide_by_group, grouped(rows, keys)),

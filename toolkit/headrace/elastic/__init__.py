@@ -32,6 +32,7 @@ number of instances, and no state moves (STRETCH, Gulisano et al.).
 ``ways``             which way is taken: through a collector or directly by the gate, and why
 ``passing``          directly by the gate: what replaces the collector (``passing_kernel``: how
                      each instance adds its own results to the next operator's gate)
+``several_takers``   the same where several operators take the results (``several_takers_kernel``)
 ``passed_keys``      maps upstream key ids to downstream ones, where the key is some of the columns
 ``passed_steps``     steps between two operators that the sender applies (``kept_rows_kernel``)
 ``routed``           directly into a channel for each downstream instance (``routing_kernel``)

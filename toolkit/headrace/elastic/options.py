@@ -11,10 +11,10 @@ from headrace.arguments import is_whole_number, whole
 from headrace.control.mapping import Mapping
 from headrace.elastic.arrays import DEFAULT_BATCH_NS
 from headrace.elastic.configuration import Configuration, check_threads, resolve
-from headrace.elastic.outlets import CHANNELS, WAYS, lines, outlets
+from headrace.elastic.outlets import CHANNELS, WAYS, lines, meeting, outlets
 from headrace.errors import ParameterError
 from headrace.gates.variants import check_gate
-from headrace.plan.nodes import OperatorNode, Query
+from headrace.plan.nodes import Branch, OperatorNode, Query
 from headrace.runtime.options import (
     DEFAULT_MAX_STATE,
     RunOptions,
@@ -99,6 +99,8 @@ class ElasticOptions:
         for way in self._channel.values():
             if way not in CHANNELS:
                 raise ParameterError(f"channel={way!r}: give {', '.join(map(repr, CHANNELS))}, or a dict of operator name to one")
+        self._query: Query | None = None
+        self._compiled: dict[str, Any] = {}
         self._outlets: dict[str, list[str]] | None = None
         self._lines: dict[str, int] = {}
         self.sections: weakref.WeakValueDictionary[str, Any] = weakref.WeakValueDictionary()
@@ -127,6 +129,7 @@ class ElasticOptions:
 
     def look_at(self, query: Query) -> None:
         """Note what takes each operator's results."""
+        self._query = query
         self._outlets = outlets(query)
         self._lines = lines(query, self._outlets, self._may_pass)
 
@@ -143,6 +146,29 @@ class ElasticOptions:
     def takers(self, operator: str) -> list[str]:
         """Names of the operators that take an operator's results, "" for the end of the query; none before `look_at`."""
         return [] if self._outlets is None else self._outlets[operator]
+
+    def compiled(self, node: OperatorNode, branches: list[Branch]) -> Any:
+        """What computes an operator in this run: the same object each time, until `take_compiled`."""
+        if node.name not in self._compiled:
+            self._compiled[node.name] = node.spec.compiled(node, branches, self)
+        return self._compiled[node.name]
+
+    def take_compiled(self, node: OperatorNode, branches: list[Branch]) -> Any:
+        """The same, for its section."""
+        found = self.compiled(node, branches)
+        del self._compiled[node.name]
+        return found
+
+    def siblings(self, operator: str, before: str) -> list[tuple[OperatorNode, list[Branch]]]:
+        """The other operators that take the results of the one before, each with its branches."""
+        assert self._query is not None
+        names = set(self.takers(before)) - {operator}
+        return [(node, self._query.branches[node.name]) for node in self._query.operators if node.name in names]
+
+    def meeting(self, operator: str) -> tuple[str, str] | None:
+        """Two of the takers of an operator's results that are connected by others, too: see `outlets.meeting`."""
+        assert self._query is not None
+        return meeting(self._query, operator, self.takers(operator))
 
     def passing(self, operator: str) -> str:
         """The way asked for between the operator before and this one: one of `WAYS`."""

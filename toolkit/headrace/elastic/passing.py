@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from headrace.codegen.called import Bound
-from headrace.egress.rings import ELSEWHERE
+from headrace.egress.rings import ELSEWHERE, OutArrays
 from headrace.elastic.compiled import Exact
 from headrace.elastic.kept_rows_kernel import (
     BEGINS,
@@ -180,6 +180,13 @@ def _comparisons(section: Any, middle: Between, nulls: list[tuple[str, str]]) ->
     return found
 
 
+def take_over(rings: OutArrays, takes: Bound) -> None:
+    """Have the rings' kernels call this one in a collector's place."""
+    kernel, arrays = takes.addresses
+    publish_cell(rings.words, ELSEWHERE + 1, arrays)
+    publish_cell(rings.words, ELSEWHERE, kernel)
+
+
 class Passed:
     """What a section that passes its results on has in place of a collector: counts, latency and watermark.
 
@@ -189,10 +196,12 @@ class Passed:
         Whose results are passed on.
     following : ElasticSection
         The operator that takes them; its gate has a source for each instance.
+    rings : OutArrays
+        The section's rings; where it has several takers, with a `tail` for this one.
     """
 
-    def __init__(self, section: Any, following: Any):
-        out, gate, state, ranks = section.out, following.gate, section.state, section.compiled.ranks
+    def __init__(self, section: Any, following: Any, rings: OutArrays):
+        out, gate, state, ranks = rings, following.gate, section.state, section.compiled.ranks
         instances, capacity = out.primary.shape
         reads_keys = following.dictionary is not None
         exact, middle = section.compiled.exact_results(), following.way.between
@@ -233,16 +242,13 @@ class Passed:
                     valid = self.arrays.valid[nulls.index(_why_null(field)), r * capacity : (r + 1) * capacity]
                 values.append((getattr(state, field.value)[r], valid))
             rows.lie_in(self.arrays.row_times[r], self.arrays.keys[r] if reads_keys else self._no_keys, values)
-        self.following = following
         self.finished = threading.Event()
         self._takes: Bound | None = None
 
     def compile(self) -> None:
         """Compile the kernel that takes the results, and have the rings' kernels call it from now on."""
         self._takes = Bound(self._taker, self.arrays, (0, 0, 0, 0))
-        words, addresses = self.arrays.rings.words, self._takes.addresses
-        publish_cell(words, ELSEWHERE + 1, addresses[1])
-        publish_cell(words, ELSEWHERE, addresses[0])
+        take_over(self.arrays.rings, self._takes)
 
     def begin(self, members: tuple[int, ...]) -> None:
         """Make these members the only sources of the gate; called before anything runs."""
@@ -306,4 +312,4 @@ class Passed:
         return np.concatenate([keys[r, at] for r, at in enumerate(places)])
 
 
-__all__ = ["Passed", "PassedInlet", "PassedRows"]
+__all__ = ["Passed", "PassedInlet", "PassedRows", "take_over"]

@@ -1,6 +1,7 @@
 """Pass an operator's results on to the next one's gate: each instance adds its own, and the gate merges them.
 
-This is the alternative to a collector. A result is a row of its instance's ring (`egress.rings`), and the instance is a
+This is the alternative to a collector, for one operator that takes the results; `several_takers_kernel` is about several, each of
+which has the arrays and invariants below. A result is a row of its instance's ring (`egress.rings`), and the instance is a
 source of the next operator's gate. That operator reads the rows where they were written. Each instance writes its rows
 in order of event time (`row_times`); ties between instances come in the gate's order: (time, instance, position), or
 (time, ranks) where the gate has ranks, which order results as their keys are ordered (`gates.content_kernel`). Rows

@@ -25,6 +25,7 @@ from headrace.elastic.passed_keys import PassedKeys
 from headrace.elastic.passing import Passed, PassedInlet, PassedRows
 from headrace.elastic.passing_kernel import take_results
 from headrace.elastic.reconfiguration import Reconfiguration
+from headrace.elastic.several_takers import PassedToSeveral
 from headrace.elastic.ways import Way, passed_keys
 from headrace.errors import HeadraceError, OverflowInputError, ParameterError
 from headrace.gates.membership_kernel import VERSION
@@ -69,6 +70,14 @@ class ElasticSection(GatedSection):
                 f" out, or give a dict of the operators that do not"
             )
         self.above: ElasticSection | None = way.above
+        self.followings: list[ElasticSection] = []
+        """The operators that results are passed on to."""
+        self._behind_lock, self._horizons_lock = threading.Lock(), threading.Lock()
+        self._done_behind: dict[str, int] = {}
+        """For each of these, the event time up to which it needs nothing of this one any more."""
+        self._horizons: dict[str, int] = {}
+        """For each last operator in line that shares this one's keys, the event time before which it needs none."""
+        self._unfinished_behind: set[str] = set()
         self.never_negative = never_negative
         """Results that are whole numbers and never negative; see `ways.never_negative`."""
         self.key_ids: PassedKeys | None = None
@@ -99,7 +108,8 @@ class ElasticSection(GatedSection):
         else:
             columns = self.compiled.columns_of(0)
             self._passed_rows = [PassedRows(columns, directory) for directory in self.directories]
-            self.inlets = [PassedInlet(branches[0], self.above.pass_results_to(self))]
+            self._passed = self.above.pass_results_to(self)
+            self.inlets = [PassedInlet(branches[0], self._passed)]
         self._describe_load()
         self.finisher = self.compiled.finisher(self.stores)
         self.own_words = [self.compiled.private(worker) for worker in range(self.max_threads)]
@@ -150,12 +160,20 @@ class ElasticSection(GatedSection):
 
     def pass_results_to(self, following: ElasticSection) -> Passed:
         """Let each instance pass its results on to the gate of `following`, which has a source for each."""
-        self.passes_on = True
-        if following.way.by_content:
+        if following.way.by_content and not self.followings:
             self._give_by_rank()
-        passed = self.collector = Passed(self, following)
+        if following.way.takers > 1:
+            if self.collector is None:
+                self.collector = PassedToSeveral(self, following.way.takers)
+            passed = self.collector.pass_to(following)
+        else:
+            passed = self.collector = Passed(self, following, self.out)
+        self.passes_on = True
+        self.followings.append(following)
+        self._done_behind[following.name] = MIN_TIME
+        self._unfinished_behind.add(following.name)
         passed.begin(self.initial.members)
-        self.lengthen(following.compiled.window_size)
+        self.lengthen()
         return passed
 
     def _give_by_rank(self) -> None:
@@ -163,18 +181,21 @@ class ElasticSection(GatedSection):
         self.state = self.compiled.give_by_rank(self.state)
         self.module = self._build()
 
-    def lengthen(self, by: int) -> None:
+    def lengthen(self) -> None:
         """Widen the check of event times, so that they stay in range in the windows of downstream operators, too."""
-        for inlet in self.inlets:
-            if self.above is None:
-                inlet.encoder.window_size += by
         if self.above is not None:
-            self.above.lengthen(by)
+            self.above.lengthen()
+            return
+        for inlet in self.inlets:
+            inlet.encoder.window_size = self._checked_size() + self._reach_behind()
 
-    @property
-    def following(self) -> ElasticSection | None:
-        """The operator that results are passed on to, if they are."""
-        return self.collector.following if self.passes_on else None
+    def _checked_size(self) -> int:
+        """By how much event time tuples must be in range here."""
+        return max(self.compiled.retention, self.compiled.window_size)
+
+    def _reach_behind(self) -> int:
+        """The largest sum of window sizes of downstream operators in line."""
+        return max((each.compiled.window_size + each._reach_behind() for each in self.followings), default=0)
 
     @property
     def stores(self) -> list[Any]:
@@ -182,10 +203,17 @@ class ElasticSection(GatedSection):
         return super().stores if self.above is None else self._passed_rows
 
     def _close_results(self) -> None:
-        above = self.above
-        while above is not None:
-            self._run.section_finished(above)
-            above = above.above
+        if self.above is not None:
+            self.above._finish_behind(self)
+
+    def _finish_behind(self, following: ElasticSection) -> None:
+        """A downstream operator has given its last result: once all have, this one has finished, too."""
+        with self._behind_lock:
+            self._unfinished_behind.discard(following.name)
+            is_last = not self._unfinished_behind
+        if is_last:
+            self._run.section_finished(self)
+            self._close_results()
 
     def _make_inlet(self, number: int, branch: Branch) -> GateInlet:
         compiled, side = self.compiled, branch.side
@@ -202,7 +230,7 @@ class ElasticSection(GatedSection):
             counted=compiled.counted_of(side),
             texts=compiled.texts_of(side),
             carry=compiled.carried_of(side),
-            window_size=max(compiled.retention, compiled.window_size),
+            window_size=self._checked_size(),
             nulls=compiled.nulls,
             equal_columns=compiled.equal_columns_of(side),
             no_key=-1 - side,  # a left tuple without a key matches no right one without
@@ -300,6 +328,7 @@ class ElasticSection(GatedSection):
             self.key_ids.let_go()
             self.key_ids = None
         self.above = None
+        self.followings = []
 
     def extras(self) -> dict[str, Any]:
         """``hot_keys``, if the operator has keys; ``takes``, if its input comes from another operator."""
@@ -316,7 +345,8 @@ class ElasticSection(GatedSection):
                 return f"channels: each instance of {self.above.name!r} routes its results to the owner of their key"
             why = f"; one channel for all: {self.way.why_shared}" if self.way.why_shared else ""
             order = ", in order of their keys" if self.way.by_content else ""
-            return f"gate: each instance of {self.above.name!r} passes its results on{order}{why}"
+            to = f", to {self.way.takers} operators" if self.way.takers > 1 else ""
+            return f"gate: each instance of {self.above.name!r} passes its results on{to}{order}{why}"
         origin = self.inlets[0].branch.origin if len(self.inlets) == 1 else None
         if not isinstance(origin, OperatorNode):
             return ""
@@ -385,16 +415,15 @@ class ElasticSection(GatedSection):
 
     def _note_behind(self, ids: np.ndarray) -> None:
         """Make these keys known to downstream operators, too, by the ids they have there."""
-        following = self.following
-        if following is None:
-            return
-        if following.key_ids is not None:
-            ids = following.key_ids.note(ids)
-            following.note_ids()
-        elif not self._shares_keys(following):
-            return
-        following.compiled.note_keys(ids)
-        following._note_behind(ids)
+        for following in self.followings:
+            theirs = ids
+            if following.key_ids is not None:
+                theirs = following.key_ids.note(ids)
+                following.note_ids()
+            elif not self._shares_keys(following):
+                continue
+            following.compiled.note_keys(theirs)
+            following._note_behind(theirs)
 
     def _shares_keys(self, other: ElasticSection | None) -> bool:
         """Whether another operator, upstream or downstream, knows keys by the same ids."""
@@ -404,9 +433,9 @@ class ElasticSection(GatedSection):
         """Publish how far key ids reach, before tuples with new ids are published."""
         with self._ids_lock:  # several sources call this, and the published limit must not decrease
             self._note_ids(BUCKETS if self.dictionary is None else self.dictionary.id_limit)
-        following = self.following
-        if following is not None and self._shares_keys(following):
-            following.note_ids()
+        for following in self.followings:
+            if self._shares_keys(following):
+                following.note_ids()
 
     def _note_ids(self, limit: int) -> None:
         if limit > self._id_limit:
@@ -424,14 +453,34 @@ class ElasticSection(GatedSection):
             return
         for store in self.stores:
             store.release(watermark - self.compiled.retention)
-        dictionary = self.dictionary
-        if dictionary is not None and watermark < END_OF_TIME and not self._shares_keys(self.following):
+        if self.dictionary is not None and watermark < END_OF_TIME and not any(map(self._shares_keys, self.followings)):
             # Every window that holds ts ends by ts + WS. An encoder that finds no room recycles ids itself.
-            dictionary.expire(watermark - self._keys_last() + 1)
+            self._expire(self.name, watermark - self._keys_last() + 1)
         self.compiled.release(watermark)
         if self.above is not None:
             # All its results up to the watermark have arrived; if they are ahead, it still reads tuples before that.
-            self.above.release(min(watermark, self.above.collector.watermark))
+            self.above._release_behind(self, min(watermark, self._passed.watermark))
+
+    def _release_behind(self, following: ElasticSection, watermark: int) -> None:
+        """Free what no downstream operator needs, now that one of them has given its results up to a watermark."""
+        with self._behind_lock:  # their collectors are several threads
+            self._done_behind[following.name] = watermark
+            if (by_all := min(self._done_behind.values())) > MIN_TIME:
+                self.release(by_all)
+
+    def _expire(self, name: str, horizon: int) -> None:
+        """Note that the last operator of a line needs no key used before `horizon`; what none of them needs may be recycled."""
+        if self.above is not None and self._shares_keys(self.above):
+            self.above._expire(name, horizon)
+            return
+        with self._horizons_lock:
+            self._horizons[name] = horizon
+            if len(self._horizons) == self._lasts():
+                self.dictionary.expire(min(self._horizons.values()))
+
+    def _lasts(self) -> int:
+        """How many operators in line from here on share this one's keys with none behind them."""
+        return sum(each._lasts() for each in self.followings if self._shares_keys(each)) or 1
 
     def _keys_last(self) -> int:
         """How long after a tuple some window may still have its key, here or in upstream operators that know the key."""

@@ -51,7 +51,7 @@ class ElasticSpec:
         """Make the section of a run that computes it."""
         from headrace.elastic.ways import never_negative, upstream_of, way_in
 
-        compiled = self.compiled(node, branches, options)
+        compiled = options.take_compiled(node, branches)
         upstream = upstream_of(branches, options)
         way = way_in(compiled, branches, upstream, options)
         if way.above is not None and way.above.compiled.ahead and options.max_threads > 1:

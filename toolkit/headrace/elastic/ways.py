@@ -40,6 +40,16 @@ one thing may still depend on their order: whether a partial sum of whole number
 error. A user who asks for the gate accepts that, and gets ties as they come. Unasked, sums of values that are never negative
 are taken as they come, since they overflow in every order or in none, and others by content (`_order_needed`).
 
+What several operators take goes to the gate of each of them (`several_takers_kernel`): each instance is a source of all these
+gates, gives each of them all that it has room for, and waits for the slowest, so that a row is free once the readers of all
+have passed it. Each taker must be one that may get the results so by itself. Two things are required of them together. First,
+all gates merge in one order: if one has to order results of equal event time by content, all do. With two orders, an instance
+could wait at one gate for another instance, which waits at the other gate for the first. For the same reason there is no
+filter: a gate that is not given a row does not learn that its time has come. Second, no two takers may be connected in any way
+but through the operator before (`outlets.meeting`), as they are where their results are joined. Else one of them may wait for
+what the other has to give first, while that one gets nothing, as the operator before waits for room in the gate of the one that
+waits. By a collector, each taker has a thread and a queue of its own.
+
 Where both operators have a key, the gate may be one channel for each downstream instance, into which the upstream instances
 route the tuples it owns (`gates.reader_queues_kernel`, `routed`); `Way.why_shared` says why it is not. Unasked, it is from
 `_MANY_READERS` instances on: a rule of thumb, and not a cost that was measured.
@@ -56,8 +66,9 @@ have ids downstream all the same, and stay live until the windows of both operat
 operator never gets these keys: they take no memory there and do not count for its `max_keys`. So where that operator has a key,
 the gate is taken behind a filter only if asked for.
 
-A key that operators in one line share stays live while a window of any of them has it. Each operator may have `max_keys` keys, so
-`max_keys` times the number of these operators may be live (`ElasticOptions.line_of`): what fits through a collector fits here.
+A key that operators in one line share, or in several that begin together, stays live while a window of any of them has it
+(`ElasticSection._expire`). Each operator may have `max_keys` keys, so `max_keys` times the number of these operators may be live
+(`ElasticOptions.line_of`): what fits through a collector fits here.
 
 Open: steps that compute, or whose outcome is not certain (`passed_steps`), send the results through the collector. To apply them
 here:
@@ -77,8 +88,12 @@ could apply the filter behind it, but the next operator has a key that is a resu
 
 Also open, and done through the collector:
 
-- what several operators take, or an operator and the end of the query: a row would be free once the readers of all their gates
-  have passed it;
+- what an operator and the end of the query take: a collector would drain the ring beside the gates, with its own count of the
+  rows that it has taken. But the kernel in its place is told watermarks, and a collector goes by promises of `primary`, and by
+  places (`egress.rings`): `publish` would have to give both, and a key would stay live until the collector has decoded it, too;
+- what several operators take of which one needs a collector, for the same reason; a filter before one of them, as said above; and
+  takers that are connected otherwise, too: that needs room between the operator before and each of them, such as a relay has, or
+  an argument that what waits where they meet is never ahead of what all have been given;
 - several inputs, as of a union, or of a custom operator or a join with two: the sources of the gate would be the instances of
   several operators, whose rows lie in different columns;
 - `gate="scalegate"`, which tells no source how many of its rows are unread, and `mode="sn"`, where a router fills a queue for
@@ -104,6 +119,8 @@ And open, and done by one gate that all instances read (`_why_shared`):
 
 - a channel for each instance of a custom operator; and of an aggregate that takes results ahead of the watermark, since channels
   take them in order of event time;
+- channels of several takers: an instance could then wait for one reader's queue alone, which the argument of
+  `several_takers_kernel` does not cover, and a change of one taker's owners would have all senders meet;
 - channels behind channels: owners change where the senders meet, and senders that read channels have no one such place;
 - channels behind a filter, as said above; and planned changes, at a count of all tuples, which no reader of some of them knows.
 """
@@ -158,6 +175,8 @@ class Way(NamedTuple):
     """Why all instances read one gate; "" if each reads a channel of its own."""
     between: Between = Between({}, ())
     """What is done to results that are passed on."""
+    takers: int = 1
+    """How many operators take these results, all by their gates."""
 
 
 def upstream_of(branches: list[Branch], options: ElasticOptions) -> Upstream | None:
@@ -187,7 +206,9 @@ def way_in(compiled: Any, branches: list[Branch], upstream: Upstream | None, opt
                 )
         return Way(None, "", (), "its input comes from a source")
     passing = options.passing(name)
-    why = "" if passing == "collector" else why_not(compiled, branches, upstream, options.takers(origin.name), options)
+    why = "" if passing == "collector" else why_not(compiled, branches, upstream, options)
+    if not why and passing != "collector":
+        why = _why_not_with_others(compiled, upstream, options)
     if why and passing == "gate":
         raise ParameterError(
             f'passing="gate": the input of {name!r} goes through a collector: {why}; leave it out, or give a dict of the'
@@ -197,9 +218,11 @@ def way_in(compiled: Any, branches: list[Branch], upstream: Upstream | None, opt
         way = Way(None, why, (), why or 'passing="collector"')
     else:
         assert upstream is not None
-        needed = _order_needed(compiled, *upstream, options)
+        others = _others(compiled, upstream, options)
+        needed = any(_order_needed(one, upstream.section, way.between, options) for one, way in [(compiled, upstream), *others])
         by_content = rank_layout(upstream.section.compiled.dictionary.kinds) if needed else ()
-        way = Way(upstream.section, "", by_content, _why_shared(compiled, *upstream, options), upstream.between)
+        why_shared = _why_shared(compiled, *upstream, options)
+        way = Way(upstream.section, "", by_content, why_shared, upstream.between, 1 + len(others))
     if way.why_shared and options.channel(name) == READER:
         raise ParameterError(
             f'channel="reader": the instances of {name!r} have no channels of their own: {way.why_shared}; leave it out, or give'
@@ -217,6 +240,8 @@ def _why_shared(compiled: Any, above: Any, middle: Between, options: ElasticOpti
         return "it is a custom operator"
     if _order_needed(compiled, above, middle, options):
         return "it takes results in order of their keys, and such channels take those of one event time by instance"
+    if len(options.takers(above.name)) > 1:
+        return f"several operators take the results of {above.name!r}"
     if compiled.dictionary is None:
         return "it has no key, so no instance owns a result before another"
     if above.compiled.ahead:
@@ -232,10 +257,56 @@ def _why_shared(compiled: Any, above: Any, middle: Between, options: ElasticOpti
     return ""
 
 
-def why_not(
-    compiled: Any, branches: list[Branch], upstream: Upstream | None, takers: list[str], options: ElasticOptions
-) -> str:
+def _others(compiled: Any, upstream: Upstream, options: ElasticOptions) -> list[tuple[Any, Upstream]]:
+    """The other operators that take the same results, as compiled, and what each gets."""
+    return [
+        (options.compiled(node, branches), Upstream(upstream.section, between(branches[0].steps, upstream.section.node.schema)))
+        for node, branches in options.siblings(compiled.node.name, upstream.section.name)
+    ]
+
+
+def _why_not_with_others(compiled: Any, upstream: Upstream | None, options: ElasticOptions) -> str:
+    """Say why an operator that can take results directly cannot do so because of what else takes them; "" if it can."""
+    assert upstream is not None
+    above = upstream.section
+    if len(options.takers(above.name)) < 2:
+        return ""
+    if upstream.between.conditions:
+        return f"the results of {above.name!r} go to several places, and a filter is between the two"
+    for node, branches in options.siblings(compiled.node.name, above.name):
+        why = f"the results of {above.name!r} go to several places, and those for {node.name!r} go through a collector: "
+        if not getattr(node.spec, "may_take", False):
+            return f"{why}it is neither an aggregate nor a custom operator"
+        if options.passing(node.name) == "collector":
+            return f'{why}passing="collector"'
+        other = upstream_of(branches, options)
+        reason = why_not(options.compiled(node, branches), branches, other, options)
+        if not reason and other is not None and other.between.conditions:
+            reason = "a filter is between the two"
+        if reason:
+            return why + reason
+    return ""
+
+
+def _why_not_to_all(name: str, options: ElasticOptions) -> str:
+    """Say why nothing can take the results of the operator of this name directly, for where they go; "" if that is well."""
+    takers = options.takers(name)
+    if len(takers) < 2:
+        return ""
+    if "" in takers:
+        return f"the results of {name!r} go to several places, one of which is the end of the query"
+    if (two := options.meeting(name)) is not None:
+        return (
+            f"the results of {name!r} go to several places, and of those {two[0]!r} and {two[1]!r} are also connected by other"
+            f" operators or sources, so that one might have to wait for the other"
+        )
+    return ""
+
+
+def why_not(compiled: Any, branches: list[Branch], upstream: Upstream | None, options: ElasticOptions) -> str:
     """Say why an operator's input goes through a collector; "" if the operator before it can pass its results on directly.
+
+    What else takes these results is left to `_why_not_with_others`.
 
     Parameters
     ----------
@@ -245,8 +316,6 @@ def why_not(
         Its inputs.
     upstream : Upstream or None
         As from `upstream_of`.
-    takers : list of str
-        What takes the upstream's results, as from `outlets`.
     """
     if len(branches) > 1:
         return "it has several inputs"
@@ -256,8 +325,8 @@ def why_not(
         return "another engine is before it"
     above, middle = upstream
     before = above.compiled
-    if len(takers) > 1:
-        return f"the results of {above.name!r} go to several places"
+    if why := _why_not_to_all(above.name, options):
+        return why
     if middle.why_not:
         return f"there are steps between the two, which take record batches: {middle.why_not}"
     if before.why_collected:

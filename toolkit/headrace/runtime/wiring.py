@@ -91,7 +91,12 @@ class Wiring:
         return isinstance(origin, OperatorNode) and origin.name == name
 
     def consumers_of(self, name: str) -> Sequence[Consumer]:
-        """The consumers of a section's results, sinks and downstream inlets; if there are several, each has its own relay."""
+        """The consumers of a section's results, sinks and downstream inlets; if there are several, each has its own relay.
+
+        There are none of one whose workers pass their results on.
+        """
+        if getattr(self._sections[name], "passes_on", False):
+            return []
         outputs = [output.name for output in self._query.outputs if output.node.name == name]
         consumers: list[Any] = [self._ends[output] for output in outputs]
         consumers += [feed for feed in self._all_feeders if self._comes_from(feed, name)]

@@ -149,8 +149,10 @@ class Runnable(Summarised):
             key, and except for sums of numbers that may be negative, behind a custom operator or windows of local days: whether
             such a sum overflows int64 on the way, an error, may depend on the order of tuples with equal times. (Behind another
             aggregate, "auto" takes them in order of their keys for such a sum, and "gate" takes them as they come.)
-            So joins, operators with several inputs or whose results go to several places, keys that are results, steps that
-            compute and results of the query itself go through a collector.
+            What several operators take goes through the gate of each, if all of them may get it so, with no filter between, and
+            if no others connect them, as a join of their results would; the slowest of them then holds up the operator before.
+            So joins, operators with several inputs, keys that are results, steps that compute and results of the query itself,
+            also those that an operator takes as well, go through a collector.
             ``run["name"].takes`` says which way was taken, and why; ``headrace bench passing`` measures the effect.
         channel : {"reader", "shared", "auto"}, or dict of operator name to one
             What the instances of an operator read, where results are passed to it through the gate; the results are the same.
