@@ -418,7 +418,7 @@ def same_outcomes(seeds):
     for seed in range(seeds):
         query = sums_that_may_overflow(seed)
         collected = outcome(query, passing="collector", threads=1)
-        assert outcome(query, threads=3) == collected, seed
+        assert outcome(query, threads=3) == collected, f"another outcome than the collector's, seed {seed}"
         overflowed += isinstance(collected, str)
     return overflowed
 
@@ -435,5 +435,5 @@ def test_agree_a_sum_of_either_sign_overflows_where_the_collectors_does():
 @pytest.mark.logic
 def test_planted_sums_taken_as_they_come_are_found(monkeypatch):
     monkeypatch.setattr(ways, "_order_needed", lambda compiled, above, middle, options: "")
-    with pytest.raises(AssertionError):
+    with pytest.raises(AssertionError, match="another outcome than the collector's"):
         same_outcomes(60)
