@@ -14,6 +14,7 @@ import pyarrow as pa
 import pytest
 
 import headrace as hr
+from headrace.elastic.outlets import meeting
 from headrace.elastic.section import ElasticSection
 from headrace.errors import AggregateOverflowError, ParameterError
 from support.books import check_end, watched
@@ -91,7 +92,7 @@ def options_of(draw):
 
 @pytest.mark.logic
 def test_agree_any_takers():
-    for seed in range(examples(12)):
+    for seed in range(examples(9)):
         draw = random.Random(seed)
         names = draw.sample(sorted(TAKERS), draw.randint(2, 4))
         found = check_agrees(together(upper(table(seed=seed)), names), **options_of(draw))
@@ -244,6 +245,22 @@ def test_example_paths_that_meet_again_go_through_the_collector():
         for name in ("same", "group"):
             assert "are also connected by other operators" in run[name].takes, run[name].takes
     assert run.to_arrow().num_rows > 10
+
+
+def test_example_what_connects_two_takers():
+    above, other = upper(table()), hr.stream(table(), event_time="ts")
+    first, second = same_key(above), by_group(above)
+
+    def joined(left, right, name):
+        return left.join(right, within=100, on="g", prefixes=("", "r_"), name=name)
+
+    def of(**streams):
+        return meeting(hr.together(**streams).plan(), "upper", ["same", "group"])
+
+    assert of(same=first, group=second) is None
+    assert of(pairs=joined(first, other, "pairs"), group=second) is None
+    assert of(pairs=joined(first, second, "pairs")) == ("same", "group")
+    assert of(left=joined(first, other, "left"), right=joined(second, other, "right")) == ("same", "group")
 
 
 @pytest.mark.logic

@@ -148,16 +148,17 @@ class ElasticOptions:
         return [] if self._outlets is None else self._outlets[operator]
 
     def compiled(self, node: OperatorNode, branches: list[Branch]) -> Any:
-        """What computes an operator in this run: the same object each time, until `take_compiled`."""
+        """What computes an operator in this run, made before its section if another operator's way depends on it."""
+        if (section := self.sections.get(node.name)) is not None:
+            return section.compiled
         if node.name not in self._compiled:
             self._compiled[node.name] = node.spec.compiled(node, branches, self)
         return self._compiled[node.name]
 
     def take_compiled(self, node: OperatorNode, branches: list[Branch]) -> Any:
-        """The same, for its section."""
-        found = self.compiled(node, branches)
-        del self._compiled[node.name]
-        return found
+        """The same, for the section that is about to be made."""
+        found = self._compiled.pop(node.name, None)
+        return node.spec.compiled(node, branches, self) if found is None else found
 
     def siblings(self, operator: str, before: str) -> list[tuple[OperatorNode, list[Branch]]]:
         """The other operators that take the results of the one before, each with its branches."""
