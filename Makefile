@@ -154,7 +154,7 @@ check-widgets: $(STAMP)  ## stage: the dashboard's callbacks, without a browser
 	$(call stage,widgets,tests/widgets,$(MORE))
 
 check-browser: $(STAMP)  ## stage: the dashboard in a real JupyterLab in a real Chromium (skipped without one)
-	$(call stage,browser,tests/browser,-n $(shell expr $(WORKERS) + 1) --dist loadfile --no-loadscope-reorder)
+	$(call stage,browser,tests/browser,-n $(WORKERS) --dist loadfile --no-loadscope-reorder)
 
 check-notebooks: $(STAMP)  ## stage: every notebook, stripped of its outputs, and from the top
 	@echo "== notebooks: nbstripout"
