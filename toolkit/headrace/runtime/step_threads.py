@@ -136,7 +136,7 @@ class Job:
             raise Stopped
 
     def drop(self) -> None:
-        """The run is over, and nobody will run it: wake who waits for it."""
+        """The run is over, and no thread will do it: wake the thread that waits for it."""
         self._done.set()
 
     def result(self) -> pa.RecordBatch:
