@@ -383,7 +383,7 @@ RECORD = """\
 TRAVELLING = (
     (PLACE, '        self.__dict__.setdefault("travelling", []).append((self._spare % 2, row))\n'),
     ("elif self._in_flight is not None:", "elif False:"),
-    (RECORD, "            change = self.record[0]\n"),
+    (RECORD, "            change = self.record.newest()[0]\n"),
 )
 
 MISTAKES = {

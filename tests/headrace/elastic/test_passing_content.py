@@ -315,7 +315,7 @@ def test_example_ranks_order_as_keys_do(kind):
     ids = np.unique(dictionary.encode(values))
     ranks.note(ids[::2])
     ranks.note(ids)
-    assert sort(ids, ranks.words, ranks.layout).tolist() == ids[dictionary.argsort(ids)].tolist()
+    assert sort(ids, ranks.by_id, ranks.layout).tolist() == ids[dictionary.argsort(ids)].tolist()
 
 
 def names(draw, count):
@@ -335,7 +335,7 @@ def test_oracle_the_sort_of_strings():
         ids = np.unique(dictionary.encode(*map(pa.array, (columns[0], numbers, columns[1]))))
         ranks = KeyRanks(dictionary, 2**16)
         ranks.note(ids)
-        found = [column.to_pylist() for column in dictionary.decode(sort(ids, ranks.words, ranks.layout))]
+        found = [column.to_pylist() for column in dictionary.decode(sort(ids, ranks.by_id, ranks.layout))]
         rows = list(zip(*found, strict=True))
         assert rows == sorted(set(zip(columns[0], numbers, columns[1], strict=True))), seed
 
@@ -353,7 +353,7 @@ def test_example_strings_go_with_their_keys():
     again = dictionary.encode(pa.array(["zebras are animals"]))
     assert again.tolist() == first[:1].tolist()
     ranks.note(again)
-    assert sort(first, ranks.words, ranks.layout).tolist() == [first[1], again[0]]
+    assert sort(first, ranks.by_id, ranks.layout).tolist() == [first[1], again[0]]
     dictionary.touch(again, np.array([6]))
     assert dictionary.recycle(7) == 2 and pages.nbytes == 0
 

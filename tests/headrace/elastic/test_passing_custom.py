@@ -329,11 +329,6 @@ def counts_ties(state, t):
     state.n += 1
 
 
-def counts_and_emits(state, t, emit):
-    state.n += 1
-    emit(n=state.n)
-
-
 def says(key, state, emit):
     emit(n=state.n)
 
@@ -342,21 +337,23 @@ def reads_text(state, t):
     state.n += t.text == "a"
 
 
-ENCODED = {  # behind a key with a string, by which the gate could not order results
-    "update emits": ({"update": counts_and_emits}, ("g", "k"), "update= emits"),
-    "strings": ({"update": reads_text, "output": says}, ("g", "k"), "strings"),
-    "another key": ({"update": counts_ties, "output": says}, ("g",), "one tuple after the other"),
+DAYS = {"size": "2d", "advance": "1d", "zone": "Europe/Rome"}
+ENCODED = {  # behind windows of local days, two of which may end at one time
+    "strings": ({"update": reads_text, "output": says}, ("g", "k"), {"size": "20s"}, "strings"),
+    "another key": ({"update": counts_ties, "output": says}, ("g",), DAYS, "one tuple after the other"),
 }
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("what", ENCODED)
 def test_example_what_it_does_not_take_says_why(what):
-    functions, keys, why = ENCODED[what]
-    above = hr.stream(numbered(300), event_time="ts").key_by("g", "k").window(20)
+    functions, keys, window, why = ENCODED[what]
+    given = numbered(300)
+    given = given.set_column(given.schema.names.index("ts"), "ts", given["ts"].cast(pa.timestamp("s", "UTC")))
+    above = hr.stream(given, event_time="ts").key_by("g", "k").window(**window)
     rows = above.aggregate("upper", text=hr.max("k"), n=hr.count())
     operator = hr.operator(state={"n": "int64"}, emits={"n": "int64"}, **functions)
-    query = rows.key_by(*keys).window(60).apply(operator, "lower")
+    query = rows.key_by(*keys).window("60s").apply(operator, "lower")
     check_is_collected(query, "lower", why)
 
 

@@ -204,7 +204,7 @@ def test_agree_a_key_lives_as_long_as_any_window_has_it(monkeypatch):
 @pytest.mark.interpreted
 def test_planted_keys_that_one_taker_alone_lets_go_are_found(monkeypatch):
     with pytest.raises(AssertionError, match="another operator's keys"):
-        let_go_meanwhile(monkeypatch, lambda section, name, horizon: section.dictionary.expire(horizon))
+        let_go_meanwhile(monkeypatch, lambda section, name, horizon: section.dictionary.recycle(horizon))
 
 
 # -- what goes which way -------------------------------------------------------------------------------

@@ -223,7 +223,7 @@ class Passed:
             told=told,
             keys=following.passed_keys(instances, capacity),
             ids=np.zeros(0, np.int32) if following.key_ids is None else following.key_ids.ids,
-            ranks=_NO_RANKS if ranks is None else ranks.words,
+            ranks=_NO_RANKS if ranks is None else ranks.by_id,
             row_ranks=gate.rank if following.way.by_content else _NO_RANKS,
             known=np.array([getattr(state, known).ctypes.data for known, _ in nulls], np.int64),
             numbers=np.array([getattr(state, value).ctypes.data if value else 0 for _, value in nulls], np.int64),

@@ -46,8 +46,8 @@ class KeyRanks:
 
     Attributes
     ----------
-    words : int64[ranks, capacity]
-        By id. Later ranks decide where earlier ones are equal.
+    by_id : int64[ranks, capacity]
+        Later ranks decide where earlier ones are equal.
     layout : tuple of int
         As from `rank_layout`.
 
@@ -58,17 +58,17 @@ class KeyRanks:
     >>> ids = dictionary.encode(pa.array([7, 7]), pa.array(["b", "a"]))
     >>> ranks = KeyRanks(dictionary, 1 << 16)
     >>> ranks.note(ids)
-    >>> ranks.words[0, ids].tolist(), bool(ranks.words[1, ids[1]] < ranks.words[1, ids[0]]), ranks.words[3, ids].tolist()
+    >>> ranks.by_id[0, ids].tolist(), bool(ranks.by_id[1, ids[1]] < ranks.by_id[1, ids[0]]), ranks.by_id[3, ids].tolist()
     ([7, 7], True, [1, 1])
     """
 
     def __init__(self, dictionary: KeyDictionary, capacity: int):
         self._dictionary = dictionary
         self.layout = rank_layout(dictionary.kinds)
-        self.words = reserved(len(self.layout) * capacity, np.int64).reshape(-1, capacity)
+        self.by_id = reserved(len(self.layout) * capacity, np.int64).reshape(-1, capacity)
         self._first = np.cumsum([0, *(len(rank_layout([kind])) for kind in dictionary.kinds)]).tolist()
         self._texts = {
-            column: TextPages(*self.words[self._first[column] : self._first[column + 1]])
+            column: TextPages(*self.by_id[self._first[column] : self._first[column + 1]])
             for column, kind in enumerate(dictionary.kinds)
             if kind == "string"
         }
@@ -87,7 +87,7 @@ class KeyRanks:
                         texts.note(fresh, dictionary.decode_column(column, fresh))
                 else:
                     words = dictionary.words(column, ids)
-                    self.words[first, ids] = words if kind == "int" else np.where(words < 0, words ^ ALL_BUT_SIGN, words)
+                    self.by_id[first, ids] = words if kind == "int" else np.where(words < 0, words ^ ALL_BUT_SIGN, words)
 
 
 __all__ = ["KeyRanks", "rank_layout"]

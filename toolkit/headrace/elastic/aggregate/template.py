@@ -231,7 +231,7 @@ def with_ranks(state: Any, ranks: KeyRanks, instances: int, most_keys: int) -> A
     row = most_keys + 1
     return named(
         **state._asdict(),
-        ranks=ranks.words,
+        ranks=ranks.by_id,
         rank_layout=np.array(ranks.layout, np.int64),
         sorted_ids=reserved(2 * instances * row, np.int32).reshape(-1, row),
         sorted_words=reserved(2 * instances * row, np.uint64).reshape(-1, row),
