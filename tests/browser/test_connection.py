@@ -95,13 +95,14 @@ def test_example_a_page_that_is_busy_while_it_is_loaded_again(visit):
     visit.leave(NOTEBOOK)
     with visit.modules_held():
         visit.open(NOTEBOOK)
-        visit.kernel.run(f"run.reconfigure(threads={3 - threads}).wait(60); dashboard.present()")
     visit.until_rows(5, SLOW)
+    visit.kernel.run(f"run.reconfigure(threads={3 - threads}).wait(60)")
+    until(lambda: visit.last("threads") == 3 - threads, SLOW, "what happened since")
+    visit.arrange("present")
     panels = visit.dashboard.locator(".headrace-panel:visible")
-    until(lambda: panels.count() == 4, SLOW, "the layout that was chosen meanwhile")
-    until(lambda: visit.last("threads") == 3 - threads, SLOW, "what happened meanwhile")
+    until(lambda: panels.count() == 4, SLOW, "the layout that was chosen since")
     visit.arrange("full")
-    until(lambda: panels.count() > 4, SLOW, "and what comes later")
+    until(lambda: panels.count() > 4, SLOW, "and the one before")
     until(lambda: said(visit) == "", SLOW, "the kernel is heard")
 
 
