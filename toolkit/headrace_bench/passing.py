@@ -6,11 +6,11 @@ collector either way, so the last operator of each gives few rows, unless the ca
 two kinds of gate are also compared, in turns: a channel for each instance, into which results are routed, and one gate that
 all instances read (`start(channel=...)`).
 
-What keeps pair count below 1.5 times as fast is what one thread each does either way. On 29 November 2026, with two threads on
-two cores, sums by pair of 60,000 texts took 125 ms by the gate and 193 by the collector, which by itself took 75 ms of processor
-time between the operators. In both, the source's reader took 39 ms to make pairs and to encode them as keys, the last collector
-31 and 41 ms for its 302,000 rows, and the calling thread 20 and 23 ms; the four instances of both operators took 27 and 31 ms
-together. (Of four runs by each way, the fastest.)
+What keeps some pair counts below 1.5 times as fast is what one thread each does either way. On 29 November 2026, with two
+threads on two cores, sums by pair of 60,000 texts took 125 ms by the gate and 193 by the collector, which by itself took 75 ms
+of processor time between the operators. In both, the source's reader took 39 ms to make pairs and to encode them as keys, the
+last collector 31 and 41 ms for its 302,000 rows, and the calling thread 20 and 23 ms; the four instances of both operators
+took 27 and 31 ms together. (Of four runs by each way, the fastest.)
 """
 
 from __future__ import annotations

@@ -149,7 +149,7 @@ if TYPE_CHECKING:
 _OF_THE_SIGN_OF_THEIRS = ("sum", "min", "max", "first", "last")
 _MANY_READERS = 16
 """A rule of thumb. Skipping a record of another instance takes a fraction of a nanosecond; routing and merging one takes a few.
-With two instances, a channel for each took 1.0 to 1.2 times as long (``headrace bench passing``, on two cores); more were not
+With two instances, a channel for each took 1.0 to 1.4 times as long (``headrace bench passing``, on two cores); more were not
 measured on as many cores."""
 
 
