@@ -21,6 +21,14 @@ def both_ways(query, **options):
     return through
 
 
+def options_of(draw, until, small_gates=False):
+    """Threads, changes of them at tuples before `until`, to which all operators come, and gates that may hold a few records."""
+    changes = sorted(draw.randrange(until) for _ in range(draw.randrange(4)))
+    wished = [draw.choice([1, 2, 4, [0, 3], [2]]) for _ in changes]
+    options = {"threads": draw.randint(1, 4), "max_threads": 4, "reconfigure": list(zip(changes, wished, strict=True))}
+    return options | ({"capacity": draw.choice([1, 2, 64, None])} if small_gates else {})
+
+
 def check_is_passed(query, rows):
     """Check that "lower" gets what "upper" makes of so many rows by the gate, and that each result is counted once."""
     with query.start(threads=2, **GATE) as run:

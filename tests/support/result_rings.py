@@ -27,6 +27,18 @@ def change_instances(o, before, after, promised):
             start_mark(o, r, END_OF_TIME, END_OF_TIME)
 
 
+def end_epoch(o, me, words, sets, e, head, promises):
+    """Promise the end of epoch e: its members meet at a barrier, and the last one to arrive changes which they are."""
+    if e == len(sets) - 1:
+        publish(o, me, head, END_OF_TIME, END_OF_TIME)
+    else:
+        publish(o, me, head, promises[e], promises[e])
+        if fetch_add(words, 0, 1) == len(sets[e]) - 1:
+            store_release(words, 0, 0)
+            change_instances(o, sets[e], sets[e + 1], promises[e])
+            store_release(words, 1, e + 1)
+
+
 def write_ahead(o, me, primaries, head, ahead):
     """Write results one by one, each so far ahead of the watermark. Returns how many there are, with the `head` before."""
     for p in primaries:
@@ -48,14 +60,7 @@ def instance(o, me, words, sets, rows, promises, ahead):
             pause()
         if me in sets[e]:
             head = write_ahead(o, me, rows[e][me], head, ahead)
-            if e == len(sets) - 1:
-                publish(o, me, head, END_OF_TIME, END_OF_TIME)
-            else:
-                publish(o, me, head, promises[e], promises[e])
-                if fetch_add(words, 0, 1) == len(sets[e]) - 1:
-                    store_release(words, 0, 0)
-                    change_instances(o, sets[e], sets[e + 1], promises[e])
-                    store_release(words, 1, e + 1)
+            end_epoch(o, me, words, sets, e, head, promises)
 
 
 def take(o, g, reader, got, wrong, words, in_order):

@@ -28,7 +28,14 @@ from headrace.ingress.key_ranks import KeyRanks
 from headrace.ingress.keys import KeyDictionary, key_kind
 from headrace.windows import Window
 from support.books import changed_and_watched, check_end
-from support.passing import GATE, both_ways, check_is_collected, check_is_passed, check_stops_in_the_middle
+from support.passing import (
+    GATE,
+    both_ways,
+    check_is_collected,
+    check_is_passed,
+    check_stops_in_the_middle,
+    options_of,
+)
 from support.typed_cases import check_rows, payloads, stream
 from support.workloads import HANG_S, Steered, examples
 
@@ -78,16 +85,6 @@ def lower(above, size=24, advance=12):
     return above.window(size, advance).aggregate("lower", **LOWER)
 
 
-def options_of(draw):
-    """Threads, planned changes of both operators, and a gate that may hold only a few records."""
-    changes = sorted(draw.randrange(90) for _ in range(draw.randrange(4)))
-    wished = [draw.choice([1, 2, 4, [0, 3], [2]]) for _ in changes]
-    return {
-        "threads": draw.randint(1, 4), "max_threads": 4, "reconfigure": list(zip(changes, wished, strict=True)),
-        "capacity": draw.choice([1, 2, 64, None]),
-    }  # fmt: skip
-
-
 def expected(tables, size=24, advance=12):
     first = {"n": ("count", None), "v": ("sum", "v"), "f": ("last", "f")}
     found = reference.aggregate(payloads(tables), Window(6, 3), reference.column("k"), first)
@@ -106,7 +103,7 @@ def test_oracle_what_shows_the_order_of_ties(kind):
         draw = random.Random(seed)
         tables = [table(kind, seed=seed), table(kind, seed=seed + 10)][: draw.randint(1, 2)]
         query = lower(upper(stream(draw, tables)))
-        check_rows(query.to_arrow(**GATE, **options_of(draw)), expected(tables), {"rows": pa.int64()})
+        check_rows(query.to_arrow(**GATE, **options_of(draw, 90, small_gates=True)), expected(tables), {"rows": pa.int64()})
 
 
 BEHIND_SOME = [("house",), ("plug",), ("plug", "house"), ("name", "house"), ()]
@@ -143,7 +140,7 @@ def test_oracle_keys_of_several_columns_and_others_behind_them(key):
         rows = reference.aggregate([again], Window(24, 12), *([behind] if behind else []), aggregates=asked)
         keys = [dict(zip(key, row.key if len(key) > 1 else (row.key,), strict=True)) if key else {} for row in rows]
         wanted = [{"ts": row.ts, **part, **row.values} for row, part in zip(rows, keys, strict=True)]
-        check_rows(query.to_arrow(**GATE, **options_of(draw)), wanted, {})
+        check_rows(query.to_arrow(**GATE, **options_of(draw, 90, small_gates=True)), wanted, {})
 
 
 @pytest.mark.logic

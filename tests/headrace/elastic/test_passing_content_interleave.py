@@ -17,7 +17,7 @@ from gate_cases import ARRIVAL, LOG, READER, SOURCE, log_state
 from headrace.progress import END_OF_TIME, MIN_TIME
 from headrace.references import HEARTBEAT, ROW_MASK, SOURCE_SHIFT
 from interleave import TSO, Kernels, copied, exhaustive, find_failure, sampled
-from support.result_rings import change_instances
+from support.result_rings import change_instances, end_epoch
 
 PASSING, CONTENT = "headrace.elastic.passing_kernel", "headrace.gates.content_kernel"
 RANKS = [[0, 4, -1, 3, -2, -1, 5, 3, 6, -(2**63), -(2**63)], [0, 1, 2, 2, 2, 1, 0, 1, 0, 1, 2]]
@@ -47,14 +47,7 @@ def instance(o, me, words, sets, rows, promises):
             pause()
         if me in sets[e]:
             head = give_rows(o, me, rows[e].get(me, []), head)
-            if e == len(sets) - 1:
-                publish(o, me, head, END_OF_TIME, END_OF_TIME)
-            else:
-                publish(o, me, head, promises[e], promises[e])
-                if fetch_add(words, 0, 1) == len(sets[e]) - 1:
-                    store_release(words, 0, 0)
-                    change_instances(o, sets[e], sets[e + 1], promises[e])
-                    store_release(words, 1, e + 1)
+            end_epoch(o, me, words, sets, e, head, promises)
 
 
 def take(o, g, reader, got):
@@ -89,7 +82,7 @@ def join_late(g):
     close_membership(g)
 
 
-PROGRAMS = (give_rows, instance, change_instances, take, join_late)
+PROGRAMS = (give_rows, instance, end_epoch, change_instances, take, join_late)
 
 
 def kernels(*planted, where=CONTENT):

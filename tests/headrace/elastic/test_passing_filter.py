@@ -27,6 +27,7 @@ from headrace.errors import OverflowInputError, ParameterError
 from headrace.ingress.store import CHUNK
 from headrace.windows import Window
 from support.books import changed_and_watched, check_end
+from support.passing import options_of
 from support.typed_cases import check_rows, payloads, rows_of, stream
 from support.workloads import HANG_S, Steered, eventually, examples
 
@@ -152,13 +153,6 @@ def expected(kept, wanted, keys):
     return [{"ts": row.ts, **({"g": row.key} if keys[0] is not reference.no_key else {}), **row.values} for row in rows]
 
 
-def options_of(draw):
-    """Threads, and changes of them at tuples that both operators come to."""
-    changes = sorted(draw.randrange(40) for _ in range(draw.randrange(4)))
-    wished = [draw.choice([1, 2, 4, [0, 3], [2]]) for _ in changes]
-    return {"threads": draw.randint(1, 4), "max_threads": 4, "reconfigure": list(zip(changes, wished, strict=True))}
-
-
 def bits(table):
     return table.schema, repr(rows_of(table))
 
@@ -177,7 +171,7 @@ def test_oracle_drawn_comparisons(below, wanted, keys):
         kept, all_ = kept_rows(tables, conditions)
         some += 0 < len(kept) < all_
         query = below(filtered(draw, upper(stream(draw, tables)), conditions))
-        with query.start(**GATE, **options_of(draw)) as run:
+        with query.start(**GATE, **options_of(draw, 40)) as run:
             assert run.wait(HANG_S)
             counts = run.metrics().operators["lower"]
         check_rows(run.to_arrow(), expected(kept, wanted, [keys]), {"rows": pa.int64()})
@@ -353,7 +347,7 @@ def test_agree_columns_of_other_names():
     for seed in range(examples(9)):
         draw = random.Random(seed)
         query = renamed(upper(stream(draw, [drawn_table(draw)])))
-        assert bits(query.to_arrow(**GATE, **options_of(draw))) == bits(query.to_arrow(passing="collector"))
+        assert bits(query.to_arrow(**GATE, **options_of(draw, 40))) == bits(query.to_arrow(passing="collector"))
     only = per_key(upper(drawn_table(draw)).select("ts", *UPPER, h="g"), "h")
     for channel in ("shared", "reader"):
         assert bits(only.to_arrow(**GATE, channel=channel, threads=2)) == bits(only.to_arrow(passing="collector"))
@@ -364,7 +358,7 @@ def test_agree_a_key_of_one_column_twice():
     draw = random.Random(1)
     twice = upper(drawn_table(draw)).filter(hr.col("n") > 1).select("ts", *UPPER, h="g", i="g", m="n")
     query = twice.key_by("h", "i").window(24).aggregate("lower", n=hr.sum("n"), m=hr.max("m"), first=hr.first("last"))
-    assert bits(query.to_arrow(**GATE, **options_of(draw))) == bits(query.to_arrow(passing="collector"))
+    assert bits(query.to_arrow(**GATE, **options_of(draw, 40))) == bits(query.to_arrow(passing="collector"))
 
 
 @pytest.mark.logic

@@ -22,7 +22,15 @@ from gate_cases import ARRIVAL, LOG, READER, SOURCE, log_state
 from headrace.elastic.kept_rows_kernel import EQUAL
 from headrace.progress import END_OF_TIME, MIN_TIME
 from interleave import TSO, Kernels, copied, exhaustive, find_failure, sampled
-from support.result_rings import change_instances, instance, take, write, write_ahead, write_together
+from support.result_rings import (
+    change_instances,
+    end_epoch,
+    instance,
+    take,
+    write,
+    write_ahead,
+    write_together,
+)
 
 PASSING = "headrace.elastic.passing_kernel"
 
@@ -47,7 +55,7 @@ def write_and_wait(o, me, words, primaries):
     publish(o, me, head, END_OF_TIME, END_OF_TIME)
 
 
-PROGRAMS = (write, write_ahead, instance, change_instances, promise_only, write_and_wait, write_together, take)
+PROGRAMS = (write, write_ahead, instance, end_epoch, change_instances, promise_only, write_and_wait, write_together, take)
 
 
 def flags(kept):

@@ -23,7 +23,7 @@ from headrace.ingress import keys
 from headrace.ingress.keys import KeyDictionary
 from headrace.windows import Window
 from support.books import changed_and_watched, check_end
-from support.passing import GATE
+from support.passing import GATE, options_of
 from support.typed_cases import check_rows, payloads, stream
 from support.workloads import HANG_S, Steered, examples
 
@@ -59,12 +59,6 @@ def both_ways(query, **options):
     return found
 
 
-def options_of(draw):
-    changes = sorted(draw.randrange(90) for _ in range(draw.randrange(4)))
-    wished = [draw.choice([1, 2, 4, [0, 3], [2]]) for _ in changes]
-    return {"threads": draw.randint(1, 4), "max_threads": 4, "reconfigure": list(zip(changes, wished, strict=True))}
-
-
 def expected(tables, key):
     upper = {"n": ("count", None), "least": ("min", "v"), "known": ("count", "v")}
     lower = {
@@ -87,7 +81,7 @@ def test_oracle_keys_of_some_of_the_columns(key):
         draw = random.Random(seed)
         tables = [table(seed=seed), table(seed=seed + 10)][: draw.randint(1, 2)]
         query = lower(upper(stream(draw, tables)), key)
-        check_rows(query.to_arrow(**GATE, **options_of(draw)), expected(tables, key), {"rows": pa.int64()})
+        check_rows(query.to_arrow(**GATE, **options_of(draw, 90)), expected(tables, key), {"rows": pa.int64()})
 
 
 @pytest.mark.logic

@@ -19,7 +19,7 @@ from headrace import reference
 from headrace.elastic import passing
 from headrace.errors import OutputError
 from headrace.windows import Window
-from support.passing import GATE
+from support.passing import GATE, options_of
 from support.typed_cases import check_rows, coded, payloads, rows_of, stream
 from support.typed_columns import FLOATS, NUMBERS, TIMES, column
 from support.workloads import HANG_S
@@ -62,13 +62,6 @@ def drawn_table(draw, kind, rows=40):
     return table.append_column("v", column(draw, kind, rows))
 
 
-def options_of(draw):
-    """Threads, and changes of them at tuples that both operators come to."""
-    changes = sorted(draw.randrange(60) for _ in range(draw.randrange(4)))
-    wished = [draw.choice([1, 2, 4, [0, 3], [2]]) for _ in changes]
-    return {"threads": draw.randint(1, 4), "max_threads": 4, "reconfigure": list(zip(changes, wished, strict=True))}
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "kinds",
@@ -87,7 +80,7 @@ def test_oracle_values_of_every_type(kinds):
         above = above.aggregate("upper", **made(UPPER), longest=hr.max("s"))
         query = above.key_by("g").window(SECOND.size, SECOND.advance).aggregate("lower", **made(LOWER))
         rows = [{"ts": row.ts, "g": row.key, **row.values} for row in expected(tables)]
-        check_rows(query.to_arrow(**GATE, **options_of(draw)), rows, dict.fromkeys(KEPT, kind))
+        check_rows(query.to_arrow(**GATE, **options_of(draw, 60)), rows, dict.fromkeys(KEPT, kind))
 
 
 def without_nan(table, size=6):
@@ -104,7 +97,7 @@ def test_agree_a_null_that_stands_for_nan():
     for seed, kind in enumerate(FLOATS):
         draw = random.Random(seed)
         query = without_nan(drawn_table(draw, kind, 60))
-        found = query.to_arrow(**GATE, **options_of(draw))
+        found = query.to_arrow(**GATE, **options_of(draw, 60))
         assert repr(rows_of(found)) == repr(rows_of(query.to_arrow(passing="collector")))
 
 
@@ -147,7 +140,7 @@ def test_oracle_event_times_of_every_type():
         if pa.types.is_timestamp(kind):
             size, advance = (f"{count}{kind.unit if kind.unit != 'ns' else 'us'}" for count in (12, 4))
         query = by_time(kind, times, size, advance)
-        found = query.to_arrow(**GATE, **options_of(draw))
+        found = query.to_arrow(**GATE, **options_of(draw, 60))
         given = [(ts // unit, {"g": i % 3, "v": i}) for i, ts in enumerate(times)]
         first = reference.aggregate([given], Window(12, 4), reference.column("g"), {"v": ("max", "v"), "n": ("count", None)})
         again = [(row.ts, {"g": row.key, **row.values}) for row in first]

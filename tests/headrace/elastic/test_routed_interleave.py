@@ -17,6 +17,7 @@ from gate_cases import NOTHING, READER, SOURCE
 from headrace.progress import END_OF_TIME, MIN_TIME
 from headrace.references import HEARTBEAT, ROW_MASK, SOURCE_SHIFT
 from interleave import TSO, FailingSchedule, Kernels, copied, exhaustive, sampled
+from support.result_rings import change_instances
 
 PASSING = "headrace.elastic.passing_kernel"
 ROUTING = "headrace.elastic.routing_kernel"
@@ -57,11 +58,7 @@ def change(o, me, before, following, promised):
     members, config = following
     if config >= 0:
         switch_behind(o, me, config, promised)
-    for r in range(len(o.head)):
-        if r in members and r not in before:
-            start_mark(o, r, promised, promised)
-        elif r in before and r not in members:
-            start_mark(o, r, END_OF_TIME, END_OF_TIME)
+    change_instances(o, before, members, promised)
 
 
 def owner_of(g, config, key):
@@ -155,7 +152,7 @@ def change_readers(g, before, after, activation):
     close_membership(g)
 
 
-PROGRAMS = (sender, change, owner_of, reader, change_readers)
+PROGRAMS = (sender, change, change_instances, owner_of, reader, change_readers)
 
 
 def kernels(*planted):

@@ -18,6 +18,7 @@ from headrace.elastic.outlets import meeting
 from headrace.elastic.section import ElasticSection
 from headrace.errors import AggregateOverflowError, ParameterError
 from support.books import check_end, watched
+from support.passing import options_of
 from support.workloads import HANG_S, Steered, eventually, examples, given_meanwhile
 
 GATE = {"passing": "gate"}
@@ -80,22 +81,12 @@ def check_agrees(query, **options):
     return found
 
 
-def options_of(draw):
-    """Threads, planned changes of all operators, and gates that may hold only a few records."""
-    changes = sorted(draw.randrange(300) for _ in range(draw.randrange(4)))
-    wished = [draw.choice([1, 2, 4, [0, 3], [2]]) for _ in changes]
-    return {
-        "threads": draw.randint(1, 4), "max_threads": 4, "reconfigure": list(zip(changes, wished, strict=True)),
-        "capacity": draw.choice([1, 2, 64, None]),
-    }  # fmt: skip
-
-
 @pytest.mark.logic
 def test_agree_any_takers():
     for seed in range(examples(9)):
         draw = random.Random(seed)
         names = draw.sample(sorted(TAKERS), draw.randint(2, 4))
-        found = check_agrees(together(upper(table(seed=seed)), names), **options_of(draw))
+        found = check_agrees(together(upper(table(seed=seed)), names), **options_of(draw, 300, small_gates=True))
         assert min(result.num_rows for result in found.values()) > 10
 
 
@@ -142,7 +133,8 @@ def test_agree_results_ahead_of_the_watermark():
     for seed in range(examples(6)):
         draw = random.Random(seed)
         above = hr.stream(table(seed=seed), event_time="ts").key_by("k", "g").window(50).apply(RISES)
-        check_agrees(together(above, ["group", "all"]), **options_of(draw) | {"threads": draw.randint(2, 4)})
+        options = options_of(draw, 300, small_gates=True) | {"threads": draw.randint(2, 4)}
+        check_agrees(together(above, ["group", "all"]), **options)
 
 
 @pytest.mark.slow

@@ -18,11 +18,11 @@ from headrace.progress import MIN_TIME
 from interleave import SC, Kernels, copied, models, sampled
 from interleave.execution import Execution
 from interleave.strategies import Random
-from support.result_rings import change_instances, instance, take, write_ahead, write_together
+from support.result_rings import change_instances, end_epoch, instance, take, write_ahead, write_together
 
 SEVERAL = "headrace.elastic.several_takers_kernel"
 TAKERS = 2
-PROGRAMS = (write_ahead, write_together, instance, change_instances, take)
+PROGRAMS = (write_ahead, write_together, instance, end_epoch, change_instances, take)
 
 
 def kernels(*planted):
