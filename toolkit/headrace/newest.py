@@ -46,8 +46,8 @@ class Record(Generic[Entry]):
     >>> record = Record(most=2)
     >>> for entry in "abc":
     ...     record.add(entry)
-    >>> record.newest(), record.newest().left_out
-    (['b', 'c'], 1)
+    >>> record.newest(), record.newest().left_out, record.last
+    (['b', 'c'], 1, 'c')
     """
 
     def __init__(self, most: int = MOST_KEPT):
@@ -57,6 +57,11 @@ class Record(Generic[Entry]):
 
     def __len__(self) -> int:
         return len(self._entries)
+
+    @property
+    def last(self) -> Entry | None:
+        """The newest entry; None if there is none yet."""
+        return self._entries[-1][1] if self._entries else None
 
     def add(self, entry: Entry) -> None:
         """Append an entry; the oldest one is forgotten if there are too many."""

@@ -206,9 +206,9 @@ def way_in(compiled: Any, branches: list[Branch], upstream: Upstream | None, opt
                 )
         return Way(None, "", (), "its input comes from a source")
     passing = options.passing(name)
-    why = "" if passing == "collector" else why_not(compiled, branches, upstream, options)
-    if not why and passing != "collector":
-        why = _why_not_with_others(compiled, upstream, options)
+    why = ""
+    if passing != "collector":
+        why = why_not(compiled, branches, upstream, options) or _why_not_with_others(compiled, upstream, options)
     if why and passing == "gate":
         raise ParameterError(
             f'passing="gate": the input of {name!r} goes through a collector: {why}; leave it out, or give a dict of the'
@@ -219,7 +219,7 @@ def way_in(compiled: Any, branches: list[Branch], upstream: Upstream | None, opt
     else:
         assert upstream is not None
         others = _others(compiled, upstream, options)
-        needed = any(_order_needed(one, upstream.section, way.between, options) for one, way in [(compiled, upstream), *others])
+        needed = any(_order_needed(one, *given, options) for one, given in [(compiled, upstream), *others])
         by_content = rank_layout(upstream.section.compiled.dictionary.kinds) if needed else ()
         why_shared = _why_shared(compiled, *upstream, options)
         way = Way(upstream.section, "", by_content, why_shared, upstream.between, 1 + len(others))
@@ -259,10 +259,9 @@ def _why_shared(compiled: Any, above: Any, middle: Between, options: ElasticOpti
 
 def _others(compiled: Any, upstream: Upstream, options: ElasticOptions) -> list[tuple[Any, Upstream]]:
     """The other operators that take the same results, as compiled, and what each gets."""
-    return [
-        (options.compiled(node, branches), Upstream(upstream.section, between(branches[0].steps, upstream.section.node.schema)))
-        for node, branches in options.siblings(compiled.node.name, upstream.section.name)
-    ]
+    siblings = options.siblings(compiled.node.name, upstream.section.name)
+    found = [(options.compiled(node, branches), upstream_of(branches, options)) for node, branches in siblings]
+    return [(one, given) for one, given in found if given is not None]
 
 
 def _why_not_with_others(compiled: Any, upstream: Upstream | None, options: ElasticOptions) -> str:
@@ -379,14 +378,19 @@ def _order_needed(compiled: Any, above: Any, middle: Between, options: ElasticOp
 
 def _order_shown(compiled: Any, above: Any, middle: Between) -> str:
     """Say why an operator's results show the order of tuples of equal event time; "" if they do not, or there are none."""
-    if _gives_one_at_a_time(above.compiled):
+    if above.compiled.dictionary is None and _gives_keys_once(above.compiled):
         return ""
     return compiled.order_shows if _has_no_ties(compiled, above.compiled, middle) else compiled.order_matters
 
 
-def _gives_one_at_a_time(before: Compiled) -> bool:
-    """Whether an operator's results are all of different times: an aggregate without a key gives one for a window."""
-    return isinstance(before, CompiledAggregate) and before.dictionary is None and before.spec.window.zone is None
+def _gives_keys_once(before: Compiled) -> bool:
+    """Whether an operator gives no key two results of equal event time; without a key, no two at all.
+
+    In an aggregate, a key has one result per window, from the instance that owns it when the window expires, and windows end at
+    different times. Windows of local days may not: two end at one instant where the zone skipped the day between their ends.
+    A custom operator may emit any number of results.
+    """
+    return isinstance(before, CompiledAggregate) and before.spec.window.zone is None
 
 
 def _why_not_ahead(compiled: CompiledAggregate, above: Any) -> str:
@@ -463,15 +467,12 @@ def passed_keys(compiled: Compiled, before: Compiled, middle: Between) -> Passed
 
 
 def _has_no_ties(compiled: Compiled, before: Compiled, middle: Between) -> bool:
-    """Whether the operator has the key of `before`, its columns in any order, and no key has two results of equal event time.
-
-    In an aggregate, a key has one result per window, from the instance that owns it when the window expires, and windows end at
-    different times. Windows of local days may not: two end at one instant where the zone skipped the day between their ends.
-    A custom operator may emit any number of results.
-    """
-    if _gives_one_at_a_time(before):
+    """Whether no key of the operator has two tuples of equal event time: it has the key of `before`, its columns in any order."""
+    if not _gives_keys_once(before):
+        return False
+    if before.dictionary is None:
         return True
-    if compiled.dictionary is None or not isinstance(before, CompiledAggregate) or before.spec.window.zone is not None:
+    if compiled.dictionary is None:
         return False
     return set(key_places(compiled, before, middle) or ()) == set(range(len(before.key_names)))
 

@@ -343,17 +343,12 @@ class KeyDictionary:
         """Return the inner ids of one key column."""
         return np.ascontiguousarray(self._table.parts[ids, column]) if isinstance(self._table, TupleTable) else ids
 
-    def _parts(self, ids: np.ndarray) -> list[np.ndarray]:
-        """Return the inner ids of each key column."""
-        return [self._part(column, ids) for column in range(len(self.kinds))]
-
     def numbers(self, ids: np.ndarray) -> list[np.ndarray] | None:
         """Return int64[n] for each key column, ordered like the keys, if all columns are whole numbers, else None."""
         if any(name != "int" for name in self.kinds):
             return None
-        ids = np.ascontiguousarray(ids, np.int32)
         with self.lock:
-            return [table.values(part) for table, part in zip(self._inner, self._parts(ids), strict=True)]
+            return [self.words(column, ids) for column in range(len(self.kinds))]
 
     def words(self, column: int, ids: np.ndarray) -> np.ndarray:
         """Return int64[n] of a key column that is no string: its numbers, or the bits of floats."""

@@ -62,7 +62,6 @@ class SourceFeeder:
         self._recorded, self._waiting, self._stop_word = recorded, waiting, stop_word
         self.first_add_ns = 0
         self.passed_time = Record[tuple[str, int, int, int]](_MOST_PASSED)
-        self._passed_at = -1
         self._fed = 0
 
     def feeding(self, patient: bool) -> Iterator[float]:
@@ -118,11 +117,11 @@ class SourceFeeder:
     def _pass_time_to(self, ts: int, patient: bool) -> Iterator[float]:
         yield from self._feed.promising(ts, patient)
         entry = (*self._inlet, self._fed, ts)
-        if self._passed_at == self._fed:
+        last = self.passed_time.last
+        if last is not None and last[2] == self._fed:
             self.passed_time.replace_last(entry)  # no row came since: a replay gets there in one step
         else:
             self.passed_time.add(entry)
-        self._passed_at = self._fed
 
     def _feed_in_time(self, batch: pa.RecordBatch, numbers: Sequence[int], patient: bool) -> Iterator[float]:
         """Feed rows of a source with `idle_after`; a replay lets time pass between the same rows as the recorded run."""
