@@ -16,10 +16,12 @@ from headrace.ingress.sorting import argsort, distinct, fits, ranks
 small = st.integers(-3, 3)
 
 
-@pytest.fixture(params=["a few by our kernel", "all by NumPy"], autouse=True)
+@pytest.fixture(params=["a few by merging", "few by NumPy", "all by digits"], autouse=True)
 def few(request, monkeypatch):
-    if request.param == "all by NumPy":
+    if request.param != "a few by merging":
         monkeypatch.setattr(sorting, "FEW", -1)
+    if request.param == "all by digits":
+        monkeypatch.setattr(sorting, "MANY", 1)
 
 
 @given(arrays(np.int32, st.integers(0, 40), elements=small))
@@ -112,5 +114,5 @@ def test_agree_what_is_said_to_fit_is_sorted_at_once(rows, widths):
     for column, width in zip(columns, widths, strict=True):
         column[:2] = 0, 2**width - 1
     packed = sorting._pack(columns)
-    assert fits(*columns) == (packed is not None and packed[2] == len(columns))
+    assert fits(*columns) == (packed is not None and packed[3] == len(columns))
     assert not fits(columns[0], np.zeros(rows))

@@ -1,13 +1,12 @@
-"""Sorting results: whole numbers packed into one word each with their position, the rest by NumPy's fast sort.
+"""Sorting results by columns of whole numbers or floats, with the position as the last one.
 
-NumPy's stable sort merges; its other sort uses SIMD where the processor has
-it. Columns of whole numbers in a small range (times, positions, most
-keys) fit into one word together with the position; the sorted words give the
-order and leave no ties. For anything else the first column is sorted, and equal
-values are sorted by the next. With 60,000 random numbers a position costs 14 ns
-packed and 37 otherwise, with 50 different ones 15 and 169 (AVX-512).
-A few dozen rows, as a join gives at a time, are sorted by a kernel of our own: for
-so few, NumPy's calls cost more than the sorting.
+Columns in a small range (times, positions, most keys) fit into one word together with the position. These words are sorted by
+the digits that the columns fill (`sorting_kernel`), which gives the order and leaves no ties. For anything else the first
+column is sorted by its bytes, and equal values are sorted by the next. NumPy's sorts compare: of packed words of 22 bits and a
+position, 10,000 take it 24 ns each and 400,000 take 44, and sorting by digits takes 5; to sort as many words of 64 bits takes
+33 and 62 ns, and 14 and 15 by bytes (AMD EPYC with AVX-512).
+A few dozen rows, as a join gives at a time, are sorted by a kernel that merges: for so few, NumPy's calls cost more than the
+sorting.
 """
 
 from __future__ import annotations
@@ -16,14 +15,17 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from headrace.ingress.sorting_kernel import argsort_few, pack
+from headrace.ingress import sorting_kernel as kernels
 
 FEW = 256
-"""Rows up to which one call of our kernel is faster than the many NumPy calls."""
+"""Rows up to which one call of the kernel that merges is faster than the many NumPy calls."""
+MANY = 600
+"""Rows from which sorting by digits is faster than NumPy's sorts."""
 _DENSE = 16
 """Ids per row up to which a table with a place for each id is faster than sorting the rows' ids."""
 _AT_ONCE = 4
 """Maximum number of columns that are packed together."""
+_KINDS = {np.dtype(np.int64): kernels.WHOLE, np.dtype(np.uint64): kernels.UNSIGNED, np.dtype(np.float64): kernels.FLOAT}
 _MANY_TIED = 1 / 4
 """If more than this share of the rows is tied, all rows are sorted again, by columns packed into words."""
 
@@ -52,10 +54,45 @@ def distinct(numbers: np.ndarray) -> np.ndarray:
     >>> distinct(np.array([2048, 0, 2048])).tolist()
     [0, 2048]
     """
-    ordered = np.sort(numbers)
+    ordered = _sorted(numbers)
     is_first = np.ones(ordered.size, np.bool_)
     is_first[1:] = ordered[1:] != ordered[:-1]
     return ordered[is_first]
+
+
+def _sorted(numbers: np.ndarray) -> np.ndarray:
+    """Return whole numbers in order."""
+    if numbers.size < MANY or numbers.dtype.kind != "i":
+        return np.sort(numbers)
+    low = int(numbers.min())
+    bits = (int(numbers.max()) - low).bit_length()
+    if bits > 63:
+        return np.sort(numbers)
+    words = numbers.astype(np.int64)
+    words -= low
+    ordered = _sort_packed(words, 0, bits)
+    ordered += low
+    return ordered.astype(numbers.dtype, copy=False)
+
+
+def _sort_packed(words: np.ndarray, low: int, bits: int) -> np.ndarray:
+    """Return int64[n], non-negative words sorted by `bits` bits from bit `low` on; the bits below are those of the positions."""
+    if words.size < MANY:
+        words.sort()
+        return words
+    spare = np.empty_like(words)
+    counts = np.empty((kernels.MOST_PASSES, kernels.DIGITS), np.int64)
+    return spare if kernels.sort_packed(words, spare, low, bits, counts) else words
+
+
+def _argsort_wide(column: np.ndarray) -> np.ndarray:
+    """Return the positions that sort one column of any kind; equal values keep their order."""
+    if column.size < MANY or column.dtype not in _KINDS:
+        return np.argsort(column, kind="stable")
+    order = np.empty((2, column.size), np.int64)
+    counts = np.empty((kernels.BYTES, kernels.BYTE), np.int64)
+    numbers = np.ascontiguousarray(column).view(np.int64)
+    return order[kernels.argsort_words(numbers, _KINDS[column.dtype], np.empty(order.shape, np.uint64), order, counts)]
 
 
 def ranks(ids: np.ndarray, sort: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
@@ -106,20 +143,22 @@ def argsort(first: np.ndarray, *others: np.ndarray) -> np.ndarray:
     if first.size <= FEW and len(columns) <= 3 and all(column.dtype == np.int64 for column in columns):
         copies = [np.array(column) for column in columns]  # arrays of one type, so one compiled kernel
         order, scratch = np.empty(first.size, np.int64), np.empty(first.size, np.int64)
-        argsort_few(copies[0], copies[1 % len(copies)], copies[-1], order, scratch)
+        kernels.argsort_few(copies[0], copies[1 % len(copies)], copies[-1], order, scratch)
         return order
     if (first[1:] > first[:-1]).all():
         return np.arange(first.size)
     packed = _pack(columns)
     if packed is None:
-        order, done = np.argsort(first), 1
+        order, done = _argsort_wide(first), 1
+        if len(columns) == 1:
+            return order
         bits = first[order].view(np.int64)
         is_same = bits[1:] == bits[:-1]
     else:
-        words, position_bits, done = packed
-        words.sort()
+        words, position_bits, bits, done = packed
+        words = _sort_packed(words, position_bits, bits)
         positions = (1 << position_bits) - 1
-        if done == len(columns):  # equal rows are in the order of their positions
+        if done == len(columns):
             words &= positions
             return words
         order = words & positions
@@ -129,16 +168,16 @@ def argsort(first: np.ndarray, *others: np.ndarray) -> np.ndarray:
 
 
 def _settle(order: np.ndarray, is_same: np.ndarray, columns: Sequence[np.ndarray]) -> np.ndarray:
-    """Order the rows that are equal so far by `columns`, then by position.
+    """Order the rows that are equal so far by `columns`.
 
     Parameters
     ----------
     order : int64[n]
-        Sorted by the preceding columns.
+        Sorted by the preceding columns, then by position.
     is_same : bool[n - 1]
         Whether the rows at places i and i + 1 of `order` are equal in those columns.
     """
-    if columns and is_same.all():
+    if is_same.all():
         return argsort(*columns)
     is_tied = np.zeros(order.size, np.bool_)
     is_tied[1:] |= is_same
@@ -147,7 +186,7 @@ def _settle(order: np.ndarray, is_same: np.ndarray, columns: Sequence[np.ndarray
     groups = group_starts(~is_same)
     if tied.size > _MANY_TIED * order.size:
         # Sort all rows by the other columns, then stably by group: both sorts can pack columns into words.
-        others = argsort(*columns) if columns else np.arange(order.size)
+        others = argsort(*columns)
         group_of = np.empty(order.size, np.int64)
         group_of[order] = groups
         return others[argsort(group_of[others])]
@@ -158,8 +197,10 @@ def _settle(order: np.ndarray, is_same: np.ndarray, columns: Sequence[np.ndarray
 
 def compile_kernels() -> None:
     """Compile the kernels, so that no result waits for the compiler."""
-    for count in (2, FEW + 1):
-        argsort(np.arange(count)[::-1].copy())
+    for count in (2, MANY):
+        numbers = np.arange(count)[::-1].copy()
+        argsort(numbers)
+        _argsort_wide(numbers)
 
 
 def fits(*columns: np.ndarray) -> bool:
@@ -174,7 +215,7 @@ def fits(*columns: np.ndarray) -> bool:
     return bits <= 63 and len(columns) <= _AT_ONCE
 
 
-def _pack(columns: Sequence[np.ndarray]) -> tuple[np.ndarray, int, int] | None:
+def _pack(columns: Sequence[np.ndarray]) -> tuple[np.ndarray, int, int, int] | None:
     """Pack as many leading columns as fit, at most `_AT_ONCE`, and the position into a word of 63 bits for each row.
 
     Returns
@@ -182,6 +223,8 @@ def _pack(columns: Sequence[np.ndarray]) -> tuple[np.ndarray, int, int] | None:
     words : int64[n]
     position_bits : int
         Number of lowest bits, which hold the position.
+    bits : int
+        Number of bits above them, which hold the columns.
     columns : int
         Number of columns in the words.
     """
@@ -207,5 +250,5 @@ def _pack(columns: Sequence[np.ndarray]) -> tuple[np.ndarray, int, int] | None:
         return None
     words = np.empty(count, np.int64)
     done = len(parts)
-    pack((*parts, *(parts[:1] * (_AT_ONCE - done))), lows, widths, position_bits, words)
-    return words, position_bits, done
+    kernels.pack((*parts, *(parts[:1] * (_AT_ONCE - done))), lows, widths, position_bits, words)
+    return words, position_bits, bits - position_bits, done

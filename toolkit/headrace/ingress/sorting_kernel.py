@@ -1,8 +1,23 @@
-"""Kernels that sort few rows by merging and pack many for NumPy's sort: one call each, where NumPy would need a dozen."""
+"""Kernels that sort: few rows by merging, in one call where NumPy would need a dozen; many by the digits of a word for each row.
+
+Sorting by digits starts with the least significant one and keeps the order of rows whose digits are equal. It takes a pass
+for each digit, however many rows there are.
+"""
 
 from __future__ import annotations
 
+import numpy as np
+
 from headrace.kernel import kernel
+
+DIGIT_BITS = 10
+"""Of packed words: more would take fewer passes, which write to more places than the caches and the TLB follow."""
+DIGITS = 1 << DIGIT_BITS
+MOST_PASSES = 7
+BYTE = 256
+BYTES = 8
+WHOLE, UNSIGNED, FLOAT = range(3)
+_SIGN = -(2**63)
 
 
 @kernel
@@ -83,3 +98,105 @@ def pack(columns, lows, widths, position_bits, words):
         word = (word << widths[2]) | ((third[i] - lows[2]) & masks[2])
         word = (word << widths[3]) | ((fourth[i] - lows[3]) & masks[3])
         words[i] = (word << position_bits) | i
+
+
+@kernel
+def sort_packed(words, spare, low, bits, counts):
+    """Sort non-negative words by `bits` bits from bit `low` on; words that are equal there keep their order.
+
+    Parameters
+    ----------
+    words : int64[n]
+        Sorted in place, or overwritten.
+    spare : int64[n]
+        Scratch.
+    low, bits : int
+    counts : int64[MOST_PASSES, DIGITS]
+        Scratch.
+
+    Returns
+    -------
+    bool
+        Whether the sorted words are in `spare`.
+    """
+    if bits == 0:
+        return False
+    passes = (bits + DIGIT_BITS - 1) // DIGIT_BITS
+    width = (bits + passes - 1) // passes  # digits of equal width
+    mask = (1 << width) - 1
+    for p in range(passes):
+        for digit in range(mask + 1):
+            counts[p, digit] = 0
+    for i in range(words.size):
+        rest = words[i] >> low
+        for p in range(passes):
+            counts[p, rest & mask] += 1
+            rest >>= width
+    source, target = words, spare
+    for p in range(passes):
+        _to_starts(counts[p], mask + 1)
+        shift = low + p * width
+        for i in range(source.size):
+            digit = (source[i] >> shift) & mask
+            to = counts[p, digit]
+            counts[p, digit] = to + 1
+            target[to] = source[i]
+        source, target = target, source
+    return passes % 2 == 1
+
+
+@kernel
+def argsort_words(numbers, kind, words, order, counts):
+    """Find the positions that sort numbers; equal ones keep their order.
+
+    Parameters
+    ----------
+    numbers : int64[n]
+        Their bits.
+    kind : {WHOLE, UNSIGNED, FLOAT}
+    words, order : uint64[2, n], int64[2, n]
+        Scratch; the positions are in the row of `order` that is returned.
+    counts : int64[BYTES, BYTE]
+        Scratch.
+
+    Returns
+    -------
+    int
+    """
+    n = numbers.size
+    for p in range(BYTES):
+        for digit in range(BYTE):
+            counts[p, digit] = 0
+    for i in range(n):
+        # Unsigned, and ordered alike: the bits of negative floats are ordered in reverse.
+        flip = np.int64(0) if kind == UNSIGNED else np.int64(-1) if kind == FLOAT and numbers[i] < 0 else np.int64(_SIGN)
+        word = np.uint64(numbers[i] ^ flip)
+        words[0, i] = word
+        order[0, i] = i
+        for p in range(BYTES):
+            counts[p, word & np.uint64(BYTE - 1)] += 1
+            word >>= np.uint64(8)
+    row = 0
+    for p in range(BYTES):
+        shift = np.uint64(8 * p)
+        if n == 0 or counts[p, (words[0, 0] >> shift) & np.uint64(BYTE - 1)] == n:
+            continue  # all have this digit
+        _to_starts(counts[p], BYTE)
+        for i in range(n):
+            digit = (words[row, i] >> shift) & np.uint64(BYTE - 1)
+            to = counts[p, digit]
+            counts[p, digit] = to + 1
+            words[1 - row, to] = words[row, i]
+            order[1 - row, to] = order[row, i]
+        row = 1 - row
+    return row
+
+
+@kernel
+def _to_starts(counts, digits):
+    """Turn the number of rows with each digit into where the first of them goes."""
+    before = 0
+    for digit in range(digits):
+        with_digit = counts[digit]
+        counts[digit] = before
+        before += with_digit
