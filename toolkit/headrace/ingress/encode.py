@@ -157,7 +157,7 @@ class Encoder:
     no_key: int = -1
     max_rows: int = 1 << 16
     max_tuple_keys: int = 1 << 20
-    max_batch_keys: int = 1 << 22
+    max_batch_keys: int = 1 << 17
     is_tracked: bool = True
     source: str = ""
     time_value: str = ""

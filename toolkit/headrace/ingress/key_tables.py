@@ -13,6 +13,8 @@ from headrace.references import BUCKETS
 LARGEST_ID_COUNT = 2**31
 SMALLEST_ARENA = 1 << 16
 """Initial size of a table's arena for strings, in bytes."""
+_LARGE = 1 << 20
+"""From this size on, `slots` doubles and does not quadruple: new pages take time, and a table nearly empty misses caches more."""
 
 
 def id_capacity(max_keys: int, buckets: int = BUCKETS) -> int:
@@ -92,7 +94,8 @@ class KeyTable:
 
     def grow(self, status: int, position: int, inputs) -> None:
         if status == keys_kernel.NEED_PLACES:
-            wider = np.zeros(4 * self.slots.size, np.uint64)
+            times = 4 if self.slots.size < _LARGE else 2
+            wider = np.zeros(times * self.slots.size, np.uint64)
             keys_kernel.rehash(self.slots, wider, self.homes)
             self.slots = wider
         elif status == keys_kernel.NEED_IDS:

@@ -307,7 +307,8 @@ class KeyDictionary:
         self.horizon = horizon_ts
         if self.size > self._recycle_at:
             self.recycle(horizon_ts)
-            self._recycle_at = max(_LEAST_RECYCLED, 2 * self.size)
+            # Rarely enough for a scan of all ids; often enough that state by id, and so the memory to fault in, stays small.
+            self._recycle_at = max(_LEAST_RECYCLED, self.size + self.size // 2)
 
     def recycle(self, horizon_ts: int) -> int:
         """Free the ids last used before an event time, and return how many there were.

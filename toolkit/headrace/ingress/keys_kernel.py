@@ -211,37 +211,43 @@ def encode_strings(g, data, starts, ends, ids, first):
     return count, DONE
 
 
+@kernel(often=True)
+def encode_word(g, word, home):
+    """Return the id of an 8-byte value, whose seeded hash is `home`, and a status; a new value gets an id if there is room."""
+    mask = np.int64(g.slots.size // PLACE_WORDS - 1)
+    first_place = np.int64(home & np.uint64(mask))
+    place = first_place
+    while True:
+        entry = g.slots[PLACE_WORDS * place + ENTRY]
+        if entry == _EMPTY:
+            h = mix(word, SHORT)
+            bucket = bucket_of(h, g.bucket_bits)
+            status = find_room(g, bucket, 0, (place - first_place) & mask)
+            if status != DONE:
+                return np.int64(-1), status
+            identity = take_id(g, bucket, h, home, SHORT)
+            g.stored[identity] = word
+            g.slots[PLACE_WORDS * place + WORD] = word
+            g.slots[PLACE_WORDS * place + ENTRY] = np.uint64(identity + 1)
+            g.counts[PLACED] += 1
+            return identity, DONE
+        if g.slots[PLACE_WORDS * place + WORD] == word:
+            return np.int64(entry & _ID_MASK) - 1, DONE
+        place = (place + 1) & mask
+
+
 @kernel
 def encode_words(g, words, ids, first):
     """Write the id of each 8-byte value, given as uint64; as `encode_strings`."""
-    mask = np.int64(g.slots.size // PLACE_WORDS - 1)
+    mask = np.uint64(g.slots.size // PLACE_WORDS - 1)
     count = words.size
     for i in range(first, count):
         ahead = seeded(words[min(i + AHEAD, count - 1)], g.seed)
-        prefetch(g.slots, PLACE_WORDS * np.int64(ahead & np.uint64(mask)))
-        word = words[i]
-        home = seeded(word, g.seed)
-        first_place = np.int64(home & np.uint64(mask))
-        place = first_place
-        while True:
-            entry = g.slots[PLACE_WORDS * place + ENTRY]
-            if entry == _EMPTY:
-                h = mix(word, SHORT)
-                bucket = bucket_of(h, g.bucket_bits)
-                status = find_room(g, bucket, 0, (place - first_place) & mask)
-                if status != DONE:
-                    return i, status
-                identity = take_id(g, bucket, h, home, SHORT)
-                g.stored[identity] = word
-                g.slots[PLACE_WORDS * place + WORD] = word
-                g.slots[PLACE_WORDS * place + ENTRY] = np.uint64(identity + 1)
-                g.counts[PLACED] += 1
-                ids[i] = identity
-                break
-            if g.slots[PLACE_WORDS * place + WORD] == word:
-                ids[i] = np.int64(entry & _ID_MASK) - 1
-                break
-            place = (place + 1) & mask
+        prefetch(g.slots, PLACE_WORDS * np.int64(ahead & mask))
+        identity, status = encode_word(g, words[i], seeded(words[i], g.seed))
+        if status != DONE:
+            return i, status
+        ids[i] = identity
     return count, DONE
 
 
@@ -266,14 +272,20 @@ def find_direct(direct, base, words, ids):
 def encode_direct(g, words, ids, first):
     """Write the ids that `find_direct` did not find; numbers in its range get a place in the direct table."""
     size = np.uint64(g.direct.size)
-    for i in range(first, words.size):
+    mask = np.uint64(g.slots.size // PLACE_WORDS - 1)
+    count = words.size
+    for i in range(first, count):
+        ahead = words[min(i + AHEAD, count - 1)]
+        if ahead - g.base >= size:
+            prefetch(g.slots, PLACE_WORDS * np.int64(seeded(ahead, g.seed) & mask))
         if ids[i] >= 0:
             continue
         at = words[i] - g.base
         if at >= size:
-            _, status = encode_words(g, words[i : i + 1], ids[i : i + 1], 0)
+            identity, status = encode_word(g, words[i], seeded(words[i], g.seed))
             if status != DONE:
                 return i, status
+            ids[i] = identity
             continue
         identity = np.int64(g.direct[at]) - 1
         if identity < 0:  # nor was it added earlier in this batch
@@ -285,7 +297,7 @@ def encode_direct(g, words, ids, first):
             g.stored[identity] = words[i]
             g.direct[at] = identity + 1
         ids[i] = identity
-    return words.size, DONE
+    return count, DONE
 
 
 @kernel
@@ -408,7 +420,10 @@ def free_ids(g, ids, is_string):
     """Take these live ids out of the table and put them on their buckets' free lists."""
     mask = np.int64(g.slots.size // PLACE_WORDS - 1)
     bucket_mask = (np.int64(1) << g.bucket_bits) - 1
+    last = ids.size - 1
     for i in range(ids.size):
+        # Ids that are freed ascend, but their places lie anywhere. (A number that is looked up directly has home 0.)
+        prefetch(g.slots, PLACE_WORDS * (np.int64(g.homes[ids[min(i + AHEAD, last)]]) & mask))
         identity = np.int64(ids[i])
         at = g.stored[identity] - g.base
         if at < np.uint64(g.direct.size):
