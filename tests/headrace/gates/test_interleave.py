@@ -153,8 +153,7 @@ def test_interleave_epochs_begin_in_a_full_gate(gate, times):
 @pytest.mark.parametrize("costs", [(4,), (4, 1)], ids=str)
 def test_interleave_the_bound_in_time_moves_under_a_source_that_waits(gate, costs, times):
     """The reader wakes the source at half of a limit that the source's last try may have changed meanwhile."""
-    k = load(gate, **CONSTANTS[gate], LEAST_BOUND=1)
-    case = costs_case(gate, k, [1, 2, 3, 4, 5, 6], 2, costs, 4, bound=4, **({"pool": 8} if gate == "scalegate" else {}))
+    case = moving_bound(gate, load(gate, **CONSTANTS[gate], LEAST_BOUND=1), costs)
     assert exhaustive(gate, case, preemptions=1) > 10
     sampled(gate, case, times * 400)
 
@@ -206,6 +205,11 @@ def tight_sources(gate, k):
 
 def tight_readers(gate, k):
     return static_case(gate, k, [[1, 2, 3, 4, 5]], 2, limit=1, **NO_SLACK[gate])
+
+
+def moving_bound(gate, k, costs=(4,)):
+    sizes = {"pool": 8} if gate == "scalegate" else {}
+    return costs_case(gate, k, [1, 2, 3, 4, 5, 6], 2, costs, 4, bound=4, **sizes)
 
 
 def with_control(gate, k):
@@ -307,6 +311,12 @@ def test_interleave_catches_a_source_that_does_not_try_again_before_it_sleeps(ga
     """The engine's own wait for room, in the order it had: prepare, then sleep. A reader went on in between."""
     again = f"        ticket = announce(g)\n        taken = {call}"
     assert_killed(gate, tight_sources, ASLEEP, (SOURCE, again, "        ticket = announce(g)"))
+
+
+@both
+def test_interleave_catches_a_turn_that_gives_its_first_rows_again(gate):
+    again = "count - taken, first_row, stop)"
+    assert_killed(gate, moving_bound, WRONG, (SOURCE, "count - taken, first_row + taken, stop)", again))
 
 
 @both

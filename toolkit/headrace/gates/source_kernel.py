@@ -27,12 +27,14 @@ import numpy as np
 from headrace.gates.membership_kernel import LOST_WAKEUPS, NOTHING, SOURCES_WAITING, SPACE_EVENT
 from headrace.gates.merged_log_kernel import add_records, is_wakeup_due
 from headrace.kernel import kernel
-from headrace.memory.atomics import CELL, fetch_add, load_acquire, load_relaxed
+from headrace.memory.atomics import CELL, fetch_add, load_acquire, load_relaxed, now_ns
 from headrace.memory.event_count import LOST_NS, cancel, doze, prepare
 from headrace.progress import END_OF_TIME
 from headrace.references import HEARTBEAT, SOURCE_SHIFT
 
 ROOM_WAIT_NS = 2_000_000
+TURN_NS = 1_000_000
+"""How long `add_in_turn` goes on. Between two calls the caller counts what was taken, so counts are that old at most."""
 
 
 @kernel
@@ -108,6 +110,21 @@ def add_or_wait(g, source, ts, start, count, first_row, stop):
 
 
 @kernel
+def add_in_turn(g, source, ts, start, count, first_row, stop):
+    """As `add_or_wait`, again and again until all tuples are taken, the run stops, or `TURN_NS` have passed.
+
+    While the gate is full, room for a fraction of a millisecond of work comes at a time. A caller in Python that is woken for
+    each has to wait for the lock of the interpreter, and the readers for the caller: two threads of an operator that takes
+    85 ns a tuple processed 14.6 M tuples/s that way on two cores, and 15.8 M in turns, where the gate holds 0.25 ms of work.
+    """
+    taken = 0
+    begin = now_ns()
+    while taken < count and load_acquire(stop, 0) == 0 and now_ns() - begin < TURN_NS:
+        taken += add_or_wait(g, source, ts, start + taken, count - taken, first_row + taken, stop)
+    return taken
+
+
+@kernel
 def heartbeat_or_wait(g, source, ts, stop):
     """Promise that no later record of `source` has a smaller ts. 1 if taken, 0 as in `add_or_wait`."""
     taken = heartbeat(g, source, ts)
@@ -129,4 +146,4 @@ def close_or_wait(g, source, stop):
     return taken
 
 
-__all__ = ["ROOM_WAIT_NS", "add", "add_or_wait", "close_or_wait", "close_source", "heartbeat", "heartbeat_or_wait"]
+__all__ = ["ROOM_WAIT_NS", "add", "add_in_turn", "add_or_wait", "close_or_wait", "close_source", "heartbeat", "heartbeat_or_wait"]

@@ -155,7 +155,7 @@ class Encoder:
     nulls: str = "error"
     equal_columns: Sequence[str] = ()
     no_key: int = -1
-    max_rows: int = 1 << 16
+    max_rows: int = 1 << 17
     max_tuple_keys: int = 1 << 20
     max_batch_keys: int = 1 << 17
     is_tracked: bool = True

@@ -96,7 +96,7 @@ class GateInlet:
         times = np.zeros(1, np.int64)
         for function, arguments in (
             (kernels.add, (gate, zero, times, zero, zero, zero)),
-            (kernels.add_or_wait, (gate, zero, times, zero, zero, zero, stop)),
+            (kernels.add_in_turn, (gate, zero, times, zero, zero, zero, stop)),
             (kernels.heartbeat_or_wait, (gate, zero, zero, stop)),
             (kernels.close_or_wait, (gate, zero, stop)),
         ):
@@ -131,7 +131,7 @@ class GateInlet:
         """Give rows of the held piece to the gate; returns how many it took."""
         s, first, count = self._source, self._first_row + start, stop - start
         if patient:
-            return s.kernels.add_or_wait(s.gate, s.number, ts, start, count, first, s.stop_word)
+            return s.kernels.add_in_turn(s.gate, s.number, ts, start, count, first, s.stop_word)
         return s.kernels.add(s.gate, s.number, ts, start, count, first)
 
     def promise(self, ts: int, patient: bool) -> bool:

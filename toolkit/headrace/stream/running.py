@@ -187,7 +187,7 @@ class Runnable(Summarised):
             Most tuples in a gate: 131,072 for one source and 16,384 for several. In an ordered pipeline, most tuples that
             wait before each stage (1024).
         bound_ns : int
-            Most work in a gate, in nanoseconds of its slowest reader: 1 ms for joins by default, 0.25 ms for other operators,
+            Most work in a gate, in nanoseconds of its slowest reader: 1 ms for joins by default, 0.4 ms for other operators,
             but at least `batch_ns`. Reconfiguring a saturated run takes one to eight times as long, since threads also wait for
             cores; where a tuple costs more than a sixteenth of this bound, as long as 16 tuples or 16 ms, whichever is less.
             With more threads than cores, threads wait for each other's time slice, and a longer bound wastes less: a live
