@@ -118,6 +118,17 @@ def test_oracle_strings(batches):
     assert order.tolist() == sorted(range(len(values)), key=lambda i: values[i])
 
 
+@settings(max_examples=60, deadline=None)
+@given(
+    st.sampled_from(["", "k", "eight by", "eight bytes", "\0", "\0" * 9, "a text of twenty bytes \0"]),
+    st.lists(st.text("a\0\U0010ffff", max_size=12), max_size=20),
+)
+def test_oracle_order_of_strings_that_begin_alike(prefix, ends):
+    dictionary, values = KeyDictionary(("string",)), [prefix + end for end in ends]
+    ids = dictionary.encode(pa.array(values, pa.string()))
+    assert dictionary.argsort(ids).tolist() == sorted(range(len(values)), key=lambda i: values[i])
+
+
 @settings(max_examples=30, deadline=None)
 @given(st.lists(integers, max_size=50))
 def test_oracle_integers(values):

@@ -571,19 +571,29 @@ def gather_strings(g, ids, offsets, data):
             copy_bytes(data, offsets[i], g.arena, start, length)
 
 
+@kernel(often=True)
+def word_at(stored, lengths, arena, identity, at):
+    """Return bytes `at` to `at` + 8 of an id's string, little-endian, zero padded."""
+    length = np.int64(lengths[identity])
+    if at >= length:
+        return _EMPTY
+    if length <= SHORT:
+        return stored[identity] >> np.uint64(8 * at)
+    start = np.int64(stored[identity]) + at
+    return load_word(arena, start) if at + 8 <= length else load_short(arena, start, length - at)
+
+
 @kernel
-def gather_words(g, ids, depth, words):
-    """Write bytes 8*depth to 8*depth + 8 of each id's string, little-endian, zero padded."""
-    at = 8 * depth
+def gather_words(stored, lengths, arena, ids, at, words):
+    """Write bytes `at` to `at` + 8 of each id's string, as `word_at`; returns how many of these bytes all strings have alike.
+
+    The arrays are those of `TableArrays`. More than are alike are returned where strings end in NULs, or before byte `at` + 8.
+    """
+    differs = _EMPTY
     for i in range(ids.size):
-        identity = ids[i]
-        length = np.int64(g.lengths[identity])
-        if length <= SHORT:
-            words[i] = g.stored[identity] if depth == 0 else _EMPTY
-        elif at >= length:
-            words[i] = _EMPTY
-        else:
-            start = np.int64(g.stored[identity]) + at
-            words[i] = (
-                load_word(g.arena, start) if at + 8 <= length else load_short(g.arena, start, length - at)
-            )
+        words[i] = word_at(stored, lengths, arena, ids[i], at)
+        differs |= words[i] ^ words[0]
+    alike = 0
+    while alike < SHORT and (differs >> np.uint64(8 * alike)) & np.uint64(0xFF) == _EMPTY:
+        alike += 1
+    return alike

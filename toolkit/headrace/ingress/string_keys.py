@@ -33,7 +33,7 @@ class StringTable(KeyTable):
 
     def compile_results(self) -> None:
         nothing = np.empty(0, np.int32)
-        keys_kernel.gather_words(self.arrays, nothing, 0, np.empty(0, np.uint64))
+        self._gather(nothing, 0, np.empty(0, np.uint64))
         self.decode(nothing, pa.string())
 
     def decode(self, ids: np.ndarray, kind: pa.DataType) -> pa.Array:
@@ -52,36 +52,45 @@ class StringTable(KeyTable):
         return out.cast(kind) if pa.types.is_string_view(kind) else out
 
     def argsort(self, ids: np.ndarray) -> np.ndarray:
-        """Order by UTF-8 bytes, eight at a time; only ids that are still tied are compared further."""
-        words = np.empty(ids.size, np.uint64)
-        keys_kernel.gather_words(self.arrays, ids, 0, words)
+        """Order by UTF-8 bytes, eight at a time behind what all begin with; only ids that are still tied are compared further."""
+        if (ids[1:] == ids[:-1]).all():
+            return np.arange(ids.size)
+        at, words, longest = 0, np.empty(ids.size, np.uint64), int(self.lengths[ids].max())
+        while (alike := self._gather(ids, at, words)) and at < longest:
+            at += alike
         words.byteswap(inplace=True)
         order = argsort(words)
         words = words[order]
-        # group[i]: first position whose first 8*depth bytes equal those at i, in the present order.
-        group = group_starts(words[1:] != words[:-1])
-        depth = 1
+        is_new = words[1:] != words[:-1]
+        if is_new.all():
+            return order
+        # group[i]: first position whose bytes so far equal those at i, in the present order.
+        group = group_starts(is_new)
         while True:
+            at += 8
             tied = _tied(group, ids[order])
             if tied.size == 0:
                 return order
             chosen = ids[order[tied]]
             longest = int(self.lengths[chosen].max())
             more = np.empty(tied.size, np.uint64)
-            if 8 * depth < longest:
-                keys_kernel.gather_words(self.arrays, chosen, depth, more)
+            if at < longest:
+                self._gather(chosen, at, more)
                 more.byteswap(inplace=True)
             else:
                 # The bytes are equal except for NULs at the end: the shorter string is less.
                 more[:] = self.lengths[chosen]
-            within = np.lexsort((more, group[tied]))
+            within = argsort(more)
+            within = within[argsort(group[tied][within])]
             order[tied] = order[tied][within]
             more, old = more[within], group[tied][within]
             is_new = (more[1:] != more[:-1]) | (old[1:] != old[:-1])
             group[tied] = tied[group_starts(is_new)]
-            if 8 * depth >= longest:
+            if at >= longest:
                 return order
-            depth += 1
+
+    def _gather(self, ids: np.ndarray, at: int, words: np.ndarray) -> int:
+        return keys_kernel.gather_words(self.stored, self.lengths, self.arena, ids, at, words)
 
 
 def _tied(group: np.ndarray, ids: np.ndarray) -> np.ndarray:
