@@ -166,6 +166,21 @@ def test_example_no_overlap_of_row_numbers_after_a_split_by_keys():
     assert encoder.counters.rows == 10 and encoder.counters.keys == 49500
 
 
+@pytest.mark.parametrize(
+    ("how", "distance", "row", "rows"),
+    [
+        ("each", None, [1, 2, 3], 33),  # as many as make 100 keys
+        ("words", None, "aaaaa bbbbb ccccc", 33),  # as many words of five letters
+        ("pairs", 1, "aaaaa bbbbb ccccc", 33),
+        ("pairs", None, "aaaaa bbbbb ccccc", 25),  # bound by all pairs of nine words of one letter
+    ],
+)
+def test_example_batches_have_as_many_keys_as_texts_usually_have(how, distance, row, rows):
+    keys = [KeySource(("k",), how, distance)]
+    _, batches, _ = run({"ts": range(100), "k": [row] * 100}, keys, usual_batch_keys=100)
+    assert [len(batch) for batch in batches] == [rows] * (100 // rows) + [100 % rows] * (100 % rows > 0)
+
+
 VALUES = [
     (pa.int8(), [1, -2, 3], np.int64, np.int32),
     (pa.int16(), [1, -2, 3], np.int64, np.int32),
@@ -349,7 +364,7 @@ def test_example_policies_and_counters():
     assert rows == [["a"], [], ["b"]] and encoder.counters.null_keys == 2
     encoder, batches, rows = run({"ts": [1, 2], "k": ["a", None]}, [value("k")], nulls="drop")
     assert rows == [["a"], []] and not encoder.is_single and batches[0].offsets.tolist() == [0, 1, 1]
-    for wrong in ({"nulls": "ignore"}, {"max_rows": 0}, {"max_batch_keys": 0}):
+    for wrong in ({"nulls": "ignore"}, {"max_rows": 0}, {"max_batch_keys": 0}, {"usual_batch_keys": 0}):
         with pytest.raises(ParameterError):
             run({"ts": [1]}, **wrong)
     for wrong in ({"how": "all"}, {"columns": ("a", "b")}, {"how": "pairs", "distance": 0}):
