@@ -97,5 +97,8 @@ def kernel(
 
 def compile_now(function: Any, arguments: tuple) -> None:
     """Compile for these arguments without running, so that no thread waits for the compiler later."""
-    if hasattr(function, "compile"):
-        function.compile(tuple(typeof(a) for a in arguments))
+    if not hasattr(function, "compile"):
+        return
+    signature = tuple(typeof(a) for a in arguments)
+    if signature not in function.overloads:  # `compile` would look, too, but takes a lock and times itself
+        function.compile(signature)

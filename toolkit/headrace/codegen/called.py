@@ -48,7 +48,8 @@ def address_of(function: Any, arguments: tuple) -> int:
         _functions[number] = function
         return number
     signature = tuple(typeof(argument) for argument in arguments)
-    function.compile(signature)
+    if signature not in function.overloads:
+        function.compile(signature)
     compiled = function.overloads[signature]
     assert compiled.signature.return_type == types.int64, compiled.signature
     return int(compiled.library.get_pointer_to_function(compiled.fndesc.llvm_func_name))
