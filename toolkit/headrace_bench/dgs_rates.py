@@ -4,7 +4,8 @@ Figure 6 of the DGS paper compares what a system does with these two programs by
 plan, frauds run on one leaf, and so do page views where all are of one page. Rates are fractions of the full speed of one leaf.
 An event takes a microsecond, as far as two cores leave room for the threads that feed events, order results and measure.
 Latency runs from an event's entry into its mailbox to its result at the collector (`paced`): above the capacity of the leaves,
-mailboxes are full, which sets the latency, and the inputs fall behind. All results must be those of the loop.
+latency grows until the run ends or mailboxes are full; only then do the inputs fall behind. All results must be
+those of the loop.
 """
 
 from __future__ import annotations

@@ -141,7 +141,7 @@ def _over_rates(found: dict[str, Row]) -> list[Figure]:
             for match in _matches(found, form)
         ]
         title = f"Fig. 6: {name}, {dgs_rates.COST_NS / 1e3:g} µs an event"
-        note = f"Up to {max(dgs_rates.SHARES):g} times what one leaf can do: then mailboxes are full. {LATENCY} {IN_TABLE}"
+        note = f"Up to {max(dgs_rates.SHARES):g} times what one leaf can do: then events wait in mailboxes. {LATENCY} {IN_TABLE}"
         figures.append(Figure(title, "M events/s that are offered", "ms", _curves(points), log_y=True, note=note))
     return figures
 
