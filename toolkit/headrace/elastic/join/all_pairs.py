@@ -48,6 +48,8 @@ def probe_{other}(me, c, o, x, s, l, buffer, source, probes, ts, refs, ats, firs
     high = s.high[me, source]
     passes = (probes + PROBES - 1) // PROBES
     compared = 0
+    is_whole = l[RUNS] == 1 and runs[RUN_FIRST] == 0 and runs[RUN_STOP] == BUCKETS
+    fetches = not is_whole and high - row >= FAR_ROWS
     while row < high:
         entry = entry_of(row, {other_width})
         at = place_of(row)
@@ -58,7 +60,7 @@ def probe_{other}(me, c, o, x, s, l, buffer, source, probes, ts, refs, ats, firs
         while at < until:
             thousand_first = at & ~BUCKET_MASK
             thousand_stop = min(until, thousand_first + BUCKETS)
-            if l[RUNS] == 1 and runs[RUN_FIRST] == 0 and runs[RUN_STOP] == BUCKETS:
+            if is_whole:
                 thousand_stop = until  # this instance owns every row: no cuts
             for run in range(l[RUNS]):
                 a = max(at, thousand_first + runs[RUN_WORDS * run + RUN_FIRST])
@@ -69,6 +71,8 @@ def probe_{other}(me, c, o, x, s, l, buffer, source, probes, ts, refs, ats, firs
                     b = min(z, a + BLOCK)
                     compared += b - a
 {blocks}
+                    if fetches:
+{fetches}
                     for n in range(passes):
                         q = n * PROBES
                         if not any_{other}({block_names}, q, buffer):
@@ -193,6 +197,7 @@ def _direction(shape: JoinShape, mine: Side, other: Side) -> str:
     text = _PROBE.format(
         views=indent(view_lines, 2),
         blocks=indent([f"{block} = {column}[a:b]" for block, column in blocks.items()], 5),
+        fetches=indent([f"fetch_ahead({column}, a + BUCKETS, min(until, b + BUCKETS))" for column in blocks.values()], 6),
         fine_blocks=", ".join(f"{column}[f:t]" for column in blocks.values()),
         **names,
     )
