@@ -185,6 +185,7 @@ def test_arguments_of_a_live_run():
         (lambda: hr.cuont, "headrace has no 'cuont'; did you mean count?"),
         (lambda: hr.Dashboard, "headrace has no 'Dashboard'; write headrace_widgets.Dashboard"),
         (lambda: hr.Treshold, "headrace has no 'Treshold'; write hr.controllers.Threshold"),
+        (lambda: hr.ReaderChannels, "headrace has no 'ReaderChannels'; write headrace.gates.ReaderChannels"),
         (lambda: hr.controllers.Treshold, "headrace.controllers has no 'Treshold'; did you mean Threshold?"),
     ],
 )

@@ -24,6 +24,7 @@ What to call, by what you want to do (``help(headrace.stream)`` and so on have t
     watch it                   run.metrics()  run.bottleneck()  run.history  headrace_widgets.Dashboard(run)
     get its results            run.wait()  run.to_pandas()  run.snapshot()  run.late
     end it                     run.stop()  hr.runs()  hr.stop_all()
+    buffers without a query    headrace.gates: MergedLog, ScaleGate, ReaderChannels (Viper's channels)
 
 The path of a tuple::
 
@@ -56,7 +57,7 @@ The packages and modules of the source, each of which imports only from those be
     spark                      a session; DataFrames as sources and as results
     checkpoints                on disk, what a run needs to go on after its process has died
     egress                     result rings, their order, sinks
-    gates                      the tuple buffer: a merged log, or the papers' lock-free skip list
+    gates                      the tuple buffer: a merged log, or the papers' lock-free skip list; a channel for each reader
     plan                       what a query means, before anything runs; `Spec`, the interface of an engine
     ingress                    readers, event times, key dictionary, columns, store
     workers                    the life cycle of a worker, the threads of a run
@@ -180,6 +181,7 @@ _ELSEWHERE = {
     "Dashboard": "headrace_widgets.Dashboard",
     "avg": "hr.mean", "average": "hr.mean", "nunique": "hr.count_distinct",
     **{name: f"hr.controllers.{name}" for name in controllers.__all__},
+    **{name: f"headrace.gates.{name}" for name in ("MergedLog", "ScaleGate", "ReaderChannels")},
     **{name: f"headrace_datasets.{name}" for name in ("tweets", "trades", "joins", "linear_road", "flights")},
     **{name: f"headrace_datasets.{name}" for name in ("gs", "sl", "ob", "tp", "position_reports")},
     **{name: f"headrace_datasets.{name}" for name in ("clicks", "store_sales", "calls", "item_sales", "item_categories")},

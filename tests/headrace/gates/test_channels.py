@@ -117,6 +117,8 @@ def test_what_is_wrong_is_refused():
         (lambda: channels.add([5, 3], [0, 0], 1), DisorderError, r"^ts = \[5, 3\]: 5 comes before 3 at source 1; sort"),
         (lambda: channels.add([6], [2]), ParameterError, "owner = 2: out of range; give 0 to 1"),
         (lambda: channels.add([6], [0.5]), ParameterError, "owner = 0.5: must be a whole number"),
+        (lambda: channels.add(6, None), ParameterError, "owner = None: must be a whole number; give an int"),
+        (lambda: channels.add([6, 7], 0), ParameterError, "owners: 1 for 2 tuples; give one for each"),
         (lambda: channels.add([6.5], [0]), ParameterError, r"^ts = \[6.5\]: event times are whole numbers"),
         (lambda: channels.add([[6], [7, 8]], [0, 0]), ParameterError, r"^ts = \[\[6\], \[7, 8\]\]: event times are whole"),
         (lambda: channels.add([2**70], [0]), ParameterError, "^ts = .*: event times are whole numbers"),
@@ -130,7 +132,7 @@ def test_what_is_wrong_is_refused():
     ):
         with pytest.raises(kind, match=text):
             call()
-    assert channels.add([6], [1]) == 1
+    assert channels.add(6, 1) == 1  # a single tuple
     channels.close(1)
     for tuples in ([7], []):
         with pytest.raises(ParameterError, match=r"^source = 1: this source is closed; add nothing after close$"):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable
 
 import numpy as np
 
@@ -89,16 +89,22 @@ class ReaderChannels:
             for reader in range(self.readers)
         ]
 
-    def add(self, ts: Sequence[int], owners: Sequence[int], source: int = 0) -> int:
-        """Send tuples to their owners; returns how many were taken, which are the first ones.
+    def add(self, ts: int | Iterable[int] | np.ndarray, owners: int | Iterable[int] | np.ndarray, source: int = 0) -> int:
+        """Send tuples to their owners, as many as there is room for.
 
         Parameters
         ----------
-        ts : sequence of int
-            Event times, non-decreasing over all calls for the source.
-        owners : sequence of int
+        ts : int or sequence of int
+            Event time of one tuple, or of many, non-decreasing over all calls for the source.
+        owners : int or sequence of int
             For each tuple, the number of the reader that gets it.
         source : int
+
+        Returns
+        -------
+        int
+            How many were sent, which are the first ones. Fewer than given if some reader's channel is full: give the others
+            again, once it has taken some.
 
         Raises
         ------
@@ -111,7 +117,8 @@ class ReaderChannels:
             whole number.
         """
         source = self._check(source, "source", self.sources)
-        times, to = event_times("ts", ts), np.array([self._check(owner, "owner", self.readers) for owner in owners], np.int64)
+        times, given = event_times("ts", ts), owners if isinstance(owners, Iterable) else [owners]
+        to = np.array([self._check(owner, "owner", self.readers) for owner in given], np.int64)
         if times.shape != to.shape:
             raise ParameterError(f"owners: {to.size} for {times.size} tuples; give one for each")
         self._check_open(source)
@@ -127,7 +134,7 @@ class ReaderChannels:
         return taken
 
     def heartbeat(self, ts: int, source: int = 0) -> None:
-        """Promise that no later tuple of the source is before `ts`."""
+        """Promise that no later tuple of the source is before `ts`, so that readers need not wait for one."""
         source, ts = self._check(source, "source", self.sources), whole_number("ts", ts, MIN_TIME, END_OF_TIME - 1)
         self._check_open(source)
         self._promise(ts, source)
