@@ -91,13 +91,28 @@ def test_example_worst_stretch():
     assert q6.worst_stretch(due_s, latency_ms, 10.0) == (0.0, 2.5)  # the run is shorter
 
 
-def test_example_q6_shows_the_spread_of_its_latency():
-    """Figure 13d's box plot: from each second's mean, in the whole run and in its worst stretch; in the kept figures, too."""
-    run = played([0.2, 0.7, 1.5, 2.5, 3.5], [1.0, 3.0, 9.0, 4.0, 1.0], [0.0], [1], 4.0)
+def test_example_q6_shows_the_spread_of_its_latency_and_zooms_in():
+    """Figure 13: from each second's mean a box of the whole run, of the view around the highest rate and of the worst stretch.
+
+    The view is drawn once more, by itself; in the kept figures, too.
+    """
+    run = played([0.2, 0.7, 1.5, 2.5, 3.5], [1.0, 3.0, 9.0, 4.0, 1.0], [0.0, 1.4], [1, 2], 4.0)
     run.history["comparisons_per_s"] = 0.0
-    *_, spread = q6._figures(run, np.array([2, 1, 1, 1]), np.array([2, 1, 1, 1]), 4.0)
-    assert [(box.name, box.mean) for box in spread.boxes] == [("whole run", 4.0), ("worst 2 s", 6.5)]
-    assert [f.title for f in kept("q6").experiment.figures if f.boxes] == ["Latency, spread", "time work: latency, spread"]
+    rates = np.array([2, 1, 1, 5])
+    drawn = q6._figures(run, rates, rates, 4.0)
+    assert [(box.name, box.mean) for box in drawn[4].boxes] == [("whole run", 4.0), (q6.NEAR, 2.5), ("worst 2 s", 6.5)]
+    _, threads, _, latency = drawn[5:]
+    assert (threads.lines[0].x, threads.lines[0].y) == ([2, 4.0], [2, 2])
+    assert (latency.lines[0].x, latency.lines[0].y) == ([2.5, 3.5], [4.0, 1.0])
+    shown = kept("q6").experiment.figures
+    assert [f.title for f in shown if f.boxes] == ["Latency, spread", "time work: latency, spread"]
+    assert [f.title for f in shown if f.title.endswith(q6.NEAR)] == [
+        f"{mark}{name} {q6.NEAR}" for mark, names in (("", FOUR), ("time work: ", map(str.lower, FOUR))) for name in names
+    ]
+
+
+FOUR = ("Input rate", "Threads", "Throughput", "Latency")
+"""The panels of Figure 13."""
 
 
 def played(due_s, latency_ms, threads_s, threads, seconds):

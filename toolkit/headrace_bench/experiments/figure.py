@@ -6,7 +6,7 @@ import math
 import re
 import textwrap
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -137,6 +137,25 @@ class Figure:
         [True, False, False]
         """
         return bool(self.x_names) and not all(name[:1].isdigit() for name in self.x_names)
+
+
+def part_of(figure: Figure, begin: float, end: float, title: str) -> Figure:
+    """The figure from one x to another, as a zoomed-in view.
+
+    >>> lines = [Line("threads", [0, 2, 5, 9], [1, 3, 2, 1], steps=True), Line("load", [1, 4, 6, 8], [0.1, 0.4, 0.6, 0.8])]
+    >>> [(line.x, line.y) for line in part_of(Figure("f", "seconds", "y", lines), 4, 7, "part").lines]
+    [([4, 5, 7], [3, 2, 2]), ([4, 6], [0.4, 0.6])]
+    """
+    return replace(figure, title=title, lines=[_part_of_line(line, begin, end) for line in figure.lines])
+
+
+def _part_of_line(line: Line, begin: float, end: float) -> Line:
+    points = list(zip(line.x, line.y, strict=True))
+    inside = [(x, y) for x, y in points if begin <= x <= end]
+    if line.steps:  # what holds at the beginning began before it, and the last value holds until the end
+        inside = [(begin, y) for x, y in points if x < begin][-1:] + inside
+        inside += [(end, y) for x, y in inside[-1:] if x < end]
+    return replace(line, x=[x for x, _ in inside], y=[y for _, y in inside], deviation=())
 
 
 def places_of(figures: Sequence[Figure]) -> list[dict[str, int]]:

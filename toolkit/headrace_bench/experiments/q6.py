@@ -6,6 +6,10 @@ busiest second needs more than one thread: comparisons grow with its square. The
 
 The experiment is repeated with a join whose work is sleeping (`time_work`), at a rate whose busiest second needs twenty threads.
 
+Each is drawn as a whole, and then once more around the second with the most trades: the zoomed-in view of Figure 13. Figure 13d
+has two boxes of latency, of the whole experiment and of that view; here there is a third one, of the stretch with the longest
+latency, which need not be where the rate is highest, since work depends on what windows hold.
+
 Hedges of the first rows are compared with the reference, those of the whole run with a run at full speed.
 """
 
@@ -23,7 +27,7 @@ from headrace.controllers import ProactiveJoin
 from headrace.reference import apps as reference
 from headrace_bench.experiments import time_work
 from headrace_bench.experiments.experiment import STRETCH_MACHINE, Experiment, Paper
-from headrace_bench.experiments.figure import Figure, box_of
+from headrace_bench.experiments.figure import Figure, box_of, part_of
 from headrace_bench.experiments.live_stream import Played, Timekeeper, checksum, curve, play
 from headrace_bench.rows import Row
 
@@ -36,6 +40,7 @@ TIMED_NS, TIMED_THREADS, TIMED_LOAD = 1_000, 32, 20.0
 CHECKED = 1_500
 """Rows that are also joined by the reference."""
 UPPER, LOWER = 0.80, 0.70
+NEAR = "around the highest rate"
 
 PAPER = Paper(
     "STRETCH, section 8.6, Figure 13",
@@ -194,14 +199,28 @@ def worst_stretch(due_s: np.ndarray, latency_ms: np.ndarray, length_s: float) ->
     return float(starts[np.argmax(means)]), float(means.max())
 
 
-def boxes(at_s: np.ndarray, means: np.ndarray, worst_s: float, stretch_s: float) -> Figure:
-    """The spread of each second's mean latency, in the whole run and in its worst stretch.
+def view_of(rates: np.ndarray) -> tuple[int, int]:
+    """The beginning and end of the zoomed-in view: a quarter of the run, at most `SIZE_S`, around the second with most trades.
 
-    >>> [box.mean for box in boxes(np.array([0.5, 1.5, 2.5]), np.array([1.0, 5.0, 9.0]), 1.0, 2.0).boxes]
-    [5.0, 7.0]
+    >>> view_of(np.array([1, 1, 1, 1, 9, 1, 1, 1])), view_of(np.array([9, 1, 1, 1, 1, 1, 1, 1])), view_of(np.array([1, 2]))
+    ((3, 5), (0, 2), (0, 2))
     """
-    is_worst = (at_s >= worst_s) & (at_s < worst_s + stretch_s)
-    found = [box_of("whole run", means), box_of(f"worst {stretch_s:g} s", means[is_worst])]
+    length = min(SIZE_S, max(2, round(rates.size / 4)))
+    begin = max(0, min(int(rates.argmax()) - length // 2, rates.size - length))
+    return begin, begin + length
+
+
+def boxes(at_s: np.ndarray, means: np.ndarray, parts: dict[str, tuple[float, float]]) -> Figure:
+    """The spread of each second's mean latency, in the whole run and in parts of it.
+
+    >>> drawn = boxes(np.array([0.5, 1.5, 2.5]), np.array([1.0, 5.0, 9.0]), {"worst 2 s": (1.0, 3.0)})
+    >>> [(box.name, box.mean) for box in drawn.boxes]
+    [('whole run', 5.0), ('worst 2 s', 7.0)]
+    """
+    found = [box_of("whole run", means)]
+    for name, (begin, end) in parts.items():
+        values = means[(at_s >= begin) & (at_s < end)]
+        found += [box_of(name, values)] if np.isfinite(values).any() else []
     note = "Whiskers from the 1st to the 99th percentile, a diamond at the mean."
     return Figure("Latency, spread", "part of the run", "means of 1 s (ms)", [], log_y=True, note=note, boxes=found)
 
@@ -211,7 +230,8 @@ def _figures(played: Played, rates: np.ndarray, work: np.ndarray, seconds: float
     x, means, slow = played.latencies(1.0)
     stretch_s = stretch_of(seconds)
     worst_s, _ = worst_stretch(played.due_s, played.latency_ms, stretch_s)
-    return [
+    begin, end = view_of(rates)
+    whole = [
         Figure("Input rate", "seconds", "trades/s", [curve("trades", range(rates.size), rates, steps=True)]),
         Figure("Threads", "seconds", "threads", [played.threads_line("active")]),
         Figure(
@@ -224,5 +244,7 @@ def _figures(played: Played, rates: np.ndarray, work: np.ndarray, seconds: float
             ],
         ),
         Figure("Latency", "seconds", "ms", [curve("mean", x, means), curve("p99", x, slow)], log_y=True),
-        boxes(x, means, worst_s, stretch_s),
     ]
+    parts = {NEAR: (begin, end), f"worst {stretch_s:g} s": (worst_s, worst_s + stretch_s)}
+    zoomed = [part_of(figure, begin, end, f"{figure.title} {NEAR}") for figure in whole]
+    return [*whole, boxes(x, means, parts), *zoomed]
