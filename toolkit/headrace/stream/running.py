@@ -158,8 +158,9 @@ class Runnable(Summarised):
             What the instances of an operator read, where results are passed to it through the gate; the results are the same.
             "shared": one gate, which every instance reads in full, taking the tuples it owns. "reader": a channel for each
             instance (Viper), into which the instances before route the tuples it owns, so that no instance reads another's.
-            This is for operators with a key, without a planned change (`reconfigure=`), which alone take the results, and not
-            behind a filter or an operator that reads such channels itself; anything else is an error with the reason. A change
+            This is for aggregates with a key, which alone take the results, as they come and not in order of their keys (see
+            `passing`), without a planned change (`reconfigure=`); and not behind a filter, an operator that emits from
+            `update`, or one that reads such channels itself. Anything else is an error with the reason. A change
             then takes effect where the senders meet, so it waits for their input as well as for the operator's own. "auto" (the
             default): "reader" where that is possible and there may be 16 instances or more, "shared" for fewer. That is a rule
             of thumb: two instances were measured, for which "shared" costs less. ``run["name"].takes`` says which it is;

@@ -303,7 +303,7 @@ class Stream(Runnable):
         index: bool = True,
         name: str = "join",
     ) -> Stream:
-        """Join this stream with another stream or with itself: J and J+. Tuples that match nothing have no result.
+        """Join this stream with another stream or with itself. Tuples that match nothing have no result.
 
         Parameters
         ----------
@@ -354,6 +354,12 @@ class Stream(Runnable):
             Columns do not exist, are of different kinds, or collide; or event times are in different units.
         FunctionError
             By `start`: `where` takes other parameters, or cannot be compiled; the text has the line, and what to write.
+
+        Notes
+        -----
+        STRETCH: J with WA = delta, whose keys are the columns of `on`; without `on` it is ScaleJoin (Operator 10), whose keys
+        only divide the work. To join by several keys of a tuple (J+ with f_MK), or what shares a window of a larger WA, apply a
+        `headrace.operator` that keeps tuples to `headrace.inputs`.
 
         Examples
         --------
