@@ -195,6 +195,22 @@ def list_from_helper(state, t, emit):
     state.n = len(returns_a_list(state.xs))
 
 
+def keeps_a_text_that_is_not_there(state, t, emit):
+    state.ws.append(t.word)  # here
+
+
+def emits_a_text_that_is_not_there(state, t, emit):
+    emit(1, t.word, state.xs, state.ws, state.ms)  # here
+
+
+def emits_a_list_that_is_not_there(state, t, emit):
+    emit(1, t.w, state.xss, state.ws, state.ms)  # here
+
+
+def one_of_two_texts(state, t, emit):
+    state.last = t.w if t.i > 1 else t.word  # here
+
+
 REFUSED = [
     (joins_texts, "t.w is a string, which can be compared, kept and emitted here; for other text work, do it before"),
     (emits_joined_texts, r"t.w \+ 's': t.w is a string, which can be compared, kept and emitted here; for other text work"),
@@ -237,6 +253,10 @@ REFUSED = [
     (keeps_a_comprehension, "a comprehension, in state.xs; write a for loop"),
     (emits_a_comprehension, r"a comprehension, in emit\(l=...\); write a for loop"),
     (deletes, r"uses del: write pop\(\)"),
+    (keeps_a_text_that_is_not_there, "t.word: t has no field 'word'; it has i, j"),
+    (emits_a_text_that_is_not_there, "t.word: t has no field 'word'"),
+    (emits_a_list_that_is_not_there, "state.xss: state has no field 'xss'; did you mean state.xs. it has "),
+    (one_of_two_texts, "t.word: t has no field 'word'"),
     (list_from_helper, "only a container with a name, a field of the state for one, can be used here"),
 ]
 

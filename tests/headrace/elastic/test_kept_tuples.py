@@ -286,7 +286,7 @@ def test_example_what_cannot_be_done_with_kept_tuples(function, message):
 
 def test_example_state_and_kept_tuples_exclude_each_other():
     operator = hr.operator(state={"n": "int64"}, emits={"n": "int64"}, output=indexed)
-    with pytest.raises(hr.errors.FunctionError, match="state has no field 'tuples'"):
+    with pytest.raises(hr.errors.FunctionError, match="state.tuples: windows keep no tuples beside state= .* keep_tuples=True"):
         stream([[]]).key_by("k").window(5).apply(operator).to_arrow()
     with pytest.raises(hr.errors.ParameterError, match="slide=: windows without state= only keep"):
         hr.operator(output=of_number, slide=lambda key, state, left: None)

@@ -16,6 +16,7 @@ advance more than the default f_S would, and x5 makes the instance slide::
 """
 
 import random
+import warnings
 
 import pyarrow as pa
 import pytest
@@ -321,6 +322,32 @@ def behind_it(key, state, emit):
 def test_example_what_cannot_be_taken_out(function, message):
     with pytest.raises(FunctionError, match=message):
         stream([[]]).key_by("k").window(5).apply(hr.operator(emits={"n": "int64"}, output=function)).to_arrow()
+
+
+def test_example_tuples_that_are_not_kept():
+    def last(key, state, emit):
+        emit(n=len(state.tuples) + state.m)
+
+    def misspelt(key, state, emit):
+        emit(n=state.tupels)
+
+    query = stream([[]]).key_by("k").window(5)
+    with pytest.raises(FunctionError, match=r"state.tuples: windows keep no tuples .* give hr.operator\(..., keep_tuples=True\)"):
+        query.apply(hr.operator(emits={"n": "int64"}, state={"m": "int64"}, output=last)).to_arrow()
+    with pytest.raises(FunctionError, match="no field 'tupels'; did you mean state.tuples. it has m ") as caught:
+        query.apply(hr.operator(emits={"n": "int64"}, state={"m": "int64"}, output=misspelt)).to_arrow()
+    assert caught.value.line == misspelt.__code__.co_firstlineno + 1
+
+
+def test_example_emit_in_the_place_of_another_parameter():
+    def show_state(state, emit):
+        emit(n=state.m)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # it does call emit
+        operator = hr.operator(emits={"n": "int64"}, state={"m": "int64"}, output=show_state)
+    with pytest.raises(FunctionError, match=r"takes \(state, emit\): it is called with \(key, state, emit\)"):
+        stream([[]]).key_by("k").window(5).apply(operator).to_arrow()
 
 
 def test_example_purge_is_of_kept_tuples_that_slide():

@@ -47,9 +47,11 @@ class FieldBinding:
 
 @dataclass(frozen=True)
 class Unreadable:
-    """An attribute or parameter that exists but cannot be used, and the reason."""
+    """An attribute or parameter that cannot be used, and the reason."""
 
     reason: str
+    is_absent: bool = False
+    """It is not there, and the reason says how to have it; otherwise it exists."""
 
 
 def event_time_binding(*inputs: tuple[Iterable[str], str]) -> FieldBinding | Unreadable:

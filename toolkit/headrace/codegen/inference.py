@@ -155,6 +155,12 @@ class Inference:
         stored = getattr(self, "_stored", {}).get(node.value.id)
         return None if stored is None else stored.fields.get(node.attr)
 
+    def _is_no_field(self, node: ast.Attribute) -> bool:
+        """Whether it is like a field of a parameter or a kept tuple, which has none of this name."""
+        name = node.value.id if isinstance(node.value, ast.Name) else ""
+        has_fields = self._roles.get(name) in self._host.objects or name in getattr(self, "_stored", {})
+        return has_fields and self._binding(node) is None
+
     # -- names
 
     def _bind(self, node: ast.AST) -> None:
@@ -216,7 +222,7 @@ class Inference:
             return binding.kind
         if isinstance(binding, FieldBinding):
             return static_of(binding.kind)
-        if isinstance(binding, Unreadable):
+        if isinstance(binding, Unreadable) or self._is_no_field(node):
             return None  # refused where it is rewritten
         of_value = self.of(node.value) if isinstance(node.value, ast.Subscript | ast.Name) else None
         if isinstance(of_value, Record):

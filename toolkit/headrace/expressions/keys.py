@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from headrace.arguments import is_whole_number
 from headrace.errors import ParameterError
 from headrace.expressions.columns import column_name
+from headrace.names import explains_arguments
 
 
 @dataclass(frozen=True)
@@ -48,6 +49,7 @@ class Keys:
     kind: str
 
 
+@explains_arguments(kind='give the kind of the keys, too, as in hr.keys(f, "string")')
 def keys(function: Callable, kind: str) -> Keys:
     """Give a tuple the keys that a function of it emits, for ``key_by(place=hr.keys(places, "int64"))``.
 

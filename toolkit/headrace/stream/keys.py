@@ -85,6 +85,11 @@ def _key_source(part: Any) -> tuple[KeySource, str]:
         return KeySource((part.column,), "hashtags"), "hashtag"
     if isinstance(part, Pairs):
         return KeySource((part.column,), "pairs", part.distance), "pair"
+    if callable(part):
+        name = getattr(part, "__name__", "f")
+        raise ParameterError(
+            f'key_by({name}): for keys that a function emits, give hr.keys({name}, "string"), with the kind of the keys'
+        )
     raise ParameterError(
         f"key_by({part!r}): give a column name, a tuple of names, hr.each, hr.words, hr.hashtags, hr.pairs or hr.keys"
     )

@@ -100,8 +100,8 @@ def stream(
         raise ParameterError("stream([]): give at least one source")
     if any(isinstance(one, Watermark) for one in sources):
         raise ParameterError(
-            f"stream({sources!r}): a list is several sources; one that gives watermarks among its batches is iter([...]), or a"
-            f" generator"
+            f"stream([{', '.join(map(shown, sources))}]): a list is several sources; one that gives watermarks among its batches"
+            f" is iter([...]), or a generator"
         )
     if not isinstance(event_time, str):
         raise ParameterError(f"event_time={shown(event_time)}: give the name of the column of event times")

@@ -9,6 +9,7 @@ import pyarrow as pa
 from headrace.arguments import shown
 from headrace.elastic.specs import ForwardSpec
 from headrace.errors import ParameterError
+from headrace.names import explains_arguments
 from headrace.plan.nodes import Query
 from headrace.plan.planning import plan
 from headrace.stream.described import describe
@@ -105,6 +106,7 @@ class Together(Summarised):
             return {name: result.to_spark(spark) for name, result in run.results.items()}
 
 
+@explains_arguments(streams="give streams by name, as in together(counts=..., posts=...)")
 def together(**streams: Stream) -> Together:
     """Run several streams as one query, with a result for each.
 

@@ -336,6 +336,8 @@ class Expressions(Places):
             into = self._temporary_place(kind.kind, node)
             nothing = self._kept("slice", self._own(into), into.heads, into.at, "0", "0")
             return self._text(self._memory.staged.format(heads=into.heads, at=nothing, width=0), node)
+        if isinstance(node, ast.Attribute) and static is None:
+            self.visit(node)  # says why it is nothing
         is_made = isinstance(node, ast.Call) and self._builtin(node) in ("set", "dict", "tuple") and not node.args
         if is_made or isinstance(node, ast.List | ast.Tuple | ast.Set | ast.Dict):
             fit = "[], or a list of the state" if isinstance(kind, ListOf) else "one of the state"

@@ -49,11 +49,16 @@ class Fields(Numbers):
         """Return a role as messages name it."""
         return role if role in self.host.objects else "a stored tuple"
 
+    @staticmethod
+    def _named(fields: Mapping[str, Binding]) -> str:
+        """Return the names of the fields that are there."""
+        return ", ".join(name for name, one in fields.items() if not (isinstance(one, Unreadable) and one.is_absent)) or "none"
+
     def _binding(self, node: ast.Attribute, role: str) -> FieldBinding:
         fields = self.objects[role]
         binding = fields.get(node.attr)
         if binding is None:
-            near, names = closest(node.attr, fields), ", ".join(fields) or "none"
+            near, names = closest(node.attr, fields), self._named(fields)
             meant = f"did you mean {node.value.id}.{near}? " if near and isinstance(node.value, ast.Name) else ""
             what = self._called(role)
             raise self._error(f"{ast.unparse(node)}: {what} has no field {node.attr!r}; {meant}it has {names}", node)
@@ -102,8 +107,7 @@ class Fields(Numbers):
         if name in self.roles:
             role = self.roles[name]
             if role in self.objects:
-                names = ", ".join(self.objects[role]) or "none"
-                raise self._error(f"{name!r} can only be used as {name}.field: it has {names}", node)
+                raise self._error(f"{name!r} can only be used as {name}.field: it has {self._named(self.objects[role])}", node)
             if role == "emit":
                 raise self._error(f"{name!r} can only be called, as a statement of its own", node)
             value = self.host.values[role]

@@ -52,6 +52,8 @@ def rewrite(captured: CapturedFunction, roles: tuple[str, ...], host: HostKernel
     needed = len(roles) - (roles[-1:] == ("emit",))
     if not needed <= len(given) <= len(roles):
         raise captured.error(f"takes {len(given)} parameters: it is called with ({', '.join(roles)})")
+    if any(name == "emit" != role for name, role in zip(given, roles, strict=False)):
+        raise captured.error(f"takes ({', '.join(given)}): it is called with ({', '.join(roles)})")
     check_assigned(captured)
     bound = dict(zip(given, roles, strict=False))
     bound |= {name: row.role for name, row in host.rows.items()} | dict(host.named)

@@ -42,6 +42,10 @@ _KERNEL_WORDS = tuple(CALL.split(", "))
 
 _MEMORY = memory_of_workers(OWN, staged=STAGE)
 
+_NO_TUPLES = Unreadable(
+    "windows keep no tuples beside state= or update=, unless they are to: give hr.operator(..., keep_tuples=True)", is_absent=True
+)
+
 Inputs = Sequence[tuple[pa.Schema, str]]
 
 
@@ -115,6 +119,8 @@ def _rewritten(operator: CustomOperator, inputs: Inputs, key_types: Sequence[pa.
     grows = any(not isinstance(field.kind, str | Array) for field in operator.state.values())
 
     def known(kept: Stored | None) -> dict[str, Binding]:
+        if not operator.keeps_tuples:
+            return {"tuples": _NO_TUPLES, **state}
         return state if kept is None else {**state, "tuples": _kept_tuples(kept, fields)}
 
     def update_of(names: Sequence[str], kept: Stored | None) -> GeneratedFunction:

@@ -96,9 +96,10 @@ def _may_emit(function: Callable | None) -> bool:
     code = getattr(getattr(function, "py_func", function), "__code__", None)
     if code is None:
         return True
-    if code.co_argcount < _WITH_EMIT:
+    parameters = code.co_varnames[: code.co_argcount]
+    if len(parameters) < _WITH_EMIT and "emit" not in parameters:  # in another place than the last it is refused later
         return False
-    emit = code.co_varnames[code.co_argcount - 1]
+    emit = "emit" if "emit" in parameters else parameters[-1]
     loaded = [one.argval for one in dis.get_instructions(code) if one.opname.startswith("LOAD")]
     return any(emit in value if isinstance(value, tuple) else emit == value for value in loaded)  # some load two names
 
