@@ -285,3 +285,9 @@ def test_figures_over_tuples_at_once_have_all_sides_and_the_default(table):
     batched = {(name, 2, 2, batch): one for name in OPERATORS for batch in viper.BATCHES}
     drawn = [each for each in viper._experiment(table, figures, "", batched).figures if "at once" in each.title]
     assert len(drawn) == 2 and all([line.x for line in each.lines] == [[1, 16, 128]] * 3 for each in drawn)
+
+
+def test_example_each_side_comes_first_in_its_turn():
+    rounds = [viper.in_turns(number) for number in range(6)]
+    assert all(sorted(each) == sorted(viper_trial.SIDES) for each in rounds)
+    assert sorted(each[0] for each in rounds) == sorted(2 * list(viper_trial.SIDES))

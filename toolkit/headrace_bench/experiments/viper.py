@@ -151,12 +151,12 @@ def measure_cell(
     for side in SIDES:
         checked(side)
     patience, fast = patience_for(repetitions), []
-    for _ in range(repetitions):
+    for number in range(repetitions):
         patience.await_near()
-        fast.append({side: checked(side) for side in SIDES})
+        fast.append({side: checked(side) for side in in_turns(number)})
     rates = {side: median([total / each[side].seconds for each in fast]) for side in SIDES}
     half = int(min(rates.values()) / 2)
-    paced = [{side: checked(side, half) for side in SIDES} for _ in range((repetitions + 1) // 2)]
+    paced = [{side: checked(side, half) for side in in_turns(number)} for number in range((repetitions + 1) // 2)]
     found: dict[str, dict[str, float]] = {measure: {} for measure in MEASURES}
     for side in SIDES:
         waits = [np.percentile(each[side].waits_us, (50, 99)) / 1e3 for each in paced]
@@ -167,6 +167,16 @@ def measure_cell(
         found["energy per tuple"][side] = median([each[side].joules for each in fast]) / total * 1e6
         found["power"][side] = median([each[side].joules / each[side].seconds for each in fast])
     return found
+
+
+def in_turns(number: int) -> list[str]:
+    """The sides in the order of a round, of which each begins one in three.
+
+    >>> [in_turns(number)[0] for number in range(4)]
+    ['readers', 'channel', 'operators', 'readers']
+    """
+    sides, first = list(SIDES), number % len(SIDES)
+    return sides[first:] + sides[:first]
 
 
 def _experiment(
