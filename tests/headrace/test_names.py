@@ -317,6 +317,8 @@ def test_fields_of_functions():
 def test_operators_and_controllers_in_options():
     with pytest.raises(ParameterError, match=r"threads=\{'count': ...\}: did you mean counts\? the operators are counts"):
         COUNTS.start(threads={"count": 2})
+    with pytest.raises(ParameterError, match=r"^threads=\{'map': ...\}: .* give step_threads= .*; the operators are counts$"):
+        COUNTS.map(lambda t: t.n, m="int64").start(threads={"map": 2})
     with pytest.raises(ParameterError, match=r"controller='treshold': .* such as hr.controllers.Threshold\(\)"):
         COUNTS.start(controller="treshold")
     with pytest.raises(ParameterError, match=r"controller=Threshold is a class: give an object of it, as in Threshold\(\)"):

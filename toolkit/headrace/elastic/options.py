@@ -27,6 +27,8 @@ from headrace.runtime.options import (
 CONTROLS = ("threads", "mapping")
 """What a planned change may say."""
 
+_STEPS = ("filter", "select", "map", "flat_map")
+
 INPUT_ORDERS = ("merged", "arrival")
 DEFAULT_CAPACITY = 1 << 14
 ONE_SOURCE_CAPACITY = 1 << 17
@@ -122,6 +124,12 @@ class ElasticOptions:
 
     def check_operators(self, operators: Sequence[str]) -> None:
         """Raise `ParameterError` if an option names an operator that does not exist."""
+        steps = [name for name in self._threads if name in _STEPS and name not in operators]
+        if steps:
+            raise ParameterError(
+                f"threads={{{steps[0]!r}: ...}}: a step has no instances; give step_threads= for those between sources and the"
+                f" first operators; the operators are {', '.join(operators)}"
+            )
         check_named("threads", self._threads, operators)
         check_named("input_order", self._input_order, operators)
         check_named("passing", self._passing, operators)
