@@ -211,6 +211,14 @@ def one_of_two_texts(state, t, emit):
     state.last = t.w if t.i > 1 else t.word  # here
 
 
+def one_text_or_another(state, t, emit):
+    state.last = t.w or t.word  # here
+
+
+def greater_of_two_texts(state, t, emit):
+    state.last = max(t.w, t.word)  # here
+
+
 REFUSED = [
     (joins_texts, "t.w is a string, which can be compared, kept and emitted here; for other text work, do it before"),
     (emits_joined_texts, r"t.w \+ 's': t.w is a string, which can be compared, kept and emitted here; for other text work"),
@@ -257,6 +265,8 @@ REFUSED = [
     (emits_a_text_that_is_not_there, "t.word: t has no field 'word'"),
     (emits_a_list_that_is_not_there, "state.xss: state has no field 'xss'; did you mean state.xs. it has "),
     (one_of_two_texts, "t.word: t has no field 'word'"),
+    (one_text_or_another, "t.word: t has no field 'word'"),
+    (greater_of_two_texts, "t.word: t has no field 'word'"),
     (list_from_helper, "only a container with a name, a field of the state for one, can be used here"),
 ]
 

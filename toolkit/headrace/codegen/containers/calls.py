@@ -73,6 +73,7 @@ class Calls(Expressions):
                 text = self._kept(call, self.host.texts.order, text, ast.unparse(self.visit(argument)))
             return self._text(text, node)
         if name not in _PLAIN_CALLS and not self._is_message:
+            self._refuse_unknown(*node.args)
             for argument in [*node.args, *(keyword.value for keyword in node.keywords)]:
                 what = ast.unparse(node.func)
                 if name in _OF_LISTS and self.inference.of(argument) == TEXTS:

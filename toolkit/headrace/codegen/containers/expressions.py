@@ -110,6 +110,12 @@ class Expressions(Places):
         if is_container(static) or isinstance(static, Record) or static == TEXTS:
             raise self._error(f"{ast.unparse(node)} is {said(static)}, in {what}", node)
 
+    def _refuse_unknown(self, *parts: ast.expr) -> None:
+        """Raise if one is a field that is not there or cannot be used, before anything is said of the others' kinds."""
+        for part in parts:
+            if isinstance(part, ast.Attribute) and self.inference.of(part) is None:
+                self.visit(copied(part))
+
     def _refuse_comprehension(self, node: ast.expr, where: str) -> None:
         """Raise if a comprehension is passed where a container is expected: it would make a Python object."""
         if isinstance(node, ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp):
@@ -119,6 +125,7 @@ class Expressions(Places):
     def visit_BoolOp(self, node: ast.BoolOp) -> ast.expr:
         if self.inference.of(node) == "string":
             return self._chosen_string(node)
+        self._refuse_unknown(*node.values)
         for part in node.values:
             self._refuse(part, f"{ast.unparse(node)}: write a condition, as in a if a else b")
         result = self.generic_visit(node)
@@ -336,8 +343,7 @@ class Expressions(Places):
             into = self._temporary_place(kind.kind, node)
             nothing = self._kept("slice", self._own(into), into.heads, into.at, "0", "0")
             return self._text(self._memory.staged.format(heads=into.heads, at=nothing, width=0), node)
-        if isinstance(node, ast.Attribute) and static is None:
-            self.visit(node)  # says why it is nothing
+        self._refuse_unknown(node)
         is_made = isinstance(node, ast.Call) and self._builtin(node) in ("set", "dict", "tuple") and not node.args
         if is_made or isinstance(node, ast.List | ast.Tuple | ast.Set | ast.Dict):
             fit = "[], or a list of the state" if isinstance(kind, ListOf) else "one of the state"
