@@ -57,6 +57,18 @@ def test_example_operators_come_upstream_first_and_once():
     assert [(branch.origin.name, branch.side) for branch in query.branches["join"]] == [("aggregate", 0), ("aggregate", 1)]
 
 
+def test_example_the_names_of_a_query_s_operators_do_not_depend_on_other_queries():
+    """An operator that is the second of its name in one query is the only one of its name in another."""
+    first, second = (rows().key_by("k").window(size).aggregate(n=hr.count()) for size in (10, 20))
+    both = first.join(second, 5, on="k", prefixes=("l_", "r_"))
+    assert both.operators == ("aggregate", "aggregate2", "join")
+    assert second.operators == ("aggregate",) and list(second.plan().branches) == ["aggregate"]
+    assert second.join(first, 5, on="k", prefixes=("l_", "r_")).operators == ("aggregate", "aggregate2", "join")
+    query = both.plan()
+    assert [branch.origin for branch in query.branches["join"]] == query.operators[:2]
+    assert [output.node for output in query.outputs] == query.operators[2:]
+
+
 @pytest.mark.slow
 def test_example_a_query_is_planned_without_the_kernels_of_any_engine():
     """Specifications import their programs when a run needs them: a query is written in no time."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from headrace.ingress.input_errors import numbered
 from headrace.plan.nodes import (
@@ -32,32 +33,32 @@ def plan(ends: Mapping[str, Node], forward: Spec) -> Query:
     """
     operators: list[OperatorNode] = []
     branches: dict[str, list[Branch]] = {}
-    names: dict[int, str] = {}
+    planned: dict[int, OperatorNode] = {}
 
-    def visit(operator: OperatorNode) -> None:
-        if id(operator) in names:
-            return
+    def visit(operator: OperatorNode) -> OperatorNode:
+        if id(operator) in planned:
+            return planned[id(operator)]
         mine: list[Branch] = []
         for side, parent in enumerate(operator.parents):
             mine += _branches(parent, (), side if operator.spec.has_sides else 0)
         for branch in mine:
             if isinstance(branch.origin, OperatorNode):
-                visit(branch.origin)
+                branch.origin = visit(branch.origin)
         name = operator.name
         suffix = 2
         while name in branches:
             name, suffix = f"{operator.name}{suffix}", suffix + 1
-        names[id(operator)] = name
-        if name != operator.name:
-            object.__setattr__(operator, "name", name)
-        operators.append(operator)
+        # A copy: the node may be in other queries, too, where its name is free.
+        found = planned[id(operator)] = operator if name == operator.name else replace(operator, name=name)
+        operators.append(found)
         branches[name] = mine
+        return found
 
     outputs = []
     for name, node in ends.items():
         top, steps = _top(node, forward)
-        visit(top)
-        outputs.append(Output(name or top.name, top, steps))
+        found = visit(top)
+        outputs.append(Output(name or found.name, found, steps))
     _name_sources([branch for mine in branches.values() for branch in mine if isinstance(branch.origin, SourceNode)])
     return Query(operators, branches, outputs)
 
