@@ -189,6 +189,10 @@ def refuse_subscript(state, t):
     state.chars = t["chars"]  # here
 
 
+def refuse_subscript_of_no_name(state, t):
+    state.chars = t["two words"]  # here
+
+
 def refuse_with(state, t):
     with t:  # here
         pass
@@ -249,6 +253,7 @@ REFUSED = [
     (refuse_yield, "call emit"),
     (refuse_hour, "t.ts.hour: times are integers here, .* t.ts // 3_600_000_000 % 24 is the hour"),
     (refuse_subscript, r"t\['chars'\]: write t.chars"),
+    (refuse_subscript_of_no_name, r"'two words' is no name in Python; rename it before, as in select\(..., x='two words'\)"),
     (refuse_with, "uses with"),
     (refuse_walrus, "uses :="),
     (refuse_none_equality, "write `is None`"),

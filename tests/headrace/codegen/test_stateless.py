@@ -261,6 +261,19 @@ def test_example_int32_overflow():
         chain.apply(batch_of(ROWS[:1]))
 
 
+def test_example_a_number_beyond_int32_is_told_by_its_column_and_step():
+    """Plain Python computes it, so the function called again does not fail: what it gives does not fit."""
+
+    def large(t, emit):
+        emit(y=t.x * 10**9)
+
+    for steps in ([Map(large, {"y": "int32"})], [Filter(lambda t: t.x != 7), FlatMap(large, {"y": "int32"})]):
+        chain = StatelessChain(steps, SCHEMA, "ts")
+        with pytest.raises(FunctionError, match="y=10000000000 does not fit in int32; declare it as y='int64'") as caught:
+            chain.apply(batch_of(ROWS[3:]))
+        assert caught.value.function == "large"
+
+
 @pytest.mark.parametrize(
     ("steps", "error", "text"),
     [

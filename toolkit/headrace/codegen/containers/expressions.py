@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import keyword
 from dataclasses import replace
 from typing import Any
 
@@ -170,7 +171,7 @@ class Expressions(Places):
                 raise self._error(f"{ast.unparse(node)}: give a number, as in {ast.unparse(node.value)}[0]", node)
             named = node.slice.value if isinstance(node.slice, ast.Constant) else None
             if isinstance(named, str) and isinstance(node.value, ast.Name) and self.roles.get(node.value.id) in self.objects:
-                raise self._error(f"{ast.unparse(node)}: write {node.value.id}.{named}", node)
+                raise self._error(f"{ast.unparse(node)}: {_field_in_words(node.value.id, named)}", node)
             self._refuse(node.slice, f"{ast.unparse(node)}: it cannot be an index")
             return None
         if isinstance(node.slice, ast.Slice):
@@ -399,3 +400,11 @@ def _as_written(node: ast.expr) -> ast.expr:
         for part in parts
     ]
     return ast.copy_location(ast.Constant("".join(texts)), node)
+
+
+def _field_in_words(variable: str, name: str) -> str:
+    """Say what to write instead of ``t["name"]``."""
+    if name.isidentifier() and not keyword.iskeyword(name):
+        return f"write {variable}.{name}"
+    named = f"columns are read as {variable}.name, and {name!r} is no name in Python"
+    return f"{named}; rename it before, as in select(..., x={name!r})"
