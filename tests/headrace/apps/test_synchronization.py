@@ -365,7 +365,7 @@ def test_example_a_plan_may_name_streams_that_have_no_rows(tmp_path):
         (["--checkpoint", ""], "--checkpoint '': an empty path; give the path of a folder"),
         (["--checkpoint", "in.parquet"], "--checkpoint 'in.parquet' cannot be written (File exists)"),
         (["--resume", "nowhere"], "--resume 'nowhere': there is no such folder or file; give the folder that a run had as"),
-        (["--resume", "in.parquet"], "is not a checkpoint of this version; remove the file to resume from the checkpoint before"),
+        (["--resume", "in.parquet"], "is not a checkpoint of this version; give the folder of a run, or one of its checkpoints"),
         (["--sources", "0"], "from 1 to 1024"),
         (["--mode", "sn"], "--mode sn: eventwindow runs by a plan: leaves have states of their own"),
         (["--gate", "log"], "--gate log: eventwindow runs by a plan: inputs of a program are not merged"),

@@ -95,7 +95,7 @@ def test_a_checksum_that_nobody_looks_at_is_found(tmp_path):
 
 def test_example_what_is_no_checkpoint_is_said(tmp_path):
     (tmp_path / "words.parquet").write_bytes(b"PAR1")
-    with pytest.raises(CheckpointError, match="'.*words.parquet' is not a checkpoint of this version"):
+    with pytest.raises(CheckpointError, match="'.*words.parquet' is not a checkpoint of this version; give the folder of a run"):
         read_checkpoint(tmp_path / "words.parquet")
     with pytest.raises(CheckpointError, match="there is no checkpoint in this folder"):
         read_checkpoint(tmp_path)

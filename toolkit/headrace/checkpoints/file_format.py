@@ -103,7 +103,9 @@ def read(path: Path) -> Contents:
         ) from None
     if not data.startswith(MAGIC):
         kind = "is empty" if not data else "is not a checkpoint of this version"
-        raise CheckpointError(f"checkpoint {str(path)!r} {kind}; {_FIX}")
+        # Another file that was given by mistake is not to be removed.
+        fix = _FIX if path.name.startswith("checkpoint") else "give the folder of a run, or one of its checkpoints"
+        raise CheckpointError(f"checkpoint {str(path)!r} {kind}; {fix}")
     if hashlib.sha256(data[:-_DIGEST]).digest() != data[-_DIGEST:]:
         raise CheckpointError(f"checkpoint {str(path)!r} is damaged: its {len(data):,} bytes are not those written; {_FIX}")
     at = len(MAGIC) + _LENGTH

@@ -62,19 +62,20 @@ class Folder:
         CheckpointError
             There is none.
         """
-        path = Path(given)
+        path, asked = Path(given), f"resume={os.fspath(given)!r}"
         if path.is_dir():
             folder = Folder(path)
             numbers = folder.numbers()
             if not numbers:
                 raise CheckpointError(
-                    f"resume={str(given)!r}: there is no checkpoint in this folder; give the one that a run had as checkpoint=,"
+                    f"{asked}: there is no checkpoint in this folder; give the one that a run had as checkpoint=,"
                     f" or start without resume to begin again"
                 )
             return folder.path_of(numbers[-1])
         if not path.exists():
             raise CheckpointError(
-                f"resume={str(given)!r}: there is no such folder or file; give the one that a run had as checkpoint="
+                f"{asked}: there is no such folder or file; give the one that a run had as checkpoint=, which keeps the newest"
+                f" {KEPT} checkpoints"
             )
         return path
 
