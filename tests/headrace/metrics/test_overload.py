@@ -206,6 +206,25 @@ def test_example_a_source_whose_time_is_behind():
         assert run.wait(180)
 
 
+def test_example_a_source_that_is_silent_while_another_gives_little():
+    """No source waits for room, and yet nothing goes on."""
+    first, second = Steered(rows(), [10] * 4), Steered(rows(), [10])
+    with counting([first, second]).start() as run:
+        first.let(2)
+        second.let()
+        eventually(lambda: run.metrics().operators["counts"].processed == 20)
+        then = run.metrics()
+        first.let()
+        found = eventually(lambda: (found := bottleneck(run.metrics(), then)).kind == "order" and found)
+        silent = list(run.metrics().operators["counts"].watermark_gap)[1]
+        assert found.where == silent and not found.is_pressed
+        assert f"wait for {silent}, which gives nothing" in found.sentence and "idle_after=" in found.sentence
+        second.let_all()
+        eventually(lambda: bottleneck(run.metrics(), then).kind == "none")
+        first.let_all()
+        assert run.wait(180)
+
+
 def test_example_an_engine_that_says_only_when_it_is_busy():
     """Of the time that has passed, not of the time it has told of."""
     source = Steered(pa.table({"ts": range(2_000), "x": [1] * 2_000}), [1_000])

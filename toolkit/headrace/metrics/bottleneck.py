@@ -27,6 +27,8 @@ PRESSED = 0.1
 """Least share of the time that a source waits for room that counts as back-pressure."""
 LATE_S = 0.1
 """Seconds that a tuple must be overdue for the stream to count as behind."""
+SILENT_S = 0.5
+"""Seconds for which a source that others wait for must give nothing to count as silent."""
 
 UNEVEN = 1.2
 """A worker's load, relative to the mean of all, above which it counts as having more to do."""
@@ -90,7 +92,7 @@ def bottleneck(now: Metrics, then: Metrics | None = None, cores: int | None = No
     shares = [_Shares(operator, _before(then, operator), _seconds(now, then)) for operator in now.operators.values()]
     pressed = {source.name for source, before in sources if is_pressed(source, before)}
     if not pressed:
-        return _unpressed(sources, shares)
+        return _unpressed(sources, shares, _seconds(now, then))
     cores = cores or usable_cores()
     used = _used(now, then)
     for each in reversed(shares):
@@ -153,7 +155,9 @@ def _used(now: Metrics, then: Metrics | None) -> dict[str, float]:
     return {name: max(0, ns - before.get(name, 0)) / 1e9 / seconds for name, ns in now.cpu_ns.items()}
 
 
-def _unpressed(sources: Sequence[tuple[SourceMetrics, SourceMetrics | None]], shares: Sequence[_Shares]) -> Bottleneck:
+def _unpressed(
+    sources: Sequence[tuple[SourceMetrics, SourceMetrics | None]], shares: Sequence[_Shares], seconds: float
+) -> Bottleneck:
     """The case that nothing waits for room."""
     busy = max((max(each.busy, default=0.0) for each in shares), default=0.0)
     late = [(s, before) for s, before in sources if not math.isnan(s.lag_s) and s.lag_s > LATE_S]
@@ -168,7 +172,24 @@ def _unpressed(sources: Sequence[tuple[SourceMetrics, SourceMetrics | None]], sh
         source = late[0][0]
         due = f"{source.behind:,} tuples are due" if source.counts_due else "tuples are due"
         return Bottleneck("none", "", f"The stream is catching up: {due}, {source.lag_s:.1f} s late.")
+    for each in shares if seconds >= SILENT_S else ():
+        if (silent := _silent(each, sources)) is not None:
+            return Bottleneck(
+                "order", silent,
+                f"Tuples of {each.name} wait for {silent}, which gives nothing: its event time is behind that of the other"
+                f" sources. They would not wait if it gave watermarks, or with idle_after= in hr.stream().",
+            )  # fmt: skip
     return Bottleneck("none", "", f"Nothing holds the stream up: the threads are busy {busy:.0%} of the time.")
+
+
+def _silent(each: _Shares, sources: Sequence[tuple[SourceMetrics, SourceMetrics | None]]) -> str | None:
+    """Return the source for which all tuples of an operator wait, as it gives none and others do; None if there is none."""
+    behind, before = each.operator.values.get("holds_back"), each.before
+    passed = each.operator.processed - (0 if before is None else before.processed)
+    if behind is None or passed or not each.operator.in_flight:
+        return None
+    given = {now.name: now.rows - (0 if then is None else then.rows) for now, then in sources if now.operator == each.name}
+    return behind if given.pop(behind, None) == 0 and any(given.values()) else None
 
 
 def _saturated(each: _Shares, used: dict[str, float], cores: int) -> Bottleneck | None:
