@@ -96,6 +96,19 @@ def test_agree_every_form(sources, form):
             iter(reader)
 
 
+def test_example_the_names_of_folders_are_columns(tmp_path):
+    """As Spark's `partitionBy` writes them: a column that is in no file."""
+    for name, rows in (("day=1", TABLE.slice(0, 2)), ("day=2", TABLE.slice(2))):
+        (tmp_path / name).mkdir()
+        pq.write_table(rows, tmp_path / name / "part-0.parquet")
+    reader = open_input(tmp_path)
+    found = pa.Table.from_batches(reader, reader.schema)
+    assert found.select(TABLE.column_names).cast(TABLE.schema).equals(TABLE)
+    assert found["day"].to_pylist() == [1, 1, 2, 2, 2]
+    (first, second) = reader.select(["day"])
+    assert [*first["day"].to_pylist(), *second["day"].to_pylist()] == [1, 1, 2, 2, 2]
+
+
 @pytest.mark.parametrize("form", FORMS)
 def test_agree_projection_and_sort(sources, form):
     reader = open_input(sources[form], columns=["text", "ts"], sort_by="ts")

@@ -1,6 +1,6 @@
-"""Sources that agree in all but which columns may be null are one stream, whatever holds them.
+"""Sources that agree in all but which columns may be null, and the layout of texts, are one stream, whatever holds them.
 
-Oracle      The same rows, all of which may be null.
+Oracle      The same rows, all of which may be null, with texts of one layout.
 Cannot see  A later batch of another type: tests/headrace/ingress/test_encode.py, tests/headrace/test_bad_input.py.
 """
 
@@ -12,6 +12,7 @@ import pytest
 
 import headrace as hr
 from headrace.cli import main
+from headrace.ingress.batch_bytes import BATCH_BYTES
 from headrace.ingress.readers import open_input
 from headrace.ingress.same_schema import read_as, shared_schema
 
@@ -58,6 +59,54 @@ def test_oracle_unions():
         assert summed(both).equals(expected)
     assert a.union(a).schema.equals(NEVER)
     assert a.select("ts", "k", n=hr.col("n") * 2).union(a).to_arrow().num_rows == 600
+
+
+TEXTS = {
+    "large": pa.large_string(), "view": pa.string_view(), "coded": pa.dictionary(pa.int8(), pa.string()),
+}  # fmt: skip
+
+
+def with_texts(table, kind):
+    return table.set_column(1, table.schema.field("k").with_type(kind), table["k"].cast(kind))
+
+
+@pytest.mark.parametrize("kind", TEXTS.values(), ids=TEXTS)
+def test_oracle_texts_of_any_layout(kind, tmp_path):
+    """pandas gives other texts than Parquet and Spark do."""
+    expected = summed(hr.stream([WHOLE.cast(MAYBE), HOLES], event_time="ts"))
+    for one, other in ((with_texts(WHOLE, kind), HOLES), (WHOLE, with_texts(HOLES, kind))):
+        for holder, made in HOLDERS.items():
+            if holder == "file" and pa.types.is_string_view(kind):
+                continue  # Parquet has no views
+            found = hr.stream([made(one, tmp_path), made(other, tmp_path)], event_time="ts")
+            assert summed(found).to_pylist() == expected.to_pylist()
+        a, b = (hr.stream(table, event_time="ts") for table in (one, other))
+        assert summed(a.union(b)).to_pylist() == expected.to_pylist()
+        windows = hr.inputs(a.filter(hr.col("ts") >= 10).key_by("k"), b.filter(hr.col("ts") >= 10).key_by("k")).window(100)
+        counted = windows.apply(hr.operator(state={"rows": "int64"}, emits={"rows": "int64"}, update=count, output=give))
+        assert counted.to_arrow(threads=2).to_pylist() == expected.drop_columns("n").to_pylist()
+
+
+def count(state, t, emit):
+    state.rows += 1
+
+
+def give(key, state, emit):
+    emit(rows=state.rows)
+
+
+def test_example_a_text_is_still_no_number():
+    assert shared_schema(NEVER, NEVER.set(1, pa.field("k", pa.binary()))) is None
+    assert shared_schema(NEVER, NEVER.set(1, pa.field("k", pa.dictionary(pa.int8(), pa.int64())))) is None
+    with pytest.raises(hr.HeadraceError, match="keys k: int64 and k: string differ"):
+        hr.inputs(*(hr.stream(WHOLE, event_time="ts").key_by(k=name) for name in ("n", "k")))
+
+
+def test_example_dictionaries_are_cut_before_they_are_decoded():
+    """Two hundred rows of a text of a megabyte are not decoded in one piece."""
+    long = pa.DictionaryArray.from_arrays(pa.array([0] * 200, pa.int8()), pa.array(["x" * (1 << 20)]))
+    reader = read_as(open_input(pa.table({"k": long})), pa.schema([("k", pa.large_string())]))
+    assert max(batch.nbytes for batch in reader) <= BATCH_BYTES + 1000
 
 
 def test_example_only_what_differs_may_be_null():

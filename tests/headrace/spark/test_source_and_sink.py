@@ -239,12 +239,16 @@ def test_agree_types_that_spark_has_wider_ones_for(spark, in_memory_bytes):
         "wide": pa.array([Decimal(1), None], pa.decimal256(20, 2)),
         "inner": pa.array([{"a": 1, "b": ["x"]}, None], pa.struct([("a", pa.uint8()), ("b", pa.list_(pa.string_view()))])),
         "map": pa.array([[("a", 2**32 - 1)], None], pa.map_(pa.string(), pa.uint32())),
+        "wait": pa.array([1_500_000, None], pa.duration("us")),
+        "waits": pa.array([[7], None], pa.list_(pa.duration("ms"))),
     })  # fmt: skip
     table = pa.concat_tables([table, table, table]).combine_chunks().slice(1, 4)
-    for given in (table, table.drop_columns(["time"])):
+    through_parquet = table.drop_columns(["time", "wait", "waits"])
+    for given in (table, table.select(["wait"]), table.select(["waits"]), through_parquet):
         frame = sink.to_dataframe(spark, given, in_memory_bytes=in_memory_bytes)
         kinds = {"time": "time(6)", "list": "array<bigint>", "bytes": "binary", "wide": "decimal(20,2)"}
         kinds |= {"inner": "struct<a:smallint,b:array<string>>", "map": "map<string,bigint>"}
+        kinds |= {"wait": "interval day to second", "waits": "array<interval day to second>"}
         assert dict(frame.dtypes) == {name: kinds[name] for name in given.column_names}
         assert frame.toArrow().to_pylist() == given.to_pylist()
 

@@ -390,7 +390,7 @@ def _open_path(path: Path, columns, batch_rows: int, name: str) -> Reader:
     if path.is_dir():
         import pyarrow.dataset as ds  # imports pandas as well: not at import time
 
-        dataset = ds.dataset(path, format="parquet")
+        dataset = ds.dataset(path, format="parquet", partitioning="hive")  # folders such as day=3, as Spark writes them
         if not dataset.files:
             raise InputError(f"{display_name(name)} is a folder that has no Parquet files; check the path")
         return _open_dataset(dataset, columns, batch_rows, name)

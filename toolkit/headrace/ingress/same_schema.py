@@ -1,4 +1,8 @@
-"""Sources that differ only in which columns may be null: how they are read as one stream."""
+"""Sources that differ only in which columns may be null, or in the layout of texts: how they are read as one stream.
+
+pandas gives ``large_string``, Parquet and Spark give ``string``, and polars ``string_view``; categories are dictionaries. To
+their user they are all texts.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +11,16 @@ from dataclasses import replace
 
 import pyarrow as pa
 
+from headrace.expressions.operands import is_text
+from headrace.expressions.rows import cast, plain
+from headrace.ingress.columns import plain_type
 from headrace.ingress.readers import Item, Reader
 
 
 def shared_schema(one: pa.Schema, other: pa.Schema) -> pa.Schema | None:
-    """Return the common schema of two that differ at most in which columns may be null; None where they differ in more.
+    """Return the common schema of two that differ at most in which columns may be null, and in how texts lie in memory.
+
+    None where they differ in more.
 
     Examples
     --------
@@ -20,16 +29,42 @@ def shared_schema(one: pa.Schema, other: pa.Schema) -> pa.Schema | None:
     n: int64
     >>> shared_schema(strict, pa.schema([("n", pa.int32())])) is None
     True
+    >>> shared_schema(pa.schema([("name", pa.large_string())]), pa.schema([("name", pa.string())]))
+    name: large_string
     """
-    if one.names != other.names or one.types != other.types:
+    kinds = [_shared_type(a, b) for a, b in zip(one.types, other.types, strict=False)]
+    if one.names != other.names or None in kinds:
         return None
-    return pa.schema([f.with_nullable(f.nullable or g.nullable) for f, g in zip(one, other, strict=True)])
+    return pa.schema([
+        f.with_type(kind).with_nullable(f.nullable or g.nullable) for f, g, kind in zip(one, other, kinds, strict=True)
+    ])
+
+
+def _shared_type(one: pa.DataType, other: pa.DataType) -> pa.DataType | None:
+    """Return the type of values of two types; None if there is none."""
+    if one.equals(other):
+        return one
+    plain_types = plain_type(one), plain_type(other)
+    if not all(map(is_text, plain_types)):
+        return None
+    return pa.string() if all(map(pa.types.is_string, plain_types)) else pa.large_string()
+
+
+def conformed(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """Return the rows of a valid batch in a schema that `shared_schema` gave for it and another."""
+    arrays = [
+        array if array.type.equals(field.type) else cast(plain(array), field.type)
+        for field, array in zip(schema, batch.columns, strict=True)
+    ]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
 def read_as(reader: Reader, schema: pa.Schema) -> Reader:
-    """Return a reader of the same rows in batches of this schema, which may differ in which columns may be null."""
+    """Return a reader of the same rows in batches of this schema, which `shared_schema` gave for it and another."""
     if reader.schema.equals(schema):
         return reader
+    if reader.schema.types != schema.types:
+        return _cast_to(reader, schema)
 
     def renamed(items: Iterable[Item]) -> Iterator[Item]:
         for item in items:
@@ -47,4 +82,18 @@ def read_as(reader: Reader, schema: pa.Schema) -> Reader:
     return changed
 
 
-__all__ = ["read_as", "shared_schema"]
+def _cast_to(reader: Reader, schema: pa.Schema) -> Reader:
+    """Return a reader that gives texts in another layout."""
+
+    def batches() -> Iterator[Item]:
+        reader.name = changed.name
+        for item in reader:  # validated, and cut into pieces that are bounded even where dictionaries are decoded
+            yield conformed(item, schema) if isinstance(item, pa.RecordBatch) else item
+
+    changed = replace(reader, schema=schema, batches=batches, is_validated=False, coded=None, is_started=False)
+    if (reopen := reader.reopen) is not None:
+        changed.reopen = lambda columns, name: read_as(reopen(columns, name), pa.schema([schema.field(one) for one in columns]))
+    return changed
+
+
+__all__ = ["conformed", "read_as", "shared_schema"]

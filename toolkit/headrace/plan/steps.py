@@ -17,6 +17,7 @@ from headrace.codegen.state import named_by_python
 from headrace.errors import ParameterError, SchemaError
 from headrace.expressions import Expression
 from headrace.expressions.rows import check_movable
+from headrace.ingress.same_schema import conformed
 
 if TYPE_CHECKING:
     from headrace.codegen.stateless import StatelessChain
@@ -67,6 +68,19 @@ class SelectStep(Step):
     def apply(self, batch):
         arrays = [e.evaluate(batch) for _, e in self.columns]
         return pa.RecordBatch.from_arrays(arrays, names=[name for name, _ in self.columns])
+
+
+@dataclass(frozen=True, eq=False)
+class ConformStep(Step):
+    """Give columns the types that streams of a union have in common, which `shared_schema` found."""
+
+    schema: pa.Schema
+
+    def result_schema(self, schema):
+        return self.schema
+
+    def apply(self, batch):
+        return conformed(batch, self.schema)
 
 
 @dataclass(frozen=True, eq=False)

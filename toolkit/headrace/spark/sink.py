@@ -69,7 +69,7 @@ def to_dataframe(
         schema = schema or batch.schema
         held.append(_for_spark(batch))
         size += batch.nbytes
-        if size > in_memory_bytes and _is_local(spark) and not any(map(_has_time_of_day, batch.schema.types)):
+        if size > in_memory_bytes and _is_local(spark) and not any(map(_needs_memory, batch.schema.types)):
             return _through_parquet(spark, held, batches)
     if schema is None:
         raise OutputError("no batch and no schema: give schema=...")
@@ -168,9 +168,11 @@ def _for_inner(name: str, field: pa.Field) -> pa.Field:
     return field.with_type(_for_type(name, field.type))
 
 
-def _has_time_of_day(kind: pa.DataType) -> bool:
-    """Whether a type is, or contains, a time of day, which Spark takes from memory only: it reads none from Parquet."""
-    return pa.types.is_time(kind) or any(_has_time_of_day(kind.field(i).type) for i in range(kind.num_fields))
+def _needs_memory(kind: pa.DataType) -> bool:
+    """Whether Spark takes a type, or one within it, from memory only: in Parquet, times of day are refused, durations numbers."""
+    if pa.types.is_time(kind) or pa.types.is_duration(kind):
+        return True
+    return any(_needs_memory(kind.field(i).type) for i in range(kind.num_fields))
 
 
 def _for_spark(batch: pa.RecordBatch) -> pa.RecordBatch:

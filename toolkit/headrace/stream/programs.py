@@ -7,7 +7,7 @@ from dataclasses import fields
 from functools import wraps
 from typing import Any
 
-from headrace.arguments import is_whole_number
+from headrace.arguments import is_whole_number, shown
 from headrace.errors import ParameterError, SchemaError, UnknownNameError
 from headrace.ingress.columns import is_text, plain_type
 from headrace.names import instead, missing_attribute
@@ -209,7 +209,7 @@ def program(**given: Any) -> Program:
 
 def _read_inputs(program: Program, inputs: Any) -> list[tuple[Input, Stream]]:
     if not isinstance(inputs, Mapping) or not inputs:
-        raise ParameterError(f'inputs={inputs!r}: give a dict of tags and their inputs, as in {{"value": [left, right]}}')
+        raise ParameterError(f'inputs={shown(inputs)}: give a dict of tags and their inputs, as in {{"value": [left, right]}}')
     seen = dict.fromkeys(program.tags, 0)
     """Streams of each tag so far."""
     read: list[tuple[Input, Stream]] = []

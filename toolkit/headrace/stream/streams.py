@@ -16,7 +16,7 @@ from headrace.names import explains_arguments, missing_attribute
 from headrace.ordering.stages import Stage
 from headrace.plan.checks import check_columns, check_output_names
 from headrace.plan.nodes import Node, Spec, StepNode, UnionNode, check_result, check_spec, operator_node
-from headrace.plan.steps import WANTED, FilterStep, SelectStep, Step, function_step
+from headrace.plan.steps import WANTED, ConformStep, FilterStep, SelectStep, Step, function_step
 from headrace.stream.hints import (
     AGGREGATES,
     OTHER_NAMES,
@@ -181,7 +181,8 @@ class Stream(Runnable):
     def union(self, *others: Stream) -> Stream:
         """Merge this stream with others of the same schema, in the order of their event times.
 
-        At equal times the tuples of this stream come first, then those of the others in the order given.
+        At equal times the tuples of this stream come first, then those of the others in the order given. Texts may lie in memory
+        in different ways (``string``, ``large_string``, categories).
 
         Parameters
         ----------
@@ -200,8 +201,10 @@ class Stream(Runnable):
         {'ts': [1, 2, 3, 4]}
         """
         _check_streams("union", *others)
+        shared = self.schema
         for other in others:
-            if shared_schema(self.schema, other.schema) is None:
+            both = shared_schema(shared, other.schema)
+            if both is None:
                 raise SchemaError(
                     f"union: the columns {_columns(self)} and {_columns(other)} differ; select() the same columns, cast to the"
                     f" same types"
@@ -209,9 +212,8 @@ class Stream(Runnable):
             mine, theirs = ((node.event_time, node.unit) for node in (self._node, other._node))
             if mine != theirs:
                 raise SchemaError(f"union: event times (column, unit) are {mine} and {theirs}; use the same for both")
-        inputs = [self, *others]
-        if any(not one.schema.equals(self.schema) for one in others):
-            inputs = [one.select(*one.schema.names) for one in inputs]  # any of these columns may be nullable
+            shared = both
+        inputs = [one if one.schema.equals(shared) else with_step(one, ConformStep(shared)) for one in (self, *others)]
         nodes = tuple(one._node for one in inputs)
         return Stream(UnionNode(nodes, nodes[0].schema, self._node.event_time, self._node.unit))
 
