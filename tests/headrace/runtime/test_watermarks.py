@@ -122,6 +122,13 @@ def test_example_a_row_at_the_watermark_is_in_time(lateness):
         assert run.to_arrow()["n"].to_pylist() == [2, 1]
 
 
+def test_example_rows_that_wait_say_how_far_time_has_come():
+    """``1 4 12 ...``: with a lateness of 2, 12 waits until 14, but the window from 0 to 10 is over already."""
+    held = Held(batch(1, 4), batch(12), None, batch(13))
+    found = silent(counts(stream(held.read(), lateness=2)), held, wanted=[{"ts": 10, "k": 1, "n": 2}])
+    assert found[1:] == [{"ts": 20, "k": 1, "n": 2}]
+
+
 def test_example_it_passes_steps_and_streams_that_several_take():
     held = Held(batch(1, 4), hr.Watermark(10), None, batch(12))
     both = stream(held.read())

@@ -27,7 +27,7 @@ from headrace.memory.cells import read_cell
 from headrace.metrics.sources import SourceMetrics
 from headrace.newest import Newest
 from headrace.plan.nodes import SourceNode
-from headrace.progress import MIN_TIME, Watermark
+from headrace.progress import END_OF_TIME, MIN_TIME, Watermark
 from headrace.rates import RateSchedule
 from headrace.runtime.feeding import Feeder, Stopped
 from headrace.runtime.options import PassedTime
@@ -99,7 +99,7 @@ class Source:
         under_way = 0 if self._step_threads is None else 2 * self._step_threads.most  # each batch, and its event time
         self._queue: queue.Queue[Any] = queue.Queue(_QUEUED_BATCHES + under_way)
         self._reorder: Reorder | None = None
-        self._promised = MIN_TIME
+        self._promised = self._told = MIN_TIME
         if node.lateness is not None or node.is_disordered:
             self._reorder = Reorder(
                 node.lateness,
@@ -220,6 +220,8 @@ class Source:
                 elif self._promised > MIN_TIME:
                     batch, numbers = self._in_time(batch, numbers)
                 yield from self._hand_over(batch, ts, numbers, patient)
+                if self._reorder is not None:
+                    yield from self._tell(self._reorder.watermark, patient)
                 yield 0.0
             if self._reorder is not None:
                 batch, ts = self._reorder.finish()
@@ -287,11 +289,17 @@ class Source:
         self._promised = ts
         if self._reorder is not None:
             ready, times = self._reorder.promise(ts)
-            ts = self._reorder.watermark
+            ts = self._told = self._reorder.watermark
             if ready is not None:
                 yield from self._hand_over(ready, times, self._reorder.released, patient)
         yield from self._put(ts, patient)
         yield 0.0
+
+    def _tell(self, ts: int, patient: bool) -> Iterator[float]:
+        """Pass on how far event time has come: further than to the last row that left, if those that wait are later."""
+        if ts > self._told and abs(ts) < END_OF_TIME - self.feed.inlet.retention:
+            self._told = ts
+            yield from self._put(ts, patient)
 
     def _in_time(self, batch: pa.RecordBatch, numbers: Sequence[int]) -> tuple[pa.RecordBatch, Any]:
         """Return the rows of a source that needs no reordering, without those below its watermark."""
