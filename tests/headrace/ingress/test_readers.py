@@ -109,6 +109,30 @@ def test_example_the_names_of_folders_are_columns(tmp_path):
     assert [*first["day"].to_pylist(), *second["day"].to_pylist()] == [1, 1, 2, 2, 2]
 
 
+def test_example_columns_of_one_name_in_a_pandas_frame():
+    frame = TABLE.select(["ts", "text"]).to_pandas()
+    frame.columns = ["ts", "ts"]
+    with pytest.raises(SchemaError, match=r"^source \(DataFrame\): several columns are called 'ts'; rename the others"):
+        open_input(frame)
+
+
+def test_example_a_file_of_a_folder_that_has_something_else_is_refused(tmp_path):
+    """Arrow would read the text "5" as a number, and fill a missing column with nulls."""
+    first, more = pa.table({"ts": [1], "v": pa.array([5], pa.int32())}), pa.table({"ts": [2], "w": [1]})
+    later = tmp_path / "b.parquet"
+    pq.write_table(first, tmp_path / "a.parquet")
+    for column, said in ((pa.array(["5"]), "'v' is string in '.*b.parquet', int32 in the first file: cast it"),
+                         (pa.array([True]), "'v' is bool in"), (None, "'v' is missing in '.*b.parquet': add it")):  # fmt: skip
+        pq.write_table(more if column is None else more.append_column("v", column), later)
+        with pytest.raises(SchemaError, match=f"^input '{tmp_path}': column {said}"):
+            list(open_input(tmp_path))
+        assert sum(batch.num_rows for batch in open_input(tmp_path, columns=["ts"])) == 2
+    for kind in (pa.int64(), pa.float64(), pa.null()):
+        pq.write_table(more.append_column("v", pa.nulls(1, kind)), later)
+        assert pa.Table.from_batches(open_input(tmp_path))["v"].to_pylist() == [5, None]
+    assert sum(batch.num_rows for batch in open_input(ds.dataset(tmp_path))) == 2
+
+
 @pytest.mark.parametrize("form", FORMS)
 def test_agree_projection_and_sort(sources, form):
     reader = open_input(sources[form], columns=["text", "ts"], sort_by="ts")

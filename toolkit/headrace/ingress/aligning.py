@@ -1,14 +1,16 @@
-"""Cast later batches of a source to the schema of its first one."""
+"""Cast later batches of a source to the schema of its first one; see that files of a folder can be read as the first one."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Container
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from headrace.errors import SchemaError
 from headrace.expressions.operands import is_text
+from headrace.ingress.input_errors import display_name
 
 
 def align(batch: pa.RecordBatch, schema: pa.Schema, source: str) -> pa.RecordBatch:
@@ -46,6 +48,40 @@ def align(batch: pa.RecordBatch, schema: pa.Schema, source: str) -> pa.RecordBat
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
+def check_file_of_folder(
+    path: str, schema: pa.Schema, named: Container[str], *, wanted: pa.Schema, name: str
+) -> None:
+    """Raise `SchemaError` for a file of a folder that Arrow would read as something else than it has.
+
+    Arrow fills a column that is missing with nulls, and reads texts as numbers.
+
+    Parameters
+    ----------
+    path : str
+        Of the file.
+    schema : pa.Schema
+        Its columns.
+    named : container of str
+        Columns that are in no file: the names of folders say them.
+    wanted : pa.Schema
+        The columns to be read, as in the first file.
+    name : str
+        Name of the folder in error texts.
+    """
+    for field in wanted:
+        if field.name in named:
+            continue
+        if field.name not in schema.names:
+            raise SchemaError(
+                f"{display_name(name)}: column {field.name!r} is missing in {path!r}: add it, or leave it out with select()"
+            )
+        kind = schema.field(schema.get_field_index(field.name)).type
+        if not _are_alike(kind, field.type):
+            raise SchemaError(
+                f"{display_name(name)}: column {field.name!r} is {kind} in {path!r}, {field.type} in the first file: cast it"
+            )
+
+
 def _are_alike(one: pa.DataType, other: pa.DataType) -> bool:
     return pa.types.is_null(one) or _family(one) == _family(other)
 
@@ -70,3 +106,6 @@ def _family(kind: pa.DataType) -> str:
     if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
         return f"list of {_family(kind.value_type)}"
     return re.sub("[^a-z_].*", "", str(kind))  # the name before a unit or an inner type
+
+
+__all__ = ["align", "check_file_of_folder"]

@@ -17,7 +17,7 @@ dictionary again for each batch. Finding the longest entry costs 0.1 us an entry
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -102,8 +102,13 @@ def _opened(source: Any, file: pq.ParquetFile, coded: Sequence[str]) -> pq.Parqu
     )
 
 
-def dataset_batches(dataset: Any, schema: pa.Schema, batch_rows: int) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of a dataset, some columns of them, as `batches` does if its files are Parquet."""
+def dataset_batches(
+    dataset: Any, schema: pa.Schema, batch_rows: int, check: Callable[[str, pa.Schema, Container[str]], None] | None = None
+) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a dataset, some columns of them, as `batches` does if its files are Parquet.
+
+    Before any row, `check` is called with the path and schema of each file, and the columns that its path says instead.
+    """
     import pyarrow.dataset as ds  # imports pandas as well: not at import time
 
     fragments = list(dataset.get_fragments()) if isinstance(dataset, ds.FileSystemDataset) else []
@@ -113,6 +118,8 @@ def dataset_batches(dataset: Any, schema: pa.Schema, batch_rows: int) -> Iterato
         if not isinstance(fragment, ds.ParquetFileFragment):
             continue
         with fragment.filesystem.open_input_file(fragment.path) as source, pq.ParquetFile(source) as file:
+            if check is not None:
+                check(fragment.path, file.schema_arrow, ds.get_partition_keys(fragment.partition_expression))
             for group in range(file.metadata.num_row_groups):
                 coded.update(_leaves_to_code(source, file, schema, group, batch_rows, BATCH_BYTES))
                 rows += file.metadata.row_group(group).num_rows

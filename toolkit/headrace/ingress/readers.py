@@ -31,7 +31,7 @@ import pyarrow.parquet as pq
 from headrace.errors import InputError, NotSupportedError, SchemaError, UnsupportedTypeError
 from headrace.expressions.rows import check_movable, concat_batches, empty_batch, take
 from headrace.ingress import parquet
-from headrace.ingress.aligning import align
+from headrace.ingress.aligning import align, check_file_of_folder
 from headrace.ingress.batch_bytes import pieces
 from headrace.ingress.input_errors import display_name, first_line, no_file_at, translated_errors
 from headrace.ingress.validation import Validator
@@ -279,6 +279,9 @@ def _open(source: Any, columns, batch_rows: int, name: str, schema: pa.Schema | 
     row_name: Callable[[int], str] = str
     if _is_pandas(source):
         row_name = _labelled(source.index)
+        if not source.columns.is_unique:
+            twice = source.columns[source.columns.duplicated()][0]
+            raise SchemaError(f"{display_name(name)}: several columns are called {twice!r}; rename the others")
         try:
             source = pa.Table.from_pandas(source, preserve_index=False)
         except (TypeError, pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:  # sparse columns, objects of several types
@@ -393,7 +396,7 @@ def _open_path(path: Path, columns, batch_rows: int, name: str) -> Reader:
         dataset = ds.dataset(path, format="parquet", partitioning="hive")  # folders such as day=3, as Spark writes them
         if not dataset.files:
             raise InputError(f"{display_name(name)} is a folder that has no Parquet files; check the path")
-        return _open_dataset(dataset, columns, batch_rows, name)
+        return _open_dataset(dataset, columns, batch_rows, name, is_folder=True)
     if what := no_file_at(path):  # a pipe is read once, from its beginning; reading Parquet begins at the end
         raise InputError(f"{display_name(name)} is {what}; give the path of a file")
     with path.open("rb") as file:
@@ -448,11 +451,13 @@ def _how_to_read(path: Path) -> str:
     return f"convert it to Parquet, or give {readers[kind].format(str(path))} in Python"
 
 
-def _open_dataset(dataset: Any, columns, batch_rows: int, name: str) -> Reader:
+def _open_dataset(dataset: Any, columns, batch_rows: int, name: str, is_folder: bool = False) -> Reader:
     chosen = select_fields(dataset.schema, columns, name).remove_metadata()
+    # Whoever makes a dataset says what its columns are; those of a folder are the columns of its first file.
+    check = partial(check_file_of_folder, wanted=chosen, name=name) if is_folder else None
 
     def batches() -> Iterable[pa.RecordBatch]:
-        return parquet.dataset_batches(dataset, chosen, batch_rows)
+        return parquet.dataset_batches(dataset, chosen, batch_rows, check)
 
     return Reader(chosen, name, dataset.count_rows(), batches, files=tuple(getattr(dataset, "files", ())))
 
