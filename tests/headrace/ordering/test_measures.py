@@ -4,7 +4,9 @@ Method: the input is such that the measure must show something at some moment. W
 has more rows than it processes until then, and is stopped once the measure has shown it.
 """
 
+import time
 import urllib.request
+from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
@@ -14,6 +16,7 @@ import headrace as hr
 from headrace.metrics.latency import LatencyHistogram
 from headrace.metrics.measures import NEEDED
 from headrace.metrics.snapshot import OperatorMetrics
+from headrace.ordering import measuring, words
 from headrace.ordering.measures import BUSIEST_SHARE, BUSIEST_STAGE, STAGE_TIME
 from headrace.prometheus import serve
 from headrace.report import Record
@@ -60,6 +63,25 @@ def test_delegated_tuples_are_counted():
         stage = run["costly_total"].stages["costly_total"]
         eventually(lambda: stage.metrics().delegated > 0)
         run.stop()
+
+
+def test_the_books_of_a_finished_run_wait_for_the_worker_that_passed_on_its_end(monkeypatch):
+    """The results are out, and the run is over, before that worker says what has left its stage: here, when it is awaited."""
+    with of_one_key(table_of(10)).start() as run:
+        run.wait()
+        assert run.metrics().holds
+        (section,) = run._execution.sections.values()
+        passed = section.arrays.stage[words.NEXT]
+        section.arrays.stage[words.NEXT] = 3
+        awaited = []
+
+        def sleep(seconds):
+            awaited.append(seconds)
+            section.arrays.stage[words.NEXT] = passed
+
+        monkeypatch.setattr(measuring, "time", SimpleNamespace(sleep=sleep, monotonic=time.monotonic))
+        metrics = run.metrics()
+        assert metrics.holds and len(awaited) == 1, str(metrics.operators["costly_total"].balance)
 
 
 @pytest.mark.parametrize("queues", ["partitioned", "shared"])

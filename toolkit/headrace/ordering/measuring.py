@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any, Protocol
 
 from headrace.memory.atomics import CELL
@@ -11,6 +12,10 @@ from headrace.ordering import words
 from headrace.ordering.measures import MEASURES, busiest_of
 from headrace.runtime import worker_measures
 from headrace.runtime.sections import Moment
+
+_SETTLE_S = 1.0
+"""A worker needs a microsecond, or a time slice if it is kept from its core."""
+_LOOK_S = 50e-6
 
 
 class Measured(worker_measures.Measured, Protocol):
@@ -34,8 +39,18 @@ def records_at(section: Measured, stage: int) -> tuple[int, int, int]:
     return min(drained, end), min(claimed, end), min(tail, end)
 
 
+def _settle(section: Measured) -> None:
+    """Wait until workers have said what they passed on: the end may leave the last stage before (D4, D5 of `buffer_kernel`)."""
+    end = time.monotonic() + _SETTLE_S
+    for stage in range(len(section.compiled.bound.stages)):
+        while stage_cell(section, stage, words.NEXT) < stage_cell(section, stage, words.END_AT) and time.monotonic() < end:
+            time.sleep(_LOOK_S)
+
+
 def measure(section: Measured, moment: Moment) -> OperatorMetrics:
     """Take a snapshot of a pipeline."""
+    if moment.is_finished:
+        _settle(section)
     taken = worker_measures.take(section, moment)
     arrays, meter = section.arrays, taken.counters
     processing = section.finisher.processing
