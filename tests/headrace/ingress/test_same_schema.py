@@ -12,6 +12,7 @@ import pytest
 
 import headrace as hr
 from headrace.cli import main
+from headrace.errors import SchemaError
 from headrace.ingress.batch_bytes import BATCH_BYTES
 from headrace.ingress.readers import open_input
 from headrace.ingress.same_schema import read_as, shared_schema
@@ -100,6 +101,14 @@ def test_example_a_text_is_still_no_number():
     assert shared_schema(NEVER, NEVER.set(1, pa.field("k", pa.dictionary(pa.int8(), pa.int64())))) is None
     with pytest.raises(hr.HeadraceError, match="keys k: int64 and k: string differ"):
         hr.inputs(*(hr.stream(WHOLE, event_time="ts").key_by(k=name) for name in ("n", "k")))
+
+
+def test_example_only_the_columns_that_differ_are_named():
+    other = with_texts(HOLES, pa.large_string()).set_column(2, "n", HOLES["n"].cast(pa.float64()))
+    with pytest.raises(SchemaError, match=r"^source 2 \(Table\) has the columns n: double, the first one n: int64; cast them"):
+        hr.stream([HOLES, other], event_time="ts")
+    with pytest.raises(SchemaError, match="^union: the columns n: int64 and n: double differ; select"):
+        hr.stream(HOLES, event_time="ts").union(hr.stream(other, event_time="ts"))
 
 
 def test_example_dictionaries_are_cut_before_they_are_decoded():

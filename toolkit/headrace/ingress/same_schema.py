@@ -50,6 +50,22 @@ def _shared_type(one: pa.DataType, other: pa.DataType) -> pa.DataType | None:
     return pa.string() if all(map(pa.types.is_string, plain_types)) else pa.large_string()
 
 
+def told_apart(one: pa.Schema, other: pa.Schema) -> tuple[str, str]:
+    """Return how two schemas without a common one differ, for an error: the columns of other types, or else all columns.
+
+    Examples
+    --------
+    >>> told_apart(pa.schema([("ts", pa.int64()), ("n", pa.int64())]), pa.schema([("ts", pa.int64()), ("n", pa.bool_())]))
+    ('n: int64', 'n: bool')
+    """
+    pairs = list(zip(one, other, strict=False))
+    if one.names == other.names:
+        pairs = [(f, g) for f, g in pairs if _shared_type(f.type, g.type) is None]
+        one, other = pa.schema([f for f, _ in pairs]), pa.schema([g for _, g in pairs])
+    first, second = (", ".join(of.remove_metadata().to_string().splitlines()) for of in (one, other))
+    return first, second
+
+
 def conformed(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     """Return the rows of a valid batch in a schema that `shared_schema` gave for it and another."""
     arrays = [
@@ -96,4 +112,4 @@ def _cast_to(reader: Reader, schema: pa.Schema) -> Reader:
     return changed
 
 
-__all__ = ["conformed", "read_as", "shared_schema"]
+__all__ = ["conformed", "read_as", "shared_schema", "told_apart"]

@@ -11,7 +11,7 @@ from headrace.errors import ParameterError, SchemaError
 from headrace.expressions.rows import check_movable
 from headrace.ingress.input_errors import display_name, numbered
 from headrace.ingress.readers import DEFAULT_BATCH_ROWS, MOST_BATCH_ROWS, check_no_index, name_of, open_input
-from headrace.ingress.same_schema import read_as, shared_schema
+from headrace.ingress.same_schema import read_as, shared_schema, told_apart
 from headrace.ingress.times import check_event_time, time_unit_of
 from headrace.ingress.watermarks import check_column, with_watermarks
 from headrace.names import explains_arguments
@@ -122,7 +122,7 @@ def stream(
     for reader in readers[1:]:
         both = shared_schema(schema, reader.schema)
         if both is None:
-            theirs, first = (", ".join(of.to_string().splitlines()) for of in (reader.schema, schema))
+            theirs, first = told_apart(reader.schema, schema)
             raise SchemaError(
                 f"{display_name(reader.name)} has the columns {theirs}, the first one {first}; cast them to one schema, in one"
                 f" order, or use join()"

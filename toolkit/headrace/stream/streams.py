@@ -11,7 +11,7 @@ from headrace.errors import ArgumentError, ParameterError, SchemaError
 from headrace.expressions import Each, Expression, Hashtags, Pairs, Predicate, Words, col
 from headrace.expressions.columns import Column
 from headrace.ingress.key_sources import check_nulls
-from headrace.ingress.same_schema import shared_schema
+from headrace.ingress.same_schema import shared_schema, told_apart
 from headrace.names import explains_arguments, missing_attribute
 from headrace.ordering.stages import Stage
 from headrace.plan.checks import check_columns, check_output_names
@@ -205,9 +205,9 @@ class Stream(Runnable):
         for other in others:
             both = shared_schema(shared, other.schema)
             if both is None:
+                ours, theirs = told_apart(shared, other.schema)
                 raise SchemaError(
-                    f"union: the columns {_columns(self)} and {_columns(other)} differ; select() the same columns, cast to the"
-                    f" same types"
+                    f"union: the columns {ours} and {theirs} differ; select() the same columns, cast to the same types"
                 )
             mine, theirs = ((node.event_time, node.unit) for node in (self._node, other._node))
             if mine != theirs:
@@ -561,10 +561,6 @@ def _check_streams(called: str, *others: Any) -> None:
         if not isinstance(other, Stream):
             wanted = "give what hr.stream(table, event_time=...) and its methods return"
             raise ParameterError(f"{called}({shown(other)}): is not a stream; {wanted}")
-
-
-def _columns(stream: Stream) -> str:
-    return ", ".join(f"{f.name}: {f.type}{'' if f.nullable else ' not null'}" for f in stream.schema)
 
 
 class OrderedStream(Staged, Stream):  # type: ignore[misc]
