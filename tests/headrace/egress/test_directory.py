@@ -40,12 +40,14 @@ def published(folder):
     return sum(pq.read_metadata(path).num_rows for path in files_of(folder))
 
 
-@pytest.mark.parametrize("rows", [1, 7, 1_000_000])
+@pytest.mark.parametrize("rows", [50, 70, 1_000_000])
 def test_agree_with_the_collected_result(tmp_path, rows):
     folder = tmp_path / "out"
     with counts().start(threads=2, sink=hr.parquet_directory(folder, every_s=60, rows_per_file=rows)) as run:
         assert run.wait(180)
     assert read(folder).equals(counts().to_arrow().combine_chunks())
+    sizes = [pq.read_metadata(path).num_rows for path in files_of(folder)]
+    assert sizes == [min(rows, 1000 - first) for first in range(0, 1000, rows)]
     assert (folder / "_SUCCESS").exists() and not list(folder.glob(".*"))
 
 

@@ -37,7 +37,7 @@ class DirectorySink:
     every_s : float
         Results wait no longer than this for their file.
     rows_per_file : int
-        A file is written as soon as it has this many rows.
+        A file is written as soon as there are this many rows for it, and has no more.
     """
 
     def __init__(self, path: str | os.PathLike[str], every_s: float = 1.0, rows_per_file: int = ROWS_PER_FILE):
@@ -54,6 +54,9 @@ class DirectorySink:
         self._over = threading.Event()
         self._timer: threading.Thread | None = None
         self._error: Exception | None = None
+
+    def __repr__(self) -> str:
+        return f"hr.parquet_directory({str(self.path)!r})"
 
     def open(self, schema: pa.Schema) -> None:
         self._schema = schema
@@ -76,8 +79,8 @@ class DirectorySink:
                 raise self._error
             self._held.append(batch)
             self._rows += batch.num_rows
-            if self._rows >= self.rows_per_file:
-                self._write()
+            while self._rows >= self.rows_per_file:
+                self._write(self.rows_per_file)
 
     def close(self) -> None:
         self.complete()
@@ -118,14 +121,15 @@ class DirectorySink:
         """Return a name that cannot be guessed: others may write to the directory, and could put links at names they know."""
         return self.path / f".{name}.{uuid.uuid4().hex}"
 
-    def _write(self) -> None:
-        """Write the rows held as the next file. The caller holds the lock."""
+    def _write(self, most: int | None = None) -> None:
+        """Write the rows held, or the first `most` of them, as the next file. The caller holds the lock."""
         if not self._rows:
             return
         table = pa.Table.from_batches(self._held, self._schema)
-        self._put(f"part-{self.files:06d}.parquet", lambda file: pq.write_table(table, file))
+        self._put(f"part-{self.files:06d}.parquet", lambda file: pq.write_table(table.slice(0, most), file))
         self.files += 1
-        self._held, self._rows = [], 0
+        rest = table.slice(self._rows if most is None else most)
+        self._held, self._rows = rest.to_batches(), rest.num_rows
 
     def _put(self, name: str, write: Callable[[BinaryIO], object]) -> None:
         """Make a file, which appears under its name when complete; if that fails, nothing of it is left. The caller locks."""
@@ -158,7 +162,7 @@ def parquet_directory(
     every_s : float
         A file is closed after at most this many seconds.
     rows_per_file : int
-        A file is closed when it has this many rows.
+        Most rows of a file, which is closed when it has them.
 
     Examples
     --------

@@ -136,6 +136,9 @@ class ParquetSink:
         self._held: list[pa.RecordBatch] = []
         self._rows = 0
 
+    def __repr__(self) -> str:
+        return f"hr.parquet({str(self.path)!r})"
+
     def check(self) -> None:
         """Raise `OutputError` now if the file cannot be written."""
         try:
@@ -228,6 +231,9 @@ class DiscardSink:
 
     def __init__(self):
         self.rows = 0
+
+    def __repr__(self) -> str:
+        return "hr.discard()"
 
     def open(self, schema: pa.Schema) -> None:
         pass
