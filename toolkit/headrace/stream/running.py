@@ -146,9 +146,9 @@ class Runnable(Summarised):
             numbers, in a list, joined by ``&``, ``|`` and ``~``; keys of the tuples it drops still count for `max_keys` of the
             next operator. Anything else is an error with the reason.
             "auto" (the default): through the gate where that is possible, except behind a filter if the next operator has a
-            key, and except for sums of numbers that may be negative, behind a custom operator or windows of local days: whether
-            such a sum overflows int64 on the way, an error, may depend on the order of tuples with equal times. (Behind another
-            aggregate, "auto" takes them in order of their keys for such a sum, and "gate" takes them as they come.)
+            key; where results would have to come in order of their keys, which a collector orders sooner; and for sums of
+            numbers that may be negative: whether such a sum overflows int64 on the way, an error, may depend on the order of
+            tuples with equal times, and "gate" takes them as they come.
             What several operators take goes through the gate of each, if all of them may get it so, with no filter between, and
             if no others connect them, as a join of their results would; the slowest of them then holds up the operator before.
             So joins, operators with several inputs, keys that are results, steps that compute and results of the query itself,
