@@ -20,12 +20,13 @@ import headrace as hr
 from headrace import reference
 from headrace.elastic import ways
 from headrace.elastic.aggregate import rank_sort_kernel, template
-from headrace.elastic.aggregate.rank_sort_kernel import BYTE, sort_by_ranks
+from headrace.elastic.aggregate.rank_sort_kernel import sort_by_ranks
 from headrace.elastic.section import OUTPUT_CAPACITY
 from headrace.errors import HeadraceError, ParameterError
 from headrace.gates import content_kernel
 from headrace.ingress.key_ranks import KeyRanks
 from headrace.ingress.keys import KeyDictionary, key_kind
+from headrace.ingress.sorting_kernel import BYTE, BYTES
 from headrace.windows import Window
 from support.books import changed_and_watched, check_end
 from support.passing import (
@@ -284,8 +285,8 @@ def test_agree_behind_one_result_of_a_window():
 def sort(ids, ranks, layout):
     """The ids as instances sort them, by int64[ranks, ids]."""
     found = np.stack([np.append(ids, 0), np.zeros(ids.size + 1)]).astype(np.int32)
-    scratch, starts = np.empty((2, ids.size + 1), np.uint64), np.empty(BYTE, np.int64)
-    sort_by_ranks(ids.size, found, scratch, ranks, np.array(layout), starts)
+    scratch, counts = np.empty((2, ids.size + 1), np.uint64), np.empty((BYTES, BYTE), np.int64)
+    sort_by_ranks(ids.size, found, scratch, ranks, np.array(layout), counts)
     return found[0, : ids.size]
 
 
@@ -431,6 +432,6 @@ def test_agree_a_sum_of_either_sign_overflows_where_the_collectors_does():
 
 @pytest.mark.logic
 def test_planted_sums_taken_as_they_come_are_found(monkeypatch):
-    monkeypatch.setattr(ways, "_order_needed", lambda compiled, above, middle, options: "")
+    monkeypatch.setattr(ways, "_why_may_overflow", lambda compiled, above, middle: "")
     with pytest.raises(AssertionError, match="another outcome than the collector's"):
         same_outcomes(60)

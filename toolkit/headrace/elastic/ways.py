@@ -38,7 +38,7 @@ A custom operator may read numbers and times of any type, an aggregate bools, to
 keeps its value in a column of its type, and event times count microseconds in both operators. Where ties do not come by content,
 one thing may still depend on their order: whether a partial sum of whole numbers of either sign overflows int64, which is an
 error. A user who asks for the gate accepts that, and gets ties as they come. Unasked, sums of values that are never negative
-are taken as they come, since they overflow in every order or in none, and others through a collector (`_order_needed`).
+are taken as they come, since they overflow in every order or in none, and others through a collector (`_why_may_overflow`).
 
 Unasked, so is whatever has to come by content. Since collectors sort by digits (`ingress.sorting`), merging by content has taken
 1.1 to 1.3 times as long (``headrace bench passing``; not profiled).
@@ -222,8 +222,8 @@ def way_in(compiled: Any, branches: list[Branch], upstream: Upstream | None, opt
     else:
         assert upstream is not None
         others = _others(compiled, upstream, options)
-        needed = any(_order_needed(one, *given, options) for one, given in [(compiled, upstream), *others])
-        by_content = rank_layout(upstream.section.compiled.dictionary.kinds) if needed else ()
+        shown = any(_order_shown(one, *given) for one, given in [(compiled, upstream), *others])
+        by_content = rank_layout(upstream.section.compiled.dictionary.kinds) if shown else ()
         why_shared = _why_shared(compiled, *upstream, options)
         way = Way(upstream.section, "", by_content, why_shared, upstream.between, 1 + len(others))
     if way.why_shared and options.channel(name) == READER:
@@ -241,7 +241,7 @@ def _why_shared(compiled: Any, above: Any, middle: Between, options: ElasticOpti
         return 'channel="shared"'
     if not isinstance(compiled, CompiledAggregate):
         return "it is a custom operator"
-    if _order_needed(compiled, above, middle, options):
+    if _order_shown(compiled, above, middle):
         return "it takes results in order of their keys, and such channels take those of one event time by instance"
     if len(options.takers(above.name)) > 1:
         return f"several operators take the results of {above.name!r}"
@@ -365,16 +365,15 @@ def why_not(compiled: Any, branches: list[Branch], upstream: Upstream | None, op
             f"its results depend on the order of tuples of equal event time: {shown}; a collector puts these in order sooner than"
             f" instances and a gate that merges what they have put in order, which {asked} asks for"
         )
-    if needed := _order_needed(compiled, above, middle, options):
-        return f"{needed}; if it never does, give {asked}, which is faster"
+    if why := _why_may_overflow(compiled, above, middle):
+        return f"{why}; if it never does, give {asked}, which is faster"
     return ""
 
 
-def _order_needed(compiled: Any, above: Any, middle: Between, options: ElasticOptions) -> str:
-    """Say why the gate has to order results of one event time by content; "" if it may take them as they come."""
-    shown = _order_shown(compiled, above, middle)
-    if shown or options.passing(compiled.node.name) == "gate" or _has_no_ties(compiled, above.compiled, middle):
-        return shown
+def _why_may_overflow(compiled: Any, above: Any, middle: Between) -> str:
+    """Say which sum of an operator may overflow in one order of tuples of equal event time and not in another; "" if none."""
+    if _has_no_ties(compiled, above.compiled, middle):
+        return ""
     for name, wanted in compiled.spec.aggregates:
         if wanted.kind == "sum" and middle.names[wanted.column] not in above.never_negative:
             return (

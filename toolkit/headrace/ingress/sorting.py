@@ -92,7 +92,7 @@ def _argsort_wide(column: np.ndarray) -> np.ndarray:
     order = np.empty((2, column.size), np.int64)
     counts = np.empty((kernels.BYTES, kernels.BYTE), np.int64)
     numbers = np.ascontiguousarray(column).view(np.int64)
-    return order[kernels.argsort_words(numbers, _KINDS[column.dtype], np.empty(order.shape, np.uint64), order, counts)]
+    return order[kernels.argsort_wide(numbers, _KINDS[column.dtype], np.empty(order.shape, np.uint64), order, counts)]
 
 
 def ranks(ids: np.ndarray, sort: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:

@@ -146,8 +146,8 @@ def sort_packed(words, spare, low, bits, counts):
 
 
 @kernel
-def argsort_words(numbers, kind, words, order, counts):
-    """Find the positions that sort numbers; equal ones keep their order.
+def argsort_wide(numbers, kind, words, order, counts):
+    """Find the positions that sort numbers of 64 bits; equal ones keep their order.
 
     Parameters
     ----------
@@ -163,31 +163,61 @@ def argsort_words(numbers, kind, words, order, counts):
     -------
     int
     """
-    n = numbers.size
-    for p in range(BYTES):
-        for digit in range(BYTE):
-            counts[p, digit] = 0
-    for i in range(n):
+    least, most = ~np.uint64(0), np.uint64(0)
+    for i in range(numbers.size):
         # Unsigned, and ordered alike: the bits of negative floats are ordered in reverse.
         flip = np.int64(0) if kind == UNSIGNED else np.int64(-1) if kind == FLOAT and numbers[i] < 0 else np.int64(_SIGN)
         word = np.uint64(numbers[i] ^ flip)
+        least, most = min(least, word), max(most, word)
         words[0, i] = word
+    for i in range(numbers.size):
+        words[0, i] -= least
         order[0, i] = i
-        for p in range(BYTES):
-            counts[p, word & np.uint64(BYTE - 1)] += 1
-            word >>= np.uint64(8)
+    return sort_by_bytes(numbers.size, order, words, most - least, counts)
+
+
+@kernel
+def sort_by_bytes(count, items, words, most, counts):
+    """Sort items by their words, from the least significant byte on; those of equal words keep their order.
+
+    Parameters
+    ----------
+    count : int
+        At most n.
+    items, words : integers[2, n], uint64[2, n]
+        In row 0; the other row is scratch. The items in order are in the row that is returned.
+    most : uint64
+        Upper bound of the words. Bytes above it are left out.
+    counts : int64[BYTES, BYTE]
+        Scratch.
+
+    Returns
+    -------
+    int
+    """
+    passes = 0
+    while passes < BYTES and most >> np.uint64(8 * passes) != 0:
+        passes += 1
+    for p in range(passes):
+        for digit in range(BYTE):
+            counts[p, digit] = 0
+    for i in range(count):
+        rest = words[0, i]
+        for p in range(passes):
+            counts[p, rest & np.uint64(BYTE - 1)] += 1
+            rest >>= np.uint64(8)
     row = 0
-    for p in range(BYTES):
+    for p in range(passes):
         shift = np.uint64(8 * p)
-        if n == 0 or counts[p, (words[0, 0] >> shift) & np.uint64(BYTE - 1)] == n:
+        if count == 0 or counts[p, (words[0, 0] >> shift) & np.uint64(BYTE - 1)] == count:
             continue  # all have this digit
         _to_starts(counts[p], BYTE)
-        for i in range(n):
+        for i in range(count):
             digit = (words[row, i] >> shift) & np.uint64(BYTE - 1)
             to = counts[p, digit]
             counts[p, digit] = to + 1
             words[1 - row, to] = words[row, i]
-            order[1 - row, to] = order[row, i]
+            items[1 - row, to] = items[row, i]
         row = 1 - row
     return row
 

@@ -9,12 +9,12 @@ Checked     tests/headrace/elastic/test_passing_content.py
 
 import numpy as np
 
+from headrace.ingress.sorting_kernel import sort_by_bytes
 from headrace.kernel import kernel
 from headrace.memory.text_order import order_behind_prefix
 
 FEW = 32
 """Up to this many keys are sorted by insertion."""
-BYTE = 256
 SIGN = -(2**63)
 
 
@@ -33,33 +33,7 @@ def insert_in_order(count, ids, words):
 
 
 @kernel
-def sort_by_word(count, ids, words, most, starts):
-    """Sort ids by their words, of which `most` is the largest. Returns the row of `ids` that has them in order."""
-    row = 0
-    shift = np.uint64(0)
-    while shift < np.uint64(64) and most >> shift != np.uint64(0):
-        for digit in range(BYTE):
-            starts[digit] = 0
-        for i in range(count):
-            starts[(words[row, i] >> shift) & np.uint64(BYTE - 1)] += 1
-        before = 0
-        for digit in range(BYTE):
-            with_digit = starts[digit]
-            starts[digit] = before
-            before += with_digit
-        for i in range(count):
-            digit = (words[row, i] >> shift) & np.uint64(BYTE - 1)
-            to = starts[digit]
-            starts[digit] = to + 1
-            words[1 - row, to] = words[row, i]
-            ids[1 - row, to] = ids[row, i]
-        row = 1 - row
-        shift += np.uint64(8)
-    return row
-
-
-@kernel
-def put_in_order(count, ids, words, ranks, starts):
+def put_in_order(count, ids, words, ranks, counts):
     """Sort ids by one rank of their keys, int64[ids]; those of equal rank keep their order. The rest as for `sort_by_ranks`."""
     is_sorted = True
     least = most = np.uint64(0)
@@ -76,7 +50,7 @@ def put_in_order(count, ids, words, ranks, starts):
         return
     for i in range(count):
         words[0, i] -= least
-    if sort_by_word(count, ids, words, most - least, starts) != 0:
+    if sort_by_bytes(count, ids, words, most - least, counts) != 0:
         for i in range(count):
             ids[0, i] = ids[1, i]
 
@@ -114,9 +88,9 @@ def sort_behind_prefix(ids, first, end, addresses, lengths):
 
 
 @kernel
-def put_strings_in_order(count, ids, words, prefixes, addresses, lengths, starts):
+def put_strings_in_order(count, ids, words, prefixes, addresses, lengths, counts):
     """Sort ids by one string of their keys; those of equal strings keep their order. As `put_in_order` otherwise."""
-    put_in_order(count, ids, words, prefixes, starts)
+    put_in_order(count, ids, words, prefixes, counts)
     first = 0
     while first < count:
         end = first + 1
@@ -128,7 +102,7 @@ def put_strings_in_order(count, ids, words, prefixes, addresses, lengths, starts
 
 
 @kernel
-def sort_by_ranks(count, ids, words, ranks, layout, starts):
+def sort_by_ranks(count, ids, words, ranks, layout, counts):
     """Sort the first `count` ids in row 0 of `ids` by the ranks of their keys.
 
     Parameters
@@ -139,17 +113,17 @@ def sort_by_ranks(count, ids, words, ranks, layout, starts):
     ranks : int64[ranks, ids]
     layout : int64[ranks]
         1 where a rank is the address of a string, else 0.
-    starts : int64[BYTE]
+    counts : int64[BYTES, BYTE]
         Scratch.
     """
     number = ranks.shape[0] - 1
     while number >= 0:
         if number > 0 and layout[number - 1] != 0:
-            put_strings_in_order(count, ids, words, ranks[number - 2], ranks[number - 1], ranks[number], starts)
+            put_strings_in_order(count, ids, words, ranks[number - 2], ranks[number - 1], ranks[number], counts)
             number -= 3
         else:
-            put_in_order(count, ids, words, ranks[number], starts)
+            put_in_order(count, ids, words, ranks[number], counts)
             number -= 1
 
 
-__all__ = ["BYTE", "sort_by_ranks"]
+__all__ = ["sort_by_ranks"]

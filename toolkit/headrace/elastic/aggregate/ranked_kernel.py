@@ -42,5 +42,5 @@ def emit_by_rank(me, c, o, s, l, buffer, place, boundary):
     """Emit a window's results for the keys owned, in the order of the keys' ranks."""
     ids = s.sorted_ids[2 * me : 2 * me + 2]
     found = find_keys(me, c, s, l, load_acquire(c.words, IDS), place, ids[0])
-    sort_by_ranks(found, ids, s.sorted_words[2 * me : 2 * me + 2], s.ranks, s.rank_layout, s.sorted_starts[me])
+    sort_by_ranks(found, ids, s.sorted_words[2 * me : 2 * me + 2], s.ranks, s.rank_layout, s.sorted_counts[me])
     return emit(me, o, s, l, ids[0, :found], np.int64(0), place, boundary)

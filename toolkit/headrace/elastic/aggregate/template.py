@@ -21,7 +21,6 @@ from headrace.elastic.aggregate import (
     aggregate_kernel,
     count_kernel,
     distinct,
-    rank_sort_kernel,
     ranked_kernel,
 )
 from headrace.elastic.aggregate.collected import EMIT_IMPORTS, give_text
@@ -29,6 +28,7 @@ from headrace.elastic.aggregate.fold import UNROLLED, fold_text, is_kept_xor, no
 from headrace.elastic.aggregate.shape import AggregateShape, Layout, Output
 from headrace.elastic.build import units_text
 from headrace.ingress.key_ranks import KeyRanks
+from headrace.ingress.sorting_kernel import BYTE, BYTES
 from headrace.ingress.store import directory_width
 from headrace.memory.arena import HEAD, allocate_arena
 from headrace.memory.bundle import named
@@ -235,7 +235,7 @@ def with_ranks(state: Any, ranks: KeyRanks, instances: int, most_keys: int) -> A
         rank_layout=np.array(ranks.layout, np.int64),
         sorted_ids=reserved(2 * instances * row, np.int32).reshape(-1, row),
         sorted_words=reserved(2 * instances * row, np.uint64).reshape(-1, row),
-        sorted_starts=np.zeros((instances, rank_sort_kernel.BYTE), np.int64),
+        sorted_counts=np.zeros((instances, BYTES, BYTE), np.int64),
     )
 
 
