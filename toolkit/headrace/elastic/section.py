@@ -257,14 +257,11 @@ class ElasticSection(GatedSection):
         return [name for name in self.state._fields if name not in self.compiled.result_fields]
 
     def _touch(self, members: Sequence[int]) -> None:
-        """Pre-fault the pages that the initial members write first."""
-        out = self.out
-        written = [out.primary, out.a, out.at, *self.result_columns]
-        if self.finisher.reads_b_and_c:
-            written += [out.b, out.c]
-        for member in members:
-            for ring in written:
-                touch(ring[member])
+        """Have the first huge page of each large array of the initial members' state supplied now.
+
+        Rings of results have small pages, which take 2 us each when they are first written. To have all of them supplied would
+        double the time that a start takes.
+        """
         states = self.states
         for state in states if len(states) == 1 else [states[member] for member in members]:
             for array in (getattr(state, name) for name in self.kept_fields):

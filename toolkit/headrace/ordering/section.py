@@ -15,7 +15,6 @@ from headrace.egress import rings
 from headrace.egress.collector import Consumer
 from headrace.errors import HeadraceError, OverflowInputError, RunFailedError
 from headrace.ingress.store import Store, allocate_directories
-from headrace.memory.cells import touch
 from headrace.metrics.snapshot import OperatorMetrics
 from headrace.ordering import arrays, words
 from headrace.ordering.build import built
@@ -70,8 +69,6 @@ class OrderedSection(GatedSection):
             plan_configuration(self.arrays, index, at, configuration, names)
         arrays.activate(self.arrays, self.out)
         self._private = [compiled.private() for _ in range(self.max_threads)]
-        for ring in (self.out.primary, self.out.a, self.out.b, self.out.c, self.out.at, *self.arrays.out):
-            touch(ring)
         schedules = known_schedules(options.policy)
         self.reconfiguration = Reconfiguration(self.arrays, self.max_threads, initial, planned, names, schedules)
         self.finisher = OrderedResults(

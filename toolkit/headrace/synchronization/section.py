@@ -26,7 +26,7 @@ from headrace.errors import (
 from headrace.ingress.encode import Encoder
 from headrace.ingress.store import Store, allocate_directories, directory_width
 from headrace.kernel import compile_now
-from headrace.memory.cells import read_cell, touch
+from headrace.memory.cells import read_cell
 from headrace.memory.event_count import signal
 from headrace.metrics.snapshot import OperatorMetrics
 from headrace.plan.nodes import Branch, OperatorNode, SourceNode
@@ -132,9 +132,6 @@ class ProgramSection(CollectedSection):
             plan_configuration(self.arrays, index, one.at, one.configuration, one.replans)
         arrays.activate(self.arrays, self.out, options.is_ordered)
         self._private = [self.states.private() for _ in range(self.max_threads)]
-        for worker in range(initial.threads):
-            for ring in (self.out.primary, self.out.a, self.out.b, self.out.at, *self.arrays.out):
-                touch(ring[worker])
         self._replanning = Replanning(self)
         self.reconfiguration = Reconfiguration(
             self.arrays, self.max_threads, initial, planned, self._plan_asked_for, self._replanning.change,

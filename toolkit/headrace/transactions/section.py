@@ -16,7 +16,7 @@ import numpy as np
 from headrace.egress import rings
 from headrace.errors import HeadraceError, OverflowInputError, RunFailedError, RunStoppedError
 from headrace.ingress.store import Store, allocate_directories
-from headrace.memory.cells import read_cell, touch
+from headrace.memory.cells import read_cell
 from headrace.metrics.snapshot import OperatorMetrics
 from headrace.plan.nodes import Branch, OperatorNode
 from headrace.runtime.gate_books import log_records_held
@@ -90,9 +90,6 @@ class TransactionSection(GatedSection):
         for index, (at, configuration) in enumerate(planned):
             plan_configuration(self.arrays, index, at, configuration, can_split)
         arrays.activate(self.arrays, self.out)
-        for worker in range(initial.threads):
-            for ring in (self.out.primary, self.out.a, self.out.b, self.out.at, *self.result_columns):
-                touch(ring[worker])
         self.reconfiguration = _Compiled(
             self.arrays, self.gate, self.max_threads, initial, planned, self._schemes, can_split, compile_for=self._compile_for
         )
