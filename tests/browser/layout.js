@@ -1,7 +1,8 @@
 // Finds what cannot be seen of the dashboard: [number of elements examined, texts saying what is wrong with some].
 (dashboard) => {
     const READ = "h4, .headrace-legend li, .headrace-text, .headrace-events span, .headrace-state, .headrace-badge, "
-        + ".headrace-chip, .headrace-number, .headrace-message, .headrace-code, .headrace-note, .widget-label, .widget-readout";
+        + ".headrace-chip, .headrace-number, .headrace-message, .headrace-code, .headrace-note, .widget-label, .widget-readout, "
+        + ".headrace-rate > .widget-html";
     const USED = "button, select, input, .noUi-base, summary";
     const found = [];
     const name = (e) => `${e.tagName.toLowerCase()}.${[...e.classList].slice(-1)} "${(e.textContent || e.value || "").trim().slice(0, 40)}"`;

@@ -126,6 +126,7 @@ def test_example_nothing_is_cut_off_outside_or_covered(visit, theme, layout):
             lay_out(visit, layout, width)
             visit.page.screenshot(path=lab.SHOTS / f"{theme.lower()}-{layout}-{width}.png")
             assert problems(visit) == (), f"{width} px"
+            assert visit.dashboard.locator(".headrace-rate").get_by_text("tuples/s").is_visible(), f"the rate's unit, {width} px"
             changes = visit.dashboard.locator(".headrace-scroll")
             if layout == "full":
                 assert changes.evaluate("(e) => e.scrollWidth <= e.clientWidth + 1"), f"the table of changes fits, {width} px"

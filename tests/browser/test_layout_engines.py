@@ -89,6 +89,7 @@ def test_example_nothing_is_cut_off_outside_or_covered(visit, layout):
         visit.stable(lambda: visit.dashboard.bounding_box())
         visit.page.screenshot(path=lab.SHOTS / f"{visit.engine}-{layout}-{width}.png")
         assert problems(visit) == (), f"{width} px"
+        assert visit.dashboard.locator(".headrace-rate").get_by_text("tuples/s").is_visible(), f"the rate's unit, {width} px"
 
 
 def test_example_words_of_the_picture_can_be_read(visit):
@@ -110,11 +111,10 @@ def test_example_the_slider_of_the_rate_can_be_moved(visit):
 
 
 def test_example_it_fits_a_screen(visit):
-    """Presented, of 1,000 px, of which JupyterLab takes its own share; and the rate has its unit there."""
+    """Presented, of 1,000 px, of which JupyterLab takes its own share."""
     visit.arrange("present")
     for width in (1_600, 1_000):
         visit.fit(width)
-        assert visit.dashboard.locator(".headrace-rate").get_by_text("tuples/s").is_visible(), f"{width} px"
         slider = visit.dashboard.locator(".headrace-rate .noUi-target")
         assert lab.measure(slider, "width") >= 60, f"the slider of the rate can be moved, {width} px"
 
@@ -131,6 +131,21 @@ def test_example_a_choice_from_the_page_is_in_force(visit):
     lab.until(lambda: visit.kernel.ask(done), lab.SLOW, "it is in force")
     line = f"run.reconfigure({name.lower()}={value!r})"
     lab.until(lambda: line in visit.words(), lab.SLOW, "the line of Python")
+
+
+TWO_SETTINGS = {"ledger": "scheme='mvlk', punctuation=5_000", "pipeline": "schedule='qst', batch=1"}
+
+
+def test_example_the_table_of_changes_fits(visit):
+    """No column is out of sight, also where one change is of two settings."""
+    visit.kernel.run(f"run.reconfigure({TWO_SETTINGS[visit.engine]}).wait(60)")
+    table = visit.dashboard.locator(".headrace-changes .headrace-scroll")
+    second = TWO_SETTINGS[visit.engine].split()[-1].partition("=")[0]
+    lab.until(lambda: f", {second}" in table.inner_text(), lab.SLOW, "the change is listed")
+    fits = "(e) => e.scrollWidth <= e.clientWidth + 1"
+    for width in (1_400, 1_200):
+        visit.resize(width)
+        lab.until(lambda: table.evaluate(fits), lab.SLOW, f"the table of changes fits, {width} px")
 
 
 def test_example_no_error_in_the_browser(visit):

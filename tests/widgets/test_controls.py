@@ -104,7 +104,7 @@ def test_example_the_speed_of_recorded_event_times():
             rate = dashboard.rate
             assert rate.is_there
             assert (rate.slider.value, rate.entry.value, rate.slider.description) == (0.5, 0.5, "Speed")
-            assert rate.unit.value == "× recorded"
+            assert rate.unit.value == "×&nbsp;recorded"
             assert rate.slider.base**rate.slider.min < 0.5 < rate.slider.base**rate.slider.max
             eventually(lambda: 250 < taken_in(run) < 1_000, 180)
             rate.slider.value = 4

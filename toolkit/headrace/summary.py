@@ -47,10 +47,10 @@ def counted(count: int, noun: str) -> str:
 
     Examples
     --------
-    >>> counted(1, "thread"), counted(2, "thread"), counted(0, "core")
-    ('1 thread', '2 threads', '0 cores')
+    >>> counted(1, "thread"), counted(1_024, "bucket"), counted(0, "core")
+    ('1 thread', '1,024 buckets', '0 cores')
     """
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
 
 
 def duration_text(count: int, unit: str) -> str:

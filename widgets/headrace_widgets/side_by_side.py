@@ -9,7 +9,7 @@ from typing import Any
 
 import ipywidgets as w
 import numpy as np
-from bokeh.models import ColumnDataSource, HoverTool, NumeralTickFormatter, Range1d
+from bokeh.models import ColumnDataSource, HoverTool, NumeralTickFormatter, Range1d, TickFormatter
 from bokeh.plotting import figure
 
 from headrace.errors import RunStoppedError
@@ -33,7 +33,7 @@ from headrace_widgets.plots import MOST_MARKERS, MOST_POINTS
 from headrace_widgets.pressure import Pressure
 from headrace_widgets.status import discarded, over
 from headrace_widgets.turns import SELDOM_S
-from headrace_widgets.units import AXIS_FORMATS, amount, axis_formatter, milliseconds
+from headrace_widgets.units import amount, axis_formatter, milliseconds
 from headrace_widgets.watchdog import Watchdog
 
 SPAN_S = 60.0
@@ -110,10 +110,10 @@ class SideBySide(LiveView):
             LiveFigure("throughput", "Throughput", self._lines("throughput", "tuples/s", "tuples_per_s", scene)),
             LiveFigure("lag", "Lag behind the rate", self._lines("lag", "s", "lag_s", scene)),
             LiveFigure(
-                "pause", "How long each change took", self._bars("pause", "ms", "ms", "0,0.[0]"),
+                "pause", "How long each change took", self._bars("pause", "ms", "ms", NumeralTickFormatter(format="0,0.[0]")),
                 "From the moment all threads are told until the last has taken it up",
             ),
-            LiveFigure("moved", "State that each change moved", self._bars("moved", "bytes", "moved", AXIS_FORMATS["bytes"])),
+            LiveFigure("moved", "State that each change moved", self._bars("moved", "bytes", "moved", axis_formatter("bytes"))),
         ]  # fmt: skip
 
     def _lines(self, key: str, unit: str, column: str, scene: Scene) -> figure:
@@ -129,10 +129,10 @@ class SideBySide(LiveView):
         compact_legend(made)
         return made
 
-    def _bars(self, key: str, unit: str, column: str, form: str) -> figure:
+    def _bars(self, key: str, unit: str, column: str, formatter: TickFormatter) -> figure:
         made = plain(key, unit, x_range=Range1d(0.4, MOST_CHANGES + 0.6), x_axis_label="change, the newest on the right")
-        made.yaxis.formatter = NumeralTickFormatter(format=form)
-        more = [("moved", f"@moved{{{AXIS_FORMATS['bytes']}}}"), ("time", "@t{0,0.0} s")]
+        made.yaxis.formatter = formatter
+        more = [("moved", "@moved{0,0} bytes"), ("time", "@t{0,0.0} s")]
         for i, name in enumerate(self._names):
             bars = made.vbar("place", 0.36, column, source=self._changes[i], color=RUNS[i], legend_label=name)
             made.add_tools(HoverTool(renderers=[bars], tooltips=[(name, "@ms{0,0.00} ms"), *more]))
@@ -152,7 +152,7 @@ class SideBySide(LiveView):
             later, done = self._later(), [self._done(run) for run in self.runs]
             now_s = max(feed.newest_s + by for feed, by in zip(self.feeds, later, strict=True))
             start = max(0.0, now_s - SPAN_S)
-            blocks, tops = {}, {"throughput": 10.0, "lag": 0.1, "pause": 1.0, "moved": 1_024.0}
+            blocks, tops = {}, {"throughput": 10.0, "lag": 0.1, "pause": 1.0, "moved": 1_000.0}
             for i, feed in enumerate(self.feeds):
                 table = feed.tables[self.operator]
                 columns = ["t", feed.columns[self.operator].of["processed"][0], "lag_s"]

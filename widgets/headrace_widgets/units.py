@@ -7,9 +7,9 @@ import math
 from bokeh.models import CustomJSTickFormatter, NumeralTickFormatter, TickFormatter
 
 OF_A_CORE = "fraction of a core"
-AXIS_FORMATS = {"fraction": "0.[0]%", OF_A_CORE: "0.[0]%", "bytes": "0.[0]d"}
+AXIS_FORMATS = {"fraction": "0.[0]%", OF_A_CORE: "0.[0]%"}
 """Unit -> Bokeh's format of the labels of an axis; `_SHORT` for the others."""
-# As in texts: Bokeh's own format has "1m" for a million.
+# As in texts: Bokeh's own formats have "1m" for a million and "KB" for 1,000 bytes.
 _SHORT = """
 const [by, letter] = [[1e9, "G"], [1e6, "M"], [1e3, "k"]].find(([by]) => Math.abs(tick) >= by) ?? [1, ""];
 return `${Math.round((100 * tick) / by) / 100}${letter}`;

@@ -187,7 +187,7 @@ def test_example_text():
         "│  ├─ leaf 0  value (stream 0)  10 k/s\n"
         "│  └─ leaf 1  value (stream 2)  500/s\n"
         "└─ leaf 2  value (stream 1)  10 k/s\n"
-        "predicted: 201 M/s"
+        "predicted: 201 M events/s"
     )
     assert repr(COUNTER.plan({"inc": 2, "reset": 1}, leaves=2)) == (
         "leaf 0  inc, reset (parts 0, 2, 4, 6)\nleaf 1  inc, reset (parts 1, 3, 5, 7)"

@@ -64,7 +64,7 @@ class Runnable(Summarised):
         keys: known from the event alone
         scheme="chains": an operation chain for each row, chains in parallel, without waiting
           chains="skiplist": made as the paper does, not by sorting
-          sharing="nothing", unless said: each thread runs the chains of its own rows
+          sharing="nothing", unless said otherwise: each thread runs the chains of its own rows
         scheme="mvlk": a version of 16 bytes for each row that a transaction writes, held until the end of the batch
         scheme="speculative": on versions of rows, before what it reads is known to be final; again where it was not
         """

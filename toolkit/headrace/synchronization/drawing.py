@@ -48,8 +48,13 @@ def plan_text(nodes: Sequence[Placed], rates: Rates = None, predicted: float | N
             line += f"  {rate_text(rate_of(one, rates))}"
         lines.append(line)
     if predicted is not None:
-        lines.append(f"predicted: {rate_text(predicted)}")
+        lines.append(_predicted_text(predicted))
     return "\n".join(lines)
+
+
+def _predicted_text(rate: float) -> str:
+    """Write a rate of events of all tags, which are another thing than those of one tag beside it."""
+    return f"predicted: {rate_text(rate).removesuffix('/s')} events/s"
 
 
 def _typed(text: str, one: Placed) -> str:
@@ -120,7 +125,7 @@ def plan_svg(nodes: Sequence[Placed], rates: Rates = None, predicted: float | No
             boxes.append(_rate(one, rates, x, y, right, most))
     width = right + (_BAR + 90 if rates is not None else 0) + _EDGE
     height = top + _ROW * len(leaves) + _EDGE
-    title = f"predicted: {rate_text(predicted)}" if predicted is not None else ""
+    title = _predicted_text(predicted) if predicted is not None else ""
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:g} {height:g}" width="{width:g}" height="{height:g}"'
         f' font-family="system-ui, sans-serif" font-size="12" role="img" aria-label="synchronization plan">'

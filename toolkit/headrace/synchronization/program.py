@@ -87,7 +87,7 @@ class Program(Definition):
         node 0  read  1/s
         ├─ leaf 0  inc (stream 0)  500/s
         └─ leaf 1  inc (stream 1)  500/s
-        predicted: 159 M/s
+        predicted: 159 M events/s
         """
         from headrace.synchronization.optimizing import make_plan
 

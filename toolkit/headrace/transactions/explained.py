@@ -86,8 +86,8 @@ def _execution(bound: Bound) -> str:
         return "\n  ".join((
             'scheme="chains": an operation chain for each row, chains in parallel, without waiting',
             'chains="skiplist": made as the paper does, not by sorting',
-            'sharing="nothing", unless said: each thread runs the chains of its own rows',
+            'sharing="nothing", unless said otherwise: each thread runs the chains of its own rows',
         ))  # fmt: skip
-    shared = 'sharing="everything", unless said: an idle thread takes what another has found ready'
+    shared = 'sharing="everything", unless said otherwise: an idle thread takes what another has found ready'
     whole = "whole transactions, each as soon as those before it on its rows are done"
     return f'scheme="chains": {whole}\n  {shared}'

@@ -98,7 +98,7 @@ class RateControl:
         self.entry.tooltip = (
             "Type how many times as fast as recorded" if is_speed else "Type a rate in tuples per second"
         )
-        self.unit.value = "× recorded" if is_speed else "tuples/s"
+        self.unit.value = "×&nbsp;recorded" if is_speed else "tuples/s"
         exponent = exponent if is_speed else max(0.0, exponent)
         if not is_speed and self._target.sources > 1:
             self.unit.value += " each"

@@ -19,6 +19,7 @@ _DARK = "@media (prefers-color-scheme:dark){svg{--jp-content-font-color1:#e0e0e0
 
 _PAGE_STYLE = """
 body[data-jp-theme-light=false] .jp-RenderedMarkdown img[src*=".svg"]{color-scheme:dark}
+.jp-RenderedMarkdown details+p{margin-top:1em}
 .hrd{max-width:860px;margin:4px 0 12px;padding:10px 14px;border:1px solid rgba(128,128,128,.5);border-radius:6px;
  background:var(--jp-layout-color0,#fff);color:var(--jp-content-font-color1,#1a1a1a);font:15px/1.45 system-ui,sans-serif}
 .hrd>b{display:block;margin-bottom:4px}

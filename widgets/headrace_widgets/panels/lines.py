@@ -11,7 +11,7 @@ from headrace_widgets.panels.panel import Scene, compact_legend, largest, time_f
 from headrace_widgets.units import OF_A_CORE, axis_formatter, axis_label, in_words, unit_beside
 
 _COUNTED = ("events", "keys", "rows", "tuples", "versions", "workers")
-_LEAST = {"fraction": 0.01, "ms": 0.1, "bytes": 1_024.0, OF_A_CORE: 0.1}
+_LEAST = {"fraction": 0.01, "ms": 0.1, "bytes": 1_000.0, OF_A_CORE: 0.1}
 
 
 class Lines:
