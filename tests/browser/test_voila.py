@@ -97,6 +97,8 @@ def test_example_the_dashboard_alone(served):
         until(lambda: "imbalance" in places(visit), SLOW, "there is something more to be seen")
         assert before.items() <= places(visit).items(), "the first change moves something under the mouse"
         until(lambda: "Nothing lost, order kept" in visit.dashboard.inner_text(), SLOW, "the books balance")
+        letters = visit.dashboard.locator(".headrace-code").evaluate("(e) => getComputedStyle(e).fontFamily")
+        assert "monospace" in letters, "lines of Python are written as code"
         shown = visit.page.locator("body").inner_text()
         assert "Exercises" not in shown and "import headrace" not in shown, "more than the dashboard is shown"
         visit.shot("voila-1600")

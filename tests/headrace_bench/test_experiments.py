@@ -113,9 +113,20 @@ def test_example_a_long_legend_takes_nothing_of_its_plot():
     def drawn(*names):
         return plot_of(Figure("f", "x", "y", [Line(name, [1], [1]) for name in names]))
 
-    few, many = drawn("a", "b", "c"), drawn(*(f"{i} partition, a quarter both" for i in range(8)))
-    assert few.legend[0].ncols == 3 and many.legend[0].ncols == 2 and drawn("x" * 29).legend[0].ncols == 1
+    few, many = drawn("a", "b", "c"), drawn(*(f"{i} partition, a quarter" for i in range(8)))
+    assert few.legend[0].ncols == 3 and many.legend[0].ncols == 2
     assert many.height == few.height + 2 * LEGEND_ROW, "four rows: two more than there is room for"
+
+
+def test_example_a_legend_is_no_wider_than_its_plot():
+    """The widest entries of its columns count: these were seen to be cut off, or to reach below the plot beside theirs."""
+
+    def columns(*names):
+        return plot_of(Figure("f", "x", "y", [Line(name, [1], [1]) for name in names])).legend[0].ncols
+
+    assert columns("plan", "loop, presorted", "loop that merges", "plan (predicted)") == 2
+    assert columns("compared", "70% of the threads' capacity", "80% of the threads' capacity") == 1
+    assert columns("nonblocking", "nonblocking (predicted)", "lock", "lock (predicted)") == 2
 
 
 def test_example_a_line_has_one_colour_in_all_figures():

@@ -258,6 +258,7 @@ def told(lie=None, moved=0, shortest=8.0):
         "imbalance": {"from": 0.0, "to": 2.0, "shares": (0.94, 0.06), "idle": 0.4},
         "repair": {"from": 2.0, "to": 0.05, "shares": (0.5, 0.5), "idle": 0.1},
     }
+    seen = {step: figures | {"at": ""} for step, figures in seen.items()}
     if lie is not None:
         step, figures = lie
         seen[step] |= figures
@@ -277,6 +278,8 @@ def test_example_the_lesson_checks_each_of_its_sentences():
     for what, lie in LIES.items():
         with pytest.raises(AssertionError, match=rf"not so here, at the moment: {what} \([^;]+\)$"):
             told(lie)
+    said = {what: how for what, how, _ in told(("relief", {"at": ", at 3,000 posts/s"}))}
+    assert said["Relief: the lag drains"].endswith(", at 3,000 posts/s") and said["and the lag drains"].endswith("0.1 s")
     with pytest.raises(AssertionError, match="moment: and no state is moved"):
         told(moved=8)
     with pytest.raises(AssertionError, match="moment: Moving it takes longer"):

@@ -58,7 +58,7 @@ def test_example_never_settled():
     found = quality(trace([(2, 1.5, 100)] * 5))
     assert found.settling_s == math.inf and math.isnan(found.accuracy) and found.in_band == 0
     assert ", never settled, " in str(found)
-    assert "70% from the target once settled, not after every disturbance, " in str(replace(found, accuracy=0.7))
+    assert "70% from the target once settled, not settled after every disturbance, " in str(replace(found, accuracy=0.7))
 
 
 def test_limits_count_as_good():

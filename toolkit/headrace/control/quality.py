@@ -76,7 +76,8 @@ class Quality:
     def __str__(self) -> str:
         settled = "never settled"
         if not math.isnan(self.accuracy):
-            when = f"settled after {self.settling_s:.1f} s" if math.isfinite(self.settling_s) else "not after every disturbance"
+            after = f"{self.settling_s:.1f} s"
+            when = f"settled after {after}" if math.isfinite(self.settling_s) else "not settled after every disturbance"
             settled = f"{self.accuracy:.0%} from the target once settled, {when}"
         return (
             f"{'stable' if self.is_stable else counted(self.reversals, 'reversal')}, within the band {self.in_band:.0%} of"

@@ -18,8 +18,10 @@ LEGEND_LETTERS = 50
 """Number of letters that fit in a line below a plot, on a page of 1,150 pixels with two plots in a row."""
 TITLE_LETTERS = 42
 """Number of letters that fit in a line above a plot of 380 pixels, as in a narrow notebook."""
-LEGEND_COLUMNS = ((3, 16), (2, 28))
-"""(columns, letters): number of legend entries in a row if none has more letters than this."""
+LEGEND_COLUMNS, LEGEND_WIDTH = 3, 365
+"""At most so many legend entries in a row, and the room for them: below a plot of 380 pixels, as in a narrow notebook."""
+LETTER, MARK = 6.2, 32
+"""Pixels that a legend takes for a letter of its widest entries, and for the mark and the spaces of a column."""
 LEGEND_ROW, ROOM = 20, 2
 """Height of a legend row, in pixels, and how many rows a plot has room for: with more, the plot is made higher."""
 COLORS = 7
@@ -272,7 +274,9 @@ def _place_legend(plot: Any) -> None:
     plot.add_layout(legend[0], "below")
     legend.orientation = "horizontal"
     names = [item.label.value for item in legend[0].items]
-    columns = next((n for n, letters in LEGEND_COLUMNS if max(map(len, names)) <= letters), 1)
+    wide = range(2, LEGEND_COLUMNS + 1)
+    fitting = [1, *(n for n in wide if _legend_width(names, n) <= LEGEND_WIDTH)]
+    columns = min(fitting, key=lambda n: (math.ceil(len(names) / n), n))
     legend.ncols = columns
     plot.height += LEGEND_ROW * max(0, math.ceil(len(names) / columns) - ROOM)
     legend.label_text_font_size = "12px"
@@ -280,6 +284,11 @@ def _place_legend(plot: Any) -> None:
     legend.padding, legend.margin, legend.spacing = 0, 4, 6
     legend.border_line_color = None
     legend.click_policy = "hide"
+
+
+def _legend_width(names: Sequence[str], columns: int) -> float:
+    """Estimate the width of a legend that is filled row by row: without room it reaches below the plot beside it."""
+    return sum(MARK + LETTER * max(map(len, names[i::columns]), default=0) for i in range(columns))
 
 
 def _draw_beside(plot: Any, figure: Figure, i: int, color: str, marker: str, label: str) -> None:
