@@ -234,8 +234,10 @@ def test_example_steps_that_follow_each_other_are_one_loop():
 def test_example_a_wrong_step_is_an_error_where_it_is_written():
     with pytest.raises(FunctionError, match="t has no field 'y'"):
         rows(x=[1, 2, 3]).filter(lambda t: t.y > 2)
-    with pytest.raises(ParameterError, match="name the columns it computes"):
+    with pytest.raises(ParameterError, match=r"map\(<lambda>\): name the columns it computes .* map\(f, total='int64'\)"):
         rows(x=[1, 2, 3]).map(lambda t: t.x)
+    with pytest.raises(ParameterError, match=r"flat_map\(count\): name the columns it computes"):
+        rows(x=[1, 2, 3]).flat_map(count)
     with pytest.raises(ParameterError, match="the kinds are"):
         rows(x=[1, 2, 3]).map(lambda t: t.x, y="int")
     with pytest.raises(ParameterError, match="give a function of a tuple"):
@@ -374,3 +376,47 @@ def test_example_columns_that_python_takes_for_one_are_refused():
         hr.operator(emits={"\ufb01": "int64", "fi": "int64"}, output=show)
     with pytest.raises(ParameterError, match="map: .* that name is taken"):
         hr.stream(TABLE, event_time="ts").map(lambda t, emit: emit(1, 2), **dict.fromkeys(("\ufb01", "fi"), "int64"))
+
+
+# ------------------------------------- columns whose names a function cannot write
+
+
+def reads_klass(state, t, emit):
+    state.n += t.klass
+
+
+def books_klass(e, t):
+    t.emit(x=e.klass)
+
+
+def gets_attribute(state, t, emit):
+    state.n += getattr(t, "class")
+
+
+KLASS = hr.operator(state={"n": "int64"}, emits={"n": "int64"}, update=reads_klass, output=show)
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda s: s.map(lambda t: t.klass, x="int64"),
+        lambda s: s.key_by("k").window(10).apply(KLASS).to_arrow(),
+        lambda s: s.join(s, within=5, where=lambda l, r: l.k == r.klass).to_arrow(),
+        lambda s: s.transact(books_klass, emits={"x": "int64"}),
+        lambda s: s.ordered().filter(lambda t: t.klass > 1).to_arrow(),
+    ],
+    ids=["map", "operator", "join", "transact", "ordered"],
+)
+def test_example_columns_named_like_keywords_have_to_be_renamed(read):
+    """Whoever reads ``class`` under some other name learns that it is there, and how to have it."""
+    stream = rows(**{"k": ["a", "b", "a"], "class": [1, 2, 3]})
+    with pytest.raises(FunctionError, match=r"klass.*; 'class' cannot be .*: rename it before, as in select\(..., x='class'\)"):
+        read(stream)
+    with pytest.raises(FunctionError, match=r"'class', 'a b' cannot be .*: rename one before"):
+        read(rows(**{"k": ["a", "b", "a"], "class": [1, 2, 3], "a b": [1, 2, 3]}))
+
+
+def test_example_getattr_is_no_way_to_read_a_column():
+    operator = hr.operator(state={"n": "int64"}, emits={"n": "int64"}, update=gets_attribute, output=show)
+    with pytest.raises(FunctionError, match=r"getattr\(...\) cannot be compiled: write t.name; .* renamed before"):
+        rows(**{"class": [1, 2, 3]}).window(10).apply(operator).to_arrow()

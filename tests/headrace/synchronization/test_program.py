@@ -162,6 +162,7 @@ def test_example_the_parts_and_the_cause_of_a_function_that_failed_are_named():
         ({"tags": {"a tag": {}}}, ParameterError, ["'a tag'", "name"]),
         ({"tags": {"value": {"x": "int46"}, "barrier": {}}}, ParameterError, ["value", "x='int46'", "the kinds are int64"]),
         ({"tags": {"value": {"x": hr.list_of("int64")}, "barrier": {}}}, ParameterError, ["no function can read"]),
+        ({"tags": {"value": {"class": "int64"}, "barrier": {}}}, ParameterError, ["value: 'class'", "rename the column"]),
         ({"tags": {"value": {"two words": "int64"}, "barrier": {}}}, ParameterError, ["'two words'", "rename"]),
         ({"tags": {"value": {"ts": "int64"}, "barrier": {}}}, ParameterError, ["'ts' is the event time", "e.ts"]),
         ({"tags": {"value": {}, hr.tag("value", by="k"): {"k": "int64"}}}, ParameterError, ["'value' is there twice"]),

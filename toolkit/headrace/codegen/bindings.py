@@ -9,7 +9,7 @@ from typing import Any
 
 from headrace.codegen.capture import CapturedFunction
 from headrace.codegen.kinds import Container, Kind
-from headrace.codegen.text import attributes
+from headrace.codegen.text import attributes, is_attribute, python_name
 from headrace.memory.arena import HEAD
 
 
@@ -52,6 +52,20 @@ class Unreadable:
     reason: str
     is_absent: bool = False
     """It is not there, and the reason says how to have it; otherwise it exists."""
+
+
+def unnamed(columns: Iterable[str], event_time: str) -> dict[str, Unreadable]:
+    """Return the columns that no attribute can stand for, such as ``class``: errors say to rename them.
+
+    The event time is none of them, as functions can read it as ``t.ts``.
+    """
+    names = [name for name in columns if name != event_time and not is_attribute(python_name(name))]
+    return {name: Unreadable(f"no name in Python; {rename_before(name)}", is_absent=True) for name in names}
+
+
+def rename_before(column: str, which: str = "it") -> str:
+    """Say how to rename a column whose name functions cannot write."""
+    return f"rename {which} before, as in select(..., x={column!r})"
 
 
 def event_time_binding(*inputs: tuple[Iterable[str], str]) -> FieldBinding | Unreadable:

@@ -47,6 +47,9 @@ _INSTEAD = dict.fromkeys(("filter", "iter", "map"), "write a loop")
 _INSTEAD |= dict.fromkeys(ALWAYS, "write a loop, or a comprehension that reads no table, as in any(x > 1 for x in state.items)")
 _INSTEAD |= {"next": "give it a comprehension and a default, as in next((x for x in state.items if x > 1), 0), or write a loop"}
 _INSTEAD |= dict.fromkeys(("bytes", "chr", "format", "ord", "repr", "str"), "do it before, in Spark or in an expression")
+_INSTEAD |= dict.fromkeys(
+    ("getattr", "setattr"), "write t.name; a column whose name Python cannot read is renamed before, as in select(..., x='class')"
+)
 _INSTEAD |= {
     "breakpoint": "print(...) shows numbers while it runs; to stop in a debugger call the function yourself, which is plain"
     " Python if it uses no hr.table(...), with a types.SimpleNamespace(...) for a tuple; help(hr.program) says how to run a"

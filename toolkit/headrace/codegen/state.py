@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import keyword
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from headrace.codegen.kinds import Kind, MapOf, kinds_are, kinds_text, read_kind, scalar
-from headrace.codegen.text import python_name
+from headrace.codegen.text import is_attribute, python_name
 from headrace.errors import ParameterError
 
 _INT64 = range(-(2**63), 2**63)
@@ -86,7 +85,7 @@ def _check_mapping(label: str, given: Any) -> None:
 
 
 def _check_name(name: Any, where: str) -> None:
-    if not isinstance(name, str) or not name.isidentifier() or keyword.iskeyword(name):
+    if not isinstance(name, str) or not is_attribute(name):
         raise ParameterError(f"{where}: {name!r} is not a Python name: a function cannot use it; rename it")
 
 

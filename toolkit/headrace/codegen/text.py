@@ -20,6 +20,17 @@ def python_name(name: str) -> str:
     return unicodedata.normalize("NFKC", name)
 
 
+def is_attribute(name: str) -> bool:
+    """Whether a function can write a name after a dot, as in ``t.name``.
+
+    Examples
+    --------
+    >>> is_attribute("kind"), is_attribute("class"), is_attribute("a b")
+    (True, False, False)
+    """
+    return name.isidentifier() and not keyword.iskeyword(name)
+
+
 def attributes(columns: Iterable[str]) -> dict[str, str]:
     """Map the attributes that a function may write, as in ``t.name``, to the columns that they stand for.
 
@@ -31,7 +42,7 @@ def attributes(columns: Iterable[str]) -> dict[str, str]:
     found: dict[str, str] = {}
     for column in columns:
         name = python_name(column)
-        if not name.isidentifier() or keyword.iskeyword(name):
+        if not is_attribute(name):
             continue
         if found.get(name) == column:
             raise SchemaError(f"several columns are called {column!r}; rename the others")

@@ -22,6 +22,7 @@ from headrace.codegen.bindings import (
     event_time_binding,
     memory_of_workers,
     texts_in,
+    unnamed,
 )
 from headrace.codegen.capture import capture
 from headrace.codegen.functions import GeneratedFunction, specialise
@@ -218,7 +219,7 @@ def _input_fields(schema: pa.Schema, event_time: str) -> tuple[dict[str, Column]
             fields[name] = FieldBinding(f"c_{name}", kind="string" if what == "string" else None, valid=f"n_{name}")
         else:
             fields[name] = Unreadable(cannot_read(kind))
-    fields["ts"] = event_time_binding((schema.names, event_time))
+    fields |= unnamed(schema.names, event_time) | {"ts": event_time_binding((schema.names, event_time))}
     readable.pop("ts", None)
     return readable, fields
 

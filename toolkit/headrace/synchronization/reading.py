@@ -10,6 +10,7 @@ import numpy as np
 
 from headrace.codegen.kinds import Kind, MapOf, kinds_are, scalar
 from headrace.codegen.state import named_by_python, read_emits, read_state
+from headrace.codegen.text import is_attribute
 from headrace.errors import NotSupportedError, ParameterError, UnknownNameError
 from headrace.names import instead
 from headrace.synchronization.tags import PERIODIC, Every, Tag, tag
@@ -115,7 +116,7 @@ def _read_columns(of: Tag, given: Any) -> dict[str, str]:
         raise ParameterError(f'{where}={given!r}: give its columns and their kinds, as in {{"x": "int64"}}; {{}} if it has none')
     columns: dict[str, str] = {}
     for name, value in named_by_python(where, given).items():
-        if not isinstance(name, str) or not name.isidentifier():
+        if not isinstance(name, str) or not is_attribute(name):
             raise ParameterError(f"{where}: {name!r} is not a Python name, and no function can read it; rename the column")
         if name == TIME:
             raise ParameterError(f"{where}: {name!r} is the event time, which every event has; leave it out, and read e.{TIME}")

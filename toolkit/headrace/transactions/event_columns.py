@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from headrace.codegen.bindings import Binding, FieldBinding, Unreadable, event_time_binding
+from headrace.codegen.bindings import Binding, FieldBinding, Unreadable, event_time_binding, unnamed
 from headrace.codegen.inference import NUMBERS, TEXTS
 from headrace.codegen.kinds import cannot_read
 from headrace.codegen.text import attributes
@@ -66,6 +66,6 @@ def event_fields(schema: pa.Schema, event_time: str) -> tuple[dict[str, Readable
             fields[name] = FieldBinding(f"c_{name}", valid=f"n_{name}")
         else:
             fields[name] = Unreadable(cannot_read(kind))
-    fields["ts"] = event_time_binding((schema.names, event_time))
+    fields |= unnamed(schema.names, event_time) | {"ts": event_time_binding((schema.names, event_time))}
     readable.pop("ts", None)
     return readable, fields

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import keyword
 import math
 import os
 import struct
@@ -16,7 +15,7 @@ import pyarrow.compute as pc
 
 from headrace.arguments import is_number, is_whole_number
 from headrace.codegen.kinds import NUMBERS, SCALAR_NAMES, Kind
-from headrace.codegen.text import attributes
+from headrace.codegen.text import attributes, is_attribute
 from headrace.errors import KeyNullError, ParameterError, SchemaError, UnsupportedTypeError
 from headrace.expressions.rows import plain
 from headrace.ingress import columns
@@ -93,7 +92,7 @@ def value_of(kind: str, words: np.ndarray) -> np.ndarray:
 
 def check_name(where: str, name: Any) -> None:
     """Raise `ParameterError` for a name that a function could not write, as in ``row.name``."""
-    if not isinstance(name, str) or not name.isidentifier() or keyword.iskeyword(name):
+    if not isinstance(name, str) or not is_attribute(name):
         raise ParameterError(f"{where}: column {name!r} is not a Python name: a function cannot use it; rename it")
 
 

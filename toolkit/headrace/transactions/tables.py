@@ -5,7 +5,6 @@ A `Table` never changes. Each run begins from it, in its own memory (`memory`).
 
 from __future__ import annotations
 
-import keyword
 from collections.abc import Iterator, Mapping, MutableMapping
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -28,7 +27,7 @@ from headrace.codegen.kinds import (
     kinds_are,
     scalar,
 )
-from headrace.codegen.text import python_name
+from headrace.codegen.text import is_attribute, python_name
 from headrace.errors import NotSupportedError, ParameterError
 from headrace.ingress.columns import is_text
 from headrace.names import explains_arguments, instead
@@ -258,7 +257,7 @@ def table(
     <Table 'stock': 2 rows at first, key item: string; price: int64, quantity: int64>
     """
     where = f"table {name!r}"
-    if not isinstance(name, str) or not name.isidentifier() or keyword.iskeyword(name):
+    if not isinstance(name, str) or not is_attribute(name):
         raise ParameterError(f"table: name={name!r} is not a Python name; give one such as 'accounts'")
     if not isinstance(key, str) or not key:
         raise ParameterError(f"{where}: key={key!r}: give the name of the key's column")

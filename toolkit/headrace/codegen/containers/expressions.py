@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import ast
-import keyword
 from dataclasses import replace
 from typing import Any
 
-from headrace.codegen.bindings import Membership
+from headrace.codegen.bindings import Membership, rename_before
 from headrace.codegen.containers.places import NO_END, Places, is_float
 from headrace.codegen.inference import NUMBERS, TEXT_WORK, TEXTS, is_container, said, static_of
 from headrace.codegen.kinds import Array, ListOf, MapOf, Record, SetOf, width_of
 from headrace.codegen.python_numbers import tuples
+from headrace.codegen.text import is_attribute
 from headrace.codegen.trees import copied
 from headrace.names import instead
 
@@ -404,7 +404,6 @@ def _as_written(node: ast.expr) -> ast.expr:
 
 def _field_in_words(variable: str, name: str) -> str:
     """Say what to write instead of ``t["name"]``."""
-    if name.isidentifier() and not keyword.iskeyword(name):
+    if is_attribute(name):
         return f"write {variable}.{name}"
-    named = f"columns are read as {variable}.name, and {name!r} is no name in Python"
-    return f"{named}; rename it before, as in select(..., x={name!r})"
+    return f"columns are read as {variable}.name, and {name!r} is no name in Python; {rename_before(name)}"

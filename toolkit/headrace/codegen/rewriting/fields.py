@@ -6,13 +6,21 @@ import ast
 from collections import Counter
 from collections.abc import Mapping
 
-from headrace.codegen.bindings import Binding, ContainerBinding, FieldBinding, ListBinding, Unreadable
+from headrace.codegen.bindings import (
+    Binding,
+    ContainerBinding,
+    FieldBinding,
+    ListBinding,
+    Unreadable,
+    rename_before,
+)
 from headrace.codegen.kinds import scalar
 from headrace.codegen.python_numbers.tuples import checked_among
 from headrace.codegen.rewriting.lines import placed_at
 from headrace.codegen.rewriting.numbers import Numbers
+from headrace.codegen.text import is_attribute
 from headrace.codegen.trees import statements
-from headrace.names import closest
+from headrace.names import closest, listed
 
 _OF_TIMES = frozenset((
     "year", "month", "day", "hour", "minute", "second", "microsecond", "weekday", "dayofweek", "date", "time", "timestamp",
@@ -58,7 +66,11 @@ class Fields(Numbers):
         fields = self.objects[role]
         binding = fields.get(node.attr)
         if binding is None:
-            near, names = closest(node.attr, fields), self._named(fields)
+            unnamed = [name for name, one in fields.items() if isinstance(one, Unreadable) and not is_attribute(name)]
+            near, names = closest(node.attr, [name for name in fields if name not in unnamed]), self._named(fields)
+            if unnamed:
+                one = rename_before(closest(node.attr, unnamed) or unnamed[0], "it" if len(unnamed) == 1 else "one")
+                names += f"; {listed([*map(repr, unnamed)])} cannot be written after a dot: {one}"
             meant = f"did you mean {node.value.id}.{near}? " if near and isinstance(node.value, ast.Name) else ""
             what = self._called(role)
             raise self._error(f"{ast.unparse(node)}: {what} has no field {node.attr!r}; {meant}it has {names}", node)

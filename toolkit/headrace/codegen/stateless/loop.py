@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from headrace.codegen import batch_texts
 from headrace.codegen.batch_texts import BatchTexts, reads_as_text
-from headrace.codegen.bindings import Texts, widened
+from headrace.codegen.bindings import Texts, unnamed, widened
 from headrace.codegen.functions import FieldBinding, GeneratedFunction, Unreadable, translate_error
 from headrace.codegen.kinds import Scalar
 from headrace.codegen.modules import load_module
@@ -98,7 +98,7 @@ class Loop:
             read += " != 0" if pa.types.is_boolean(kind) else ""
             valid = f"v_{name}[row] != 0" if nullable and column != self.event_time else None
             bindings[name] = FieldBinding(read, kind="string" if reads_as_text(kind) else None, valid=valid)
-        return bindings
+        return bindings | unnamed(self.schema.names, self.event_time)
 
     @functools.cached_property
     def _attributes(self) -> dict[str, str]:

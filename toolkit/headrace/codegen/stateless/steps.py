@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import keyword
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from headrace.codegen.kinds import SCALARS_TEXT, Scalar, kinds_are, scalar
+from headrace.codegen.text import is_attribute
 from headrace.errors import ParameterError
 from headrace.expressions import Expression
 
@@ -65,9 +65,9 @@ def check_step(step: Step, event_time: str) -> None:
     if isinstance(step, Filter):
         return
     if not step.columns:
+        kind = "map" if isinstance(step, Map) else "flat_map"
         raise ParameterError(
-            f"{type(step).__name__}({name_of(step.function)}): name the columns it computes and their "
-            f"kinds, as in total='int64'"
+            f"{kind}({name_of(step.function)}): name the columns it computes and their kinds, as in {kind}(f, total='int64')"
         )
     for name, kind in step.columns.items():
         if isinstance(kind, Mapping):
@@ -79,7 +79,7 @@ def check_step(step: Step, event_time: str) -> None:
             raise ParameterError(
                 f"{name}={kind!r}: the event time is carried and cannot be computed; give the column another name"
             )
-        if not name.isidentifier() or keyword.iskeyword(name):
+        if not is_attribute(name):
             raise ParameterError(f"{name!r} is not a Python name: a function cannot compute it; rename the column")
 
 

@@ -14,6 +14,7 @@ from headrace.codegen.bindings import (
     event_time_binding,
     memory_of_workers,
     texts_in,
+    unnamed,
     widened,
 )
 from headrace.codegen.functions import (
@@ -276,6 +277,8 @@ def _fields(inputs: Inputs) -> tuple[dict[str, _Readable], dict[str, FieldBindin
         kind = "float64" if "float64" in known else "int64" if "int64" in known else "bool"
         readable[name] = _Readable(kind, columns, dtypes)
         fields[name] = FieldBinding(f"c_{name}", valid=f"n_{name}")
+    for schema, time in inputs:
+        fields |= unnamed(schema.names, time)
     fields["ts"] = event_time_binding(*((schema.names, time) for schema, time in inputs))
     readable.pop("ts", None)
     if len(inputs) > 1 and readable.pop("input", None) is not None:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from headrace.codegen.bindings import LITERALS, TEXT_FIELDS, Unreadable, event_time_binding, texts_in
+from headrace.codegen.bindings import LITERALS, TEXT_FIELDS, Unreadable, event_time_binding, texts_in, unnamed
 from headrace.codegen.functions import FieldBinding, explain_failure, specialise, translate_error
 from headrace.codegen.kinds import cannot_read
 from headrace.codegen.text import attributes, python_name
@@ -184,6 +184,7 @@ class CompiledJoin(Compiled):
                 )
                 for i, name in enumerate(read)
             }
+            found |= unnamed(schema.names, time)
             given = found.pop(self.time_value, None)
             if given is not None:
                 found |= {python_name(time): given}
