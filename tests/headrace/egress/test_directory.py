@@ -51,6 +51,16 @@ def test_agree_with_the_collected_result(tmp_path, rows):
     assert (folder / "_SUCCESS").exists() and not list(folder.glob(".*"))
 
 
+def test_agree_with_the_order_of_names_however_many_files_there_are(tmp_path):
+    """Beyond a million files, too: the millionth is number 999,999."""
+    sink, schema = DirectorySink(tmp_path / "out", every_s=60, rows_per_file=1), pa.schema([("n", pa.int64())])
+    sink.open(schema)
+    sink.files = 999_998
+    sink.write(pa.record_batch([range(4)], schema))
+    sink.close()
+    assert read(tmp_path / "out")["n"].to_pylist() == [0, 1, 2, 3]
+
+
 def test_a_column_that_parquet_has_no_type_for_is_said_at_once(tmp_path):
     schema = pa.schema([("ts", pa.int64()), ("v", pa.month_day_nano_interval())])
     with pytest.raises(OutputError, match="column 'v' of month_day_nano_interval cannot be written to Parquet"):
@@ -66,13 +76,13 @@ def test_no_link_is_written_through(tmp_path):
     sink = hr.parquet_directory(folder, every_s=60, rows_per_file=100)
     schema = pa.schema([("n", pa.int64())])
     sink.open(schema)
-    for name in (".part-000000.parquet", "_SUCCESS"):
+    for name in (".part-000000000.parquet", "_SUCCESS"):
         (folder / name).symlink_to(theirs)
     sink.write(pa.record_batch([range(100)], schema))
     sink.close()
     assert theirs.read_text() == "theirs" and theirs.stat().st_mtime_ns == before
     assert read(folder).num_rows == 100 and not (folder / "_SUCCESS").is_symlink()
-    assert {path.name for path in folder.iterdir()} == {".part-000000.parquet", "part-000000.parquet", "_SUCCESS"}
+    assert {path.name for path in folder.iterdir()} == {".part-000000000.parquet", "part-000000000.parquet", "_SUCCESS"}
 
 
 def test_agree_a_prefix_is_there_while_the_run_goes_on(tmp_path):
@@ -120,7 +130,7 @@ def test_example_a_full_disk_is_reported_by_the_next_write(tmp_path):
     (tmp_path / "out").rmdir()  # as good as a full disk: the file cannot be made
     sink.write(TABLE.to_batches()[0])
     eventually(lambda: sink._error is not None)
-    with pytest.raises(OutputError, match=r"part-000000.*cannot be written"):
+    with pytest.raises(OutputError, match=r"part-000000000.*cannot be written"):
         sink.write(TABLE.to_batches()[0])
     sink.abort()
 

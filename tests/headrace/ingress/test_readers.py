@@ -5,6 +5,7 @@ Oracle      The Arrow table itself.
 Cannot see  Spark DataFrames: tests/headrace/spark/test_source_and_sink.py.
 """
 
+import errno
 import re
 
 import numpy as np
@@ -17,6 +18,7 @@ import pytest
 import headrace as hr
 from headrace.errors import InputError, SchemaError, UnsupportedTypeError
 from headrace.ingress import readers
+from headrace.ingress.input_errors import translated_errors
 from headrace.ingress.readers import open_input
 from headrace_datasets import tweets
 
@@ -199,6 +201,60 @@ def one_line(error):
     return text
 
 
+@pytest.mark.parametrize(
+    ("first", "later", "said"),
+    [
+        (pa.array([5], pa.int32()), pa.array([2**40]), r"int64 in .*, but read as int32, .* \(Integer value 10995"),
+        (pa.array([5]), pa.array([7.5]), r"double in .*, but read as int64, .* \(Float value 7.5"),
+        (pa.array([5], pa.timestamp("us")), pa.array([7], pa.timestamp("ns")), r"timestamp\[ns\] in .* lose data: 7"),
+    ],
+)
+def test_example_a_file_of_a_folder_with_values_too_large_for_the_first_is_named(tmp_path, first, later, said):
+    pq.write_table(pa.table({"ts": [1], "v": first}), tmp_path / "a.parquet")
+    pq.write_table(pa.table({"ts": [2], "v": later}), tmp_path / "b.parquet")
+    for source in (tmp_path, ds.dataset(tmp_path)):
+        with pytest.raises(SchemaError, match=f"column 'v' is {said}.*cast it in one") as error:
+            list(open_input(source))
+        assert str(tmp_path / "b.parquet") in one_line(error)
+    assert sum(batch.num_rows for batch in open_input(tmp_path, columns=["ts"])) == 2
+
+
+def test_example_folders_that_are_none_of_parquet_files(tmp_path):
+    pq.write_table(TABLE, tmp_path / "b.parquet")
+    pq.write_table(TABLE, tmp_path / "_notes.parquet")
+    (tmp_path / "_notes.txt").write_text("passed over")
+    assert open_input(tmp_path).rows == 5
+    for name in ("a/first.csv", "last.csv"):  # Arrow finds the first one at once, the other when it counts rows
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("ts,text")
+        with pytest.raises(InputError, match=f"is a folder with '{tmp_path / name}' in it, which is no Parquet file"):
+            open_input(tmp_path)
+        (tmp_path / name).unlink()
+
+
+def test_example_the_file_of_a_folder_that_may_not_be_read_is_named():
+    with pytest.raises(InputError, match=r"^input 'days': 'days/3.parquet' may not be read by this user; check its permissions$"):
+        with translated_errors("days"):
+            raise PermissionError(errno.EACCES, "Permission denied", "days/3.parquet")
+
+
+@pytest.mark.parametrize(
+    ("path", "fix"),
+    [
+        ("", "the path '' is empty; give the path"),
+        ("/nowhere/x.parquet", "check the path"),
+        ("/dev/null/x.parquet", "check the path"),
+        ("~/x.parquet", r"give os.path.expanduser\('~/x.parquet'\)"),
+        ("s3://bucket/x.parquet", r"give a path, not an address, or pyarrow.dataset.dataset\('s3://bucket/x.parquet'\)"),
+        ("part-*.parquet", "give a folder, or pyarrow.dataset.dataset"),
+    ],
+)
+def test_example_paths_at_which_nothing_is(path, fix):
+    with pytest.raises(InputError, match=fix) as error:
+        open_input(path)
+    assert repr(path) in one_line(error) and (not path or "there is no such file" in one_line(error))
+
+
 def test_example_bad_files(tmp_path):
     good = tmp_path / "good.parquet"
     pq.write_table(
@@ -325,6 +381,8 @@ ALIKE = [
     (pa.array([2], pa.timestamp("us")), pa.array([7], pa.timestamp("s"))),
     (pa.array(["a"]), pa.array(["b"]).dictionary_encode()),
     (pa.array([["a"]]), pa.array([["b"]], pa.large_list(pa.large_string()))),
+    (pa.array([["a"]]), pa.array([[None]])),
+    (pa.array([{"x": 2}]), pa.array([{"x": 7.0}])),
 ]
 OTHERS = [
     (pa.array([2], pa.int64()), pa.array(["7"])),
@@ -337,6 +395,10 @@ OTHERS = [
     (pa.array([2], pa.int64()), pa.array([7], pa.timestamp("ms"))),
     (pa.array([2], pa.int64()), pa.array([7], pa.duration("ms"))),
     (pa.array([[2]]), pa.array([["7"]])),
+    (pa.array([{"x": 2}]), pa.array([{"x": "7"}])),
+    (pa.array([{"x": 2}]), pa.array([{"y": 7}])),
+    (pa.array([[{"x": 2}]]), pa.array([[{"x": "7"}]])),
+    (pa.array([[(2, 1)]], pa.map_(pa.int64(), pa.int64())), pa.array([[("7", 1)]], pa.map_(pa.string(), pa.int64()))),
 ]
 
 

@@ -194,7 +194,7 @@ def test_results_that_have_ended_appear_only_if_all_others_do(tmp_path, by):
             ]
     assert kept.ends == ["closed"] and published.ends == ["completed", "aborted"] and published.rows == 2_000
     assert (tmp_path / "few.parquet").read_text() == "as it was"
-    assert {path.name for path in tmp_path.rglob("*")} == {"few.parquet", "some", "part-000000.parquet"}
+    assert {path.name for path in tmp_path.rglob("*")} == {"few.parquet", "some", "part-000000000.parquet"}
 
 
 def test_results_appear_together_when_the_last_one_has_ended(tmp_path):

@@ -25,6 +25,8 @@ from headrace.errors import OutputError, ParameterError
 
 ROWS_PER_FILE = 1 << 20
 SUCCESS = "_SUCCESS"
+DIGITS = 9
+"""Of the number of a file, with zeros before it, so that names sort in the order of the results."""
 
 
 class DirectorySink:
@@ -126,7 +128,7 @@ class DirectorySink:
         if not self._rows:
             return
         table = pa.Table.from_batches(self._held, self._schema)
-        self._put(f"part-{self.files:06d}.parquet", lambda file: pq.write_table(table.slice(0, most), file))
+        self._put(f"part-{self.files:0{DIGITS}d}.parquet", lambda file: pq.write_table(table.slice(0, most), file))
         self.files += 1
         rest = table.slice(self._rows if most is None else most)
         self._held, self._rows = rest.to_batches(), rest.num_rows

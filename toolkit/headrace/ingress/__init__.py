@@ -8,6 +8,7 @@ else stays in Arrow and is referred to by row.
 ``readers``        anything that holds a table, as record batches in order
 ``input_errors``   what is wrong with an input, in one line
 ``aligning``       casts later batches to the schema of the first one
+``folders``        folders of Parquet files: whether each can be read as the first one
 ``same_schema``    sources that differ only in which columns may be null, as one stream
 ``parquet``        Parquet files as batches that are bounded in bytes
 ``batch_bytes``    the bytes that rows take, for that bound

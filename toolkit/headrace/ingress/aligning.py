@@ -1,16 +1,15 @@
-"""Cast later batches of a source to the schema of its first one; see that files of a folder can be read as the first one."""
+"""Cast later batches of a source to the schema of its first one, where their types are alike."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Container
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from headrace.errors import SchemaError
 from headrace.expressions.operands import is_text
-from headrace.ingress.input_errors import display_name
+from headrace.ingress.columns import plain_type
 
 
 def align(batch: pa.RecordBatch, schema: pa.Schema, source: str) -> pa.RecordBatch:
@@ -36,7 +35,7 @@ def align(batch: pa.RecordBatch, schema: pa.Schema, source: str) -> pa.RecordBat
         if not array.type.equals(field.type):
             try:
                 # Between unlike types, Arrow would read a text as a number, and a number as a time in whatever unit.
-                cast = pc.cast(array, field.type, safe=True) if _are_alike(array.type, field.type) else None
+                cast = pc.cast(array, field.type, safe=True) if are_alike(array.type, field.type) else None
             except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
                 cast = None
             if cast is None:
@@ -48,42 +47,25 @@ def align(batch: pa.RecordBatch, schema: pa.Schema, source: str) -> pa.RecordBat
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
-def check_file_of_folder(
-    path: str, schema: pa.Schema, named: Container[str], *, wanted: pa.Schema, name: str
-) -> None:
-    """Raise `SchemaError` for a file of a folder that Arrow would read as something else than it has.
+def are_alike(one: pa.DataType, other: pa.DataType) -> bool:
+    """Whether values of one type can be cast to the other without being made into something else.
 
-    Arrow fills a column that is missing with nulls, and reads texts as numbers.
-
-    Parameters
-    ----------
-    path : str
-        Of the file.
-    schema : pa.Schema
-        Its columns.
-    named : container of str
-        Columns that are in no file: the names of folders say them.
-    wanted : pa.Schema
-        The columns to be read, as in the first file.
-    name : str
-        Name of the folder in error texts.
+    Examples
+    --------
+    >>> are_alike(pa.int8(), pa.float64()), are_alike(pa.string(), pa.int64())
+    (True, False)
+    >>> are_alike(pa.struct({"x": pa.int8()}), pa.struct({"x": pa.string()}))
+    False
     """
-    for field in wanted:
-        if field.name in named:
-            continue
-        if field.name not in schema.names:
-            raise SchemaError(
-                f"{display_name(name)}: column {field.name!r} is missing in {path!r}: add it, or leave it out with select()"
-            )
-        kind = schema.field(schema.get_field_index(field.name)).type
-        if not _are_alike(kind, field.type):
-            raise SchemaError(
-                f"{display_name(name)}: column {field.name!r} is {kind} in {path!r}, {field.type} in the first file: cast it"
-            )
-
-
-def _are_alike(one: pa.DataType, other: pa.DataType) -> bool:
-    return pa.types.is_null(one) or _family(one) == _family(other)
+    one, other = plain_type(one), plain_type(other)
+    if pa.types.is_null(one):
+        return True
+    if _family(one) != _family(other):
+        return False
+    if pa.types.is_struct(one):
+        return one.names == other.names and all(are_alike(one.field(i).type, other.field(i).type) for i in range(one.num_fields))
+    inner = [(getattr(one, part), getattr(other, part)) for part in ("value_type", "key_type", "item_type") if hasattr(one, part)]
+    return all(are_alike(mine, theirs) for mine, theirs in inner)
 
 
 def _family(kind: pa.DataType) -> str:
@@ -92,11 +74,9 @@ def _family(kind: pa.DataType) -> str:
     Examples
     --------
     >>> _family(pa.int8()), _family(pa.float64()), _family(pa.timestamp("s")), _family(pa.list_(pa.binary()))
-    ('number', 'number', 'time', 'list of text')
+    ('number', 'number', 'time', 'list')
     """
     types = pa.types
-    if types.is_dictionary(kind):
-        return _family(kind.value_type)
     if types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind):
         return "number"
     if types.is_timestamp(kind) or types.is_date(kind):
@@ -104,8 +84,8 @@ def _family(kind: pa.DataType) -> str:
     if is_text(kind) or str(kind).removeprefix("large_").startswith("binary"):
         return "text"
     if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
-        return f"list of {_family(kind.value_type)}"
+        return "list"
     return re.sub("[^a-z_].*", "", str(kind))  # the name before a unit or an inner type
 
 
-__all__ = ["align", "check_file_of_folder"]
+__all__ = ["align", "are_alike"]

@@ -68,7 +68,8 @@ def translated_errors(name: str) -> Iterator[None]:
         if isinstance(error, FileNotFoundError) and name in str(error):  # otherwise the name is not a path
             raise InputError(f"{display_name(name)}: there is no such file; check the path") from error
         if isinstance(error, PermissionError):
-            raise InputError(f"{display_name(name)} may not be read by this user; check its permissions") from error
+            inner = f": {error.filename!r}" if error.filename not in (None, name) else ""  # a file of a folder
+            raise InputError(f"{display_name(name)}{inner} may not be read by this user; check its permissions") from error
         is_file = not _UNNAMED.fullmatch(name)
         fix = "check the file or write it again" if is_file else "the producer of its rows failed: see this error's __cause__"
         raise InputError(f"{display_name(name)} cannot be read: {first_line(error)}; {fix}") from error

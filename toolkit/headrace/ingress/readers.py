@@ -30,8 +30,8 @@ import pyarrow.parquet as pq
 
 from headrace.errors import InputError, NotSupportedError, SchemaError, UnsupportedTypeError
 from headrace.expressions.rows import check_movable, concat_batches, empty_batch, take
-from headrace.ingress import parquet
-from headrace.ingress.aligning import align, check_file_of_folder
+from headrace.ingress import folders, parquet
+from headrace.ingress.aligning import align
 from headrace.ingress.batch_bytes import pieces
 from headrace.ingress.input_errors import display_name, first_line, no_file_at, translated_errors
 from headrace.ingress.validation import Validator
@@ -273,6 +273,8 @@ def name_of(source: Any) -> str:
 
 def _open(source: Any, columns, batch_rows: int, name: str, schema: pa.Schema | None) -> Reader:
     if isinstance(source, (str, os.PathLike)):
+        if not os.fspath(source):
+            raise InputError(f"the path {source!r} is empty; give the path of a file or of a folder")
         return _open_path(Path(source), columns, batch_rows, name)
     if isinstance(source, pa.RecordBatch):
         source = pa.Table.from_batches([source])
@@ -294,7 +296,7 @@ def _open(source: Any, columns, batch_rows: int, name: str, schema: pa.Schema | 
         reader.row_name = row_name
         return reader
     if type(source).__module__ == "pyarrow._dataset":
-        return _open_dataset(source, columns, batch_rows, name)
+        return _open_dataset(source, source.count_rows(), columns, batch_rows, name)
     if not isinstance(source, pa.RecordBatchReader) and hasattr(source, "__arrow_c_stream__"):
         first = _first_pass(source, name)
         if getattr(type(source), "is_replayable", False):  # declared; other objects may not begin anew
@@ -391,12 +393,9 @@ def select_fields(schema: pa.Schema, columns: Sequence[str] | None, name: str) -
 
 def _open_path(path: Path, columns, batch_rows: int, name: str) -> Reader:
     if path.is_dir():
-        import pyarrow.dataset as ds  # imports pandas as well: not at import time
-
-        dataset = ds.dataset(path, format="parquet", partitioning="hive")  # folders such as day=3, as Spark writes them
-        if not dataset.files:
-            raise InputError(f"{display_name(name)} is a folder that has no Parquet files; check the path")
-        return _open_dataset(dataset, columns, batch_rows, name, is_folder=True)
+        return _open_dataset(*folders.open_folder(path, name), columns, batch_rows, name, is_folder=True)
+    if not path.exists():
+        raise InputError(f"{display_name(name)}: there is no such file; {_how_to_find(name)}")
     if what := no_file_at(path):  # a pipe is read once, from its beginning; reading Parquet begins at the end
         raise InputError(f"{display_name(name)} is {what}; give the path of a file")
     with path.open("rb") as file:
@@ -442,6 +441,17 @@ def check_same_types(schema: pa.Schema, wanted: pa.Schema, name: str) -> None:
             )
 
 
+def _how_to_find(name: str) -> str:
+    """Return advice on a path at which nothing is."""
+    if "://" in name:
+        return f"give a path, not an address, or pyarrow.dataset.dataset({name!r})"
+    if name.startswith("~"):
+        return f"give os.path.expanduser({name!r})"
+    if any(sign in name for sign in "*?["):
+        return f"give a folder, or pyarrow.dataset.dataset(sorted(glob.glob({name!r})))"
+    return "check the path"
+
+
 def _how_to_read(path: Path) -> str:
     """Return advice on a file that cannot be read here."""
     kind = path.suffix.lower().removesuffix("l")  # .jsonl
@@ -451,15 +461,19 @@ def _how_to_read(path: Path) -> str:
     return f"convert it to Parquet, or give {readers[kind].format(str(path))} in Python"
 
 
-def _open_dataset(dataset: Any, columns, batch_rows: int, name: str, is_folder: bool = False) -> Reader:
+def _open_dataset(dataset: Any, rows: int, columns, batch_rows: int, name: str, is_folder: bool = False) -> Reader:
     chosen = select_fields(dataset.schema, columns, name).remove_metadata()
     # Whoever makes a dataset says what its columns are; those of a folder are the columns of its first file.
-    check = partial(check_file_of_folder, wanted=chosen, name=name) if is_folder else None
+    check = partial(folders.check_file, wanted=chosen, name=name) if is_folder else None
 
     def batches() -> Iterable[pa.RecordBatch]:
-        return parquet.dataset_batches(dataset, chosen, batch_rows, check)
+        try:
+            yield from parquet.dataset_batches(dataset, chosen, batch_rows, check)
+        except pa.ArrowInvalid:
+            folders.check_values(dataset, chosen, name)
+            raise
 
-    return Reader(chosen, name, dataset.count_rows(), batches, files=tuple(getattr(dataset, "files", ())))
+    return Reader(chosen, name, rows, batches, files=tuple(getattr(dataset, "files", ())))
 
 
 def _open_iterable(source: Iterable, columns, name: str, schema: pa.Schema | None) -> Reader:

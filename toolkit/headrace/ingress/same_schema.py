@@ -32,7 +32,7 @@ def shared_schema(one: pa.Schema, other: pa.Schema) -> pa.Schema | None:
     >>> shared_schema(pa.schema([("name", pa.large_string())]), pa.schema([("name", pa.string())]))
     name: large_string
     """
-    kinds = [_shared_type(a, b) for a, b in zip(one.types, other.types, strict=False)]
+    kinds = [shared_type(a, b) for a, b in zip(one.types, other.types, strict=False)]
     if one.names != other.names or None in kinds:
         return None
     return pa.schema([
@@ -40,7 +40,7 @@ def shared_schema(one: pa.Schema, other: pa.Schema) -> pa.Schema | None:
     ])
 
 
-def _shared_type(one: pa.DataType, other: pa.DataType) -> pa.DataType | None:
+def shared_type(one: pa.DataType, other: pa.DataType) -> pa.DataType | None:
     """Return the type of values of two types; None if there is none."""
     if one.equals(other):
         return one
@@ -60,7 +60,7 @@ def told_apart(one: pa.Schema, other: pa.Schema) -> tuple[str, str]:
     """
     pairs = list(zip(one, other, strict=False))
     if one.names == other.names:
-        pairs = [(f, g) for f, g in pairs if _shared_type(f.type, g.type) is None]
+        pairs = [(f, g) for f, g in pairs if shared_type(f.type, g.type) is None]
         one, other = pa.schema([f for f, _ in pairs]), pa.schema([g for _, g in pairs])
     first, second = (", ".join(of.remove_metadata().to_string().splitlines()) for of in (one, other))
     return first, second
@@ -112,4 +112,4 @@ def _cast_to(reader: Reader, schema: pa.Schema) -> Reader:
     return changed
 
 
-__all__ = ["conformed", "read_as", "shared_schema", "told_apart"]
+__all__ = ["conformed", "read_as", "shared_schema", "shared_type", "told_apart"]

@@ -9,7 +9,7 @@ import pyarrow as pa
 from headrace.arguments import shown
 from headrace.elastic.specs import key_types, keys_text, window_text
 from headrace.errors import ParameterError, SchemaError
-from headrace.expressions.operands import is_text
+from headrace.ingress.same_schema import shared_type
 from headrace.names import explains_arguments, missing_attribute
 from headrace.stream.described import describe
 from headrace.stream.hints import WINDOW_WORDS
@@ -124,13 +124,13 @@ def inputs(*streams: KeyedStream | Stream) -> KeyedInputs:
         if not isinstance(one, KeyedStream):
             raise ParameterError(f"inputs({shown(one)}): is not a stream; give hr.stream(table, event_time=...).key_by(...)")
     first = keyed[0]
-    types = list(map(_alike, _key_types(first)))
+    types = _key_types(first)
     for other in keyed[1:]:
         if other._node.unit != first._node.unit:
             raise SchemaError(
                 f"inputs(): event times are in {first._node.unit!r} and {other._node.unit!r}; cast one"
             )
-        if other._names != first._names or list(map(_alike, _key_types(other))) != types:
+        if other._names != first._names or None in map(shared_type, _key_types(other), types):
             raise SchemaError(
                 f"inputs(): keys {_named_types(first)} and {_named_types(other)} differ; name and cast them alike,"
                 f" as in key_by(name=column)"
@@ -142,11 +142,6 @@ def inputs(*streams: KeyedStream | Stream) -> KeyedInputs:
 
 def _key_types(keyed: KeyedStream) -> list[pa.DataType]:
     return key_types(keyed._keys, keyed._node.schema)
-
-
-def _alike(kind: pa.DataType) -> pa.DataType:
-    """The type that stands for all types of the same values: texts in any layout."""
-    return pa.large_string() if is_text(kind) else kind
 
 
 def _named_types(keyed: KeyedStream) -> str:
