@@ -257,3 +257,18 @@ def test_example_decimals_and_dates_pass_through(spark):
     frame = spark.createDataFrame([(Decimal("1.50"), datetime.date(2020, 1, 2))], "d decimal(5,2), day date")
     (batch,) = open_input(frame)
     assert batch.to_pylist() == [{"d": Decimal("1.50"), "day": datetime.date(2020, 1, 2)}]
+
+
+def test_example_spark_plans_only_columns_that_are_read(spark, monkeypatch):
+    """Spark computes constants when it plans, and logs those that fail, though nobody reads them."""
+    frame = spark.createDataFrame([(2, "a"), (1, "b")], "ts long, text string").selectExpr("*", "1 div 0 as bad")
+    planned, estimate = [], source._partitions_for
+
+    def recorded(frame):
+        planned.append(frame.columns)
+        return estimate(frame)
+
+    monkeypatch.setattr(source, "_partitions_for", recorded)
+    reader = open_input(frame, sort_by="ts")
+    assert pa.Table.from_batches(reader.select(["text"]))["text"].to_pylist() == ["b", "a"]
+    assert planned == [["text", "ts"]]

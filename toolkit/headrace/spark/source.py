@@ -55,30 +55,30 @@ def open_dataframe(
         raise ParameterError(f"{display_name(name)} is of type {type(frame).__name__}: give a Spark DataFrame")
     if frame.isStreaming:
         return open_input(LiveInput(frame), columns, sort_by, batch_rows, name, validate)
-    given = frame
     with translated_spark_errors(name):
         schema = arrow_schema(frame)
         select(schema.empty_table(), columns, name)
         if sort_by is not None:
             select(schema.empty_table(), [sort_by], name)
-            # Only the wanted columns go through the shuffle of the sort.
-            is_wanted = columns is None or sort_by in columns
-            frame = _sorted(
-                frame if columns is None else _project(frame, [*columns, *[sort_by][is_wanted:]]), sort_by
-            )
         if columns is not None:
-            frame = _project(frame, columns)
             schema = pa.schema([schema.field(column) for column in columns])
 
     def batches() -> Iterator[pa.RecordBatch]:
         with translated_spark_errors(name):
-            yield from read_batches(frame, schema)
+            read = frame
+            if sort_by is not None:  # only now: Spark computes constants of columns that it plans for, and logs what fails
+                # Only the wanted columns go through the shuffle of the sort.
+                is_wanted = columns is None or sort_by in columns
+                read = _sorted(
+                    frame if columns is None else _project(frame, [*columns, *[sort_by][is_wanted:]]), sort_by
+                )
+            yield from read_batches(read if columns is None else _project(read, columns), schema)
 
     reader = open_stream(schema, batches, None, name, is_replayable=True)
     reader.is_validated, reader.batch_rows = validate, batch_rows
     if sort_by is not None:
         reader.row_name = lambda row: f"{row} of those sorted by {sort_by!r}"
-    reader.reopen = lambda chosen, called: open_dataframe(given, chosen, sort_by, batch_rows, called, validate)
+    reader.reopen = lambda chosen, called: open_dataframe(frame, chosen, sort_by, batch_rows, called, validate)
     return reader
 
 
