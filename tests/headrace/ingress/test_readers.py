@@ -233,9 +233,9 @@ def test_example_folders_that_are_none_of_parquet_files(tmp_path):
 
 
 def test_example_the_file_of_a_folder_that_may_not_be_read_is_named():
-    with pytest.raises(InputError, match=r"^input 'days': 'days/3.parquet' may not be read by this user; check its permissions$"):
-        with translated_errors("days"):
-            raise PermissionError(errno.EACCES, "Permission denied", "days/3.parquet")
+    said = r"^input 'days': 'days/3.parquet' may not be read by this user; check its permissions$"
+    with pytest.raises(InputError, match=said), translated_errors("days"):
+        raise PermissionError(errno.EACCES, "Permission denied", "days/3.parquet")
 
 
 @pytest.mark.parametrize(
