@@ -47,6 +47,8 @@ DAY = dt.datetime(2024, 1, 1)
 
 
 def test_missing_event_time_column():
+    with fails(HeadraceError, "event_time='ts'"):
+        hr.stream(GOOD)
     with fails(SchemaError, "'time'", "ts"):
         counts(GOOD, event_time="time")
 

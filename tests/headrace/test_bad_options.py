@@ -141,6 +141,7 @@ def test_options_that_cannot_be(option, value):
         ("idle_after", -1), ("idle_after", "-1s"), ("idle_after", "5"), ("idle_after", "soon"), ("idle_after", math.nan),
         ("idle_after", math.inf), ("idle_after", 10**400), ("idle_after", True), ("idle_after", [1]), ("batch_rows", 0),
         ("batch_rows", "x"), ("batch_rows", 10**30), ("batch_rows", True), ("batch_rows", 1.5),
+        ("sort", "ts"), ("sort", 1), ("name", 3), ("name", ["a", "b"]),
     ],
 )  # fmt: skip
 def test_parameters_of_a_stream_that_cannot_be(parameter, value):

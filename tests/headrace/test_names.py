@@ -98,7 +98,8 @@ def test_options_of_another_engine(start, words):
     [
         (lambda: hr.stream(TABLE, event_tme="ts"), r"^stream\(event_tme='ts'\): .*did you mean event_time=\?"),
         (lambda: hr.stream(TABLE, time="ts"), r"^stream\(time='ts'\): there is no such argument; write event_time=$"),
-        (lambda: hr.stream(TABLE), r"^stream\(\): missing a required argument: 'event_time'; the arguments are source="),
+        (lambda: hr.stream(), r"^stream\(\): missing a required argument: 'source'; the arguments are source="),
+        (lambda: hr.stream(TABLE), r"^stream\(\): say which column has the times of the rows, as in event_time='ts'$"),
         (lambda: hr.stream(TABLE, "ts", "s"), r"^stream\(\): too many positional arguments"),
         (lambda: KEYED.window(width=3), r"^window\(width=3\): there is no such argument; write size=$"),
         (lambda: KEYED.window(10, advanse=3), r"^window\(advanse=3\): .*did you mean advance=\?"),

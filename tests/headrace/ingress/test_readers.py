@@ -283,7 +283,12 @@ def test_example_bad_files(tmp_path):
         assert name in one_line(error)
     with pytest.raises(InputError, match=r"nothing.parquet' is empty; write it again"):
         open_input(tmp_path / "nothing.parquet")
-    for name, reader in (("a.csv", "pandas.read_csv("), ("a.jsonl", "pandas.read_json("), ("a.txt", "convert it")):
+    for name, reader in (
+        ("a.csv", "pandas.read_csv("),
+        ("a.csv.gz", "pandas.read_csv("),
+        ("a.jsonl", "pandas.read_json("),
+        ("a.txt", "convert it"),
+    ):
         (tmp_path / name).write_bytes(b"ts,text\n1,a\n")
         with pytest.raises(InputError, match=rf"neither a Parquet nor an Arrow file: .*{re.escape(reader)}"):
             list(open_input(tmp_path / name))

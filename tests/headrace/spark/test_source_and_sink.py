@@ -18,7 +18,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from headrace.errors import InputError, NotSupportedError, OutputError, SchemaError, UnsupportedTypeError
+import headrace as hr
+from headrace.errors import (
+    InputError,
+    NotSupportedError,
+    OutputError,
+    ParameterError,
+    SchemaError,
+    UnsupportedTypeError,
+)
 from headrace.ingress.readers import open_input
 from headrace.spark import arrow, sink, source
 
@@ -151,6 +159,21 @@ def test_example_bad_frames(spark, frame):
         with pytest.raises(InputError, match="Spark could not produce its rows") as error:
             list(open_input(failing))
         assert "\n" not in str(error.value)
+    broken = F.udf(lambda x: 1 // 0, "long")
+    with pytest.raises(InputError, match="Spark could not produce its rows: .*ZeroDivisionError: integer division") as error:
+        list(open_input(frame.limit(1).select(broken("ts"))))
+    assert "\n" not in str(error.value)
+
+
+def test_example_what_is_no_session_is_said_before_the_run():
+    """And one that was stopped; stopping the session of the tests would cost seconds."""
+    stopped = SimpleNamespace(createDataFrame=None, _sc=SimpleNamespace(_jsc=None))
+    query = hr.stream(RESULT.slice(0, 3), event_time="ts")
+    for session, said in ((3, r"to_spark\(3\): give a Spark session"), (stopped, "this Spark session was stopped")):
+        with pytest.raises(ParameterError, match=said):
+            query.to_spark(session)
+        with pytest.raises(ParameterError, match=said):
+            sink.to_dataframe(session, RESULT)
 
 
 RESULT = pa.table(
@@ -223,7 +246,7 @@ def test_example_a_result_that_breaks_off_leaves_no_file(monkeypatch, tmp_path, 
 
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     monkeypatch.setattr(pq.ParquetWriter, "write_table", breaks_off)
-    local = SimpleNamespace(_jsc=..., sparkContext=SimpleNamespace(master="local[1]"))
+    local = SimpleNamespace(createDataFrame=..., _jsc=..., sparkContext=SimpleNamespace(master="local[1]"))
     with pytest.raises((OutputError, KeyboardInterrupt), match="No space left .*; free space or set TMPDIR|^$"):
         sink.to_dataframe(local, pa.table({"row": range(5_000)}), in_memory_bytes=10_000)
     assert list(tmp_path.iterdir()) == []

@@ -454,7 +454,8 @@ def _how_to_find(name: str) -> str:
 
 def _how_to_read(path: Path) -> str:
     """Return advice on a file that cannot be read here."""
-    kind = path.suffix.lower().removesuffix("l")  # .jsonl
+    plain = path.with_suffix("") if path.suffix.lower() in (".gz", ".bz2", ".xz", ".zip", ".zst") else path  # pandas unpacks it
+    kind = plain.suffix.lower().removesuffix("l")  # .jsonl
     readers = {".csv": "pandas.read_csv({!r}, parse_dates=[...])", ".json": "pandas.read_json({!r}, lines=True)"}
     if kind not in readers:
         return "convert it, or check the path"

@@ -17,7 +17,7 @@ Either way, the memory held is that of two partitions, in the JVM.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -83,6 +83,12 @@ def _python_batches(frame: DataFrame, schema: pa.Schema) -> Iterator[pa.RecordBa
                 )
 
 
+def is_stopped(session: Any) -> bool:
+    """Whether a session in this process was stopped; False where that cannot be known."""
+    context = getattr(session, "_sc", None)
+    return context is not None and getattr(context, "_jsc", context) is None
+
+
 def connection_ended(name: str) -> InputError:
     """Return the error that an input's virtual machine has ended."""
     return InputError(
@@ -120,6 +126,20 @@ def _java_text(java, error: BaseException) -> str:
     try:
         while java.getCause() is not None:
             java = java.getCause()
-        return str(java.toString()).splitlines()[0]
+        return _one_line(str(java.toString()))
     except Exception:  # the JVM may be gone
         return first_line(error)
+
+
+def _one_line(text: str) -> str:
+    """Return the first line; of a traceback of a user's function in Python the exception, too.
+
+    Examples
+    --------
+    >>> _one_line("PythonException: Traceback (most recent call last):\\n  File ...\\nZeroDivisionError: division by zero\\n")
+    'PythonException: ZeroDivisionError: division by zero'
+    """
+    first, *others = text.splitlines()
+    before, traceback, _ = first.partition("Traceback (most recent call last):")
+    raised = next((line for line in others if line[:1].strip()), "")
+    return before + raised if traceback and raised else first

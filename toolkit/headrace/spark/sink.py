@@ -9,15 +9,17 @@ import tempfile
 from collections import deque
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from headrace.arguments import shown
 from headrace.egress.sinks import ROW_GROUP
-from headrace.errors import OutputError, UnsupportedTypeError
+from headrace.errors import OutputError, ParameterError, UnsupportedTypeError
 from headrace.ingress.columns import plain_type
 from headrace.ingress.input_errors import first_line
+from headrace.spark.arrow import is_stopped
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -30,6 +32,14 @@ _LACKING = (
     pa.types.is_union, pa.types.is_run_end_encoded, pa.types.is_interval, pa.types.is_decimal256,
     pa.types.is_list_view, pa.types.is_large_list_view,  # pyarrow 26 casts them to invalid lists
 )  # fmt: skip
+
+
+def check_session(spark: Any) -> None:
+    """Raise `ParameterError` where no DataFrame can be made: of what is no session, or of one that was stopped."""
+    if not hasattr(spark, "createDataFrame"):
+        raise ParameterError(f"to_spark({shown(spark)}): give a Spark session, as of hr.spark.session()")
+    if is_stopped(spark):
+        raise ParameterError(f"to_spark({shown(spark)}): this Spark session was stopped; make a new one, hr.spark.session()")
 
 
 def to_dataframe(
@@ -54,11 +64,14 @@ def to_dataframe(
 
     Raises
     ------
+    ParameterError
+        That is no session, or one that was stopped.
     UnsupportedTypeError
         Spark has no such type.
     OutputError
         The temporary file cannot be written.
     """
+    check_session(spark)
     if isinstance(result, pa.Table):
         schema, batches = result.schema, iter(result.to_batches())
     else:

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from headrace.errors import ParameterError
+from headrace.errors import InputError, ParameterError
 from headrace.ingress.input_errors import display_name
 from headrace.ingress.readers import DEFAULT_BATCH_ROWS, Reader, open_input, open_stream, select
-from headrace.spark.arrow import arrow_schema, read_batches, translated_spark_errors
+from headrace.spark.arrow import arrow_schema, is_stopped, read_batches, translated_spark_errors
 from headrace.spark.streaming import LiveInput
 
 if TYPE_CHECKING:
@@ -55,6 +55,7 @@ def open_dataframe(
         raise ParameterError(f"{display_name(name)} is of type {type(frame).__name__}: give a Spark DataFrame")
     if frame.isStreaming:
         return open_input(LiveInput(frame), columns, sort_by, batch_rows, name, validate)
+    _check_running(frame, name)
     with translated_spark_errors(name):
         schema = arrow_schema(frame)
         select(schema.empty_table(), columns, name)
@@ -64,6 +65,7 @@ def open_dataframe(
             schema = pa.schema([schema.field(column) for column in columns])
 
     def batches() -> Iterator[pa.RecordBatch]:
+        _check_running(frame, name)
         with translated_spark_errors(name):
             read = frame
             if sort_by is not None:  # only now: Spark computes constants of columns that it plans for, and logs what fails
@@ -80,6 +82,13 @@ def open_dataframe(
         reader.row_name = lambda row: f"{row} of those sorted by {sort_by!r}"
     reader.reopen = lambda chosen, called: open_dataframe(frame, chosen, sort_by, batch_rows, called, validate)
     return reader
+
+
+def _check_running(frame: DataFrame, name: str) -> None:
+    if is_stopped(frame.sparkSession):
+        raise InputError(
+            f"{display_name(name)}: its Spark session was stopped; make a new one, hr.spark.session(), and the DataFrame again"
+        )
 
 
 def _quoted(column: str) -> str:

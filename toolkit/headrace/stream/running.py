@@ -314,7 +314,9 @@ class Runnable(Summarised):
             Those of `start`. Rows dropped or set aside as late are reported by a `LateRowsWarning`.
         """
         from headrace.runtime.life import wait_for_results
+        from headrace.spark.sink import check_session
 
+        check_session(spark)  # before the run, whose results would be lost
         with self.start(**options) as run:
             wait_for_results(run)
             return run.to_spark(spark)

@@ -24,6 +24,7 @@ from headrace.windows import DEFAULT_TIME_UNIT, Duration, parse_duration, parse_
 @explains_arguments(
     time="event_time", timestamp="event_time", ts="event_time", time_column="event_time", unit="time_unit",
     watermark="lateness", delay="lateness", allowed_lateness="lateness", batch_size="batch_rows", names="name",
+    event_time="say which column has the times of the rows, as in event_time='ts'",
 )  # fmt: skip
 def stream(
     source: Any,
@@ -105,6 +106,8 @@ def stream(
         )
     if not isinstance(event_time, str):
         raise ParameterError(f"event_time={shown(event_time)}: give the name of the column of event times")
+    if not isinstance(sort, bool):
+        raise ParameterError(f"sort={shown(sort)}: give a bool: True sorts by event time")
     if watermarks is not None:
         check_column(watermarks)
     if late not in ("error", "drop", "side"):
@@ -163,7 +166,7 @@ def _names(sources: list[Any], name: str | Sequence[str] | None) -> list[str]:
     """What the sources are called, as far as this is known before there is a query."""
     if name is None:
         return [numbered(name_of(source), i) for i, source in enumerate(sources, 1)]
-    names = [name] if isinstance(name, str) else list(name)
+    names = list(name) if isinstance(name, Sequence) and not isinstance(name, str) else [name]
     if len(names) != len(sources) or not all(isinstance(one, str) and one for one in names):
         raise ParameterError(f"name={name!r}: give a text for each of the {len(sources)} sources, in a list if there are several")
     return names
