@@ -89,3 +89,19 @@ def test_what_fails_on_a_tuple_has_nothing_of_the_compiler():
     with pytest.raises(FunctionError, match="ZeroDivisionError") as caught:
         STREAM.map(lambda t: 1 // (t.x - 2), y="int64").to_arrow()
     assert caught.value.compiler == ""
+
+
+def looks_up(state, t, emit):
+    state.n += {2: 5, 3: 7}[t.x]  # here
+
+
+@pytest.mark.slow
+def test_a_dict_of_its_own_is_refused_as_such():
+    """Numba speaks of the hash of its keys."""
+    operator = hr.operator(state={"n": "int64"}, emits={"n": "int64"}, update=looks_up, output=shows)
+    with pytest.raises(FunctionError, match=r"makes a list, set, dict or array of its own.* hr.map_of.*looks_up"):
+        STREAM.key_by("k").window(2).apply(operator).to_arrow()
+
+
+def shows(key, state, emit):
+    emit(n=state.n)

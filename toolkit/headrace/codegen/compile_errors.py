@@ -55,6 +55,12 @@ def _text_of(error: BaseException) -> str:
     """Return the one line of a Numba message that helps the user."""
     text = re.sub(r"\x1b\[[0-9;]*m", "", str(error))
     rejected = re.findall(r"raised a specific error:\s*\w+: (.*)", text)
+    # A dict fails in the hash of its keys, and what Numba says last is about a helper of its own.
+    if "NRT required" in text and (not rejected or rejected[-1].startswith("missing a required argument")):
+        return (
+            "makes a list, set, dict or array of its own, which it cannot here: keep it in a field of the state (hr.list_of,"
+            " hr.set_of, hr.map_of), write a loop, or if and elif, or min(a, b) and max(a, b) for sorted"
+        )
     if rejected:
         return rejected[-1].strip()
     if re.search(r"scipy \S+ is required", text):  # installing it would not help: these functions need arrays of their own
@@ -62,8 +68,6 @@ def _text_of(error: BaseException) -> str:
             "calls np.linalg, np.dot or @ on arrays, which are not compiled here: write the sums as loops, or compute the column"
             " with NumPy before the stream"
         )
-    if "NRT required" in text:
-        return "makes a list, set or array of its own, which it cannot here: write a loop, or min(a, b) and max(a, b) for sorted"
     attribute = re.search(r"Unknown attribute '(\w+)' of type Module\(<module '(\w+)'", text)
     if attribute:
         return f"there is no compiled {attribute[2]}.{attribute[1]}"
