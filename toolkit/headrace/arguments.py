@@ -1,9 +1,11 @@
-"""Check numbers that users give, Python's or NumPy's; an error says what to give instead."""
+"""Check numbers that users give, Python's or NumPy's, and paths; an error says what to give instead."""
 
 from __future__ import annotations
 
 import math
 import numbers
+import os
+from pathlib import Path
 from typing import Any
 
 from headrace.errors import ParameterError
@@ -50,6 +52,19 @@ def whole(name: str, value: Any, least: int, most: int, instead: str = "") -> in
     if not is_whole_number(value) or not least <= value <= most:
         raise ParameterError(f"{name}={value!r}: give a whole number from {least:,} to {most:,}{instead}")
     return int(value)
+
+
+def path_of(use: str, path: Any) -> Path:
+    """Return a path that a user gives, or raise `ParameterError`.
+
+    Examples
+    --------
+    >>> path_of("parquet", "out.parquet").name
+    'out.parquet'
+    """
+    if not isinstance(path, (str, os.PathLike)) or not os.fspath(path):
+        raise ParameterError(f"{use}({shown(path)}): give a path, as in {use}('results')")
+    return Path(path)
 
 
 def check_seconds(name: str, seconds: Any, least: float = 0.0) -> None:

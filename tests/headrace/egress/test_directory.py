@@ -181,3 +181,10 @@ def test_agree_a_snapshot_is_a_prefix(spill_bytes):
 def test_example_no_snapshot_of_a_sink():
     with counts().start(sink=hr.discard()) as run, pytest.raises(NotSupportedError, match="sink="):
         run.snapshot()
+
+
+@pytest.mark.parametrize("make", [hr.parquet, hr.parquet_directory])
+@pytest.mark.parametrize("path", [3, None, "", b"out"])
+def test_what_is_no_path_is_said_at_once(make, path):
+    with pytest.raises(ParameterError, match=rf"^{make.__name__}\({path!r}\): give a path"):
+        make(path)

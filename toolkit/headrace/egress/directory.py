@@ -19,7 +19,7 @@ from typing import BinaryIO
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from headrace.arguments import is_number, is_whole_number
+from headrace.arguments import is_number, is_whole_number, path_of
 from headrace.egress.sinks import check_parquet_types, reason_of
 from headrace.errors import OutputError, ParameterError
 
@@ -47,7 +47,7 @@ class DirectorySink:
             raise ParameterError(f"every_s={every_s!r}: give seconds, above 0")
         if not is_whole_number(rows_per_file) or rows_per_file < 1:
             raise ParameterError(f"rows_per_file={rows_per_file!r}: give a whole number from 1")
-        self.path, self.every_s, self.rows_per_file = Path(path), every_s, rows_per_file
+        self.path, self.every_s, self.rows_per_file = path_of("parquet_directory", path), every_s, rows_per_file
         self.files = 0
         self._schema: pa.Schema | None = None
         self._held: list[pa.RecordBatch] = []

@@ -9,12 +9,12 @@ import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from pathlib import Path
 from typing import BinaryIO
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from headrace.arguments import path_of
 from headrace.egress.part_files import PartFile
 from headrace.errors import OutputError
 from headrace.expressions.rows import concat_batches
@@ -129,7 +129,7 @@ class ParquetSink:
     """
 
     def __init__(self, path: str | os.PathLike[str]):
-        self.path = Path(path)
+        self.path = path_of("parquet", path)
         self._part = PartFile(path)
         self._file: BinaryIO | None = None
         self._writer: pq.ParquetWriter | None = None
