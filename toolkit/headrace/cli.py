@@ -211,10 +211,13 @@ def _answering_interrupts() -> Iterator[None]:
 
 
 def _interrupt_again(lost: sys.UnraisableHookArgs) -> None:
-    """Repeat a Ctrl-C that came in a ``__del__``, of which compiling has many: it would be printed and forgotten."""
+    """Repeat a Ctrl-C that came in a ``__del__``, of which compiling has many: it would be printed and forgotten.
+
+    One that came in a constructor is raised as usual, but the ``__del__`` of what was half made fails.
+    """
     if issubclass(lost.exc_type, KeyboardInterrupt):
         threading.Timer(0.01, _thread.interrupt_main).start()  # raised in this call it would be swallowed, too
-    else:
+    elif lost.exc_type is not AttributeError or not str(getattr(lost.object, "__module__", "")).startswith("llvmlite."):
         sys.__unraisablehook__(lost)
 
 

@@ -5,6 +5,7 @@ Method: a process of its own for each. Cannot see: how it feels at a terminal.
 
 import contextlib
 import fcntl
+import gc
 import io
 import os
 import pty
@@ -21,6 +22,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from llvmlite.binding.ffi import OutputString
 
 import headrace as hr
 from headrace import cli
@@ -99,6 +101,21 @@ def test_example_a_long_start_is_explained_on_a_terminal(monkeypatch, is_termina
         if is_terminal:
             assert eventually(lambda: screen.getvalue().endswith("\n"))
     assert screen.getvalue() == (f"headrace: longest: {command.COMPILING}\n" if is_terminal else "")
+
+
+@pytest.mark.parametrize("is_compilers", [True, False])
+def test_example_what_an_interrupt_leaves_half_made_is_not_printed(monkeypatch, capfd, is_compilers):
+    """The compiler's objects fail in their ``__del__`` if their constructor was interrupted; what else fails is printed."""
+
+    class Other:
+        def __del__(self):
+            raise AttributeError("not of the compiler")
+
+    monkeypatch.setattr(sys, "unraisablehook", cli._interrupt_again)
+    half_made = OutputString.__new__(OutputString) if is_compilers else Other()
+    del half_made
+    gc.collect()
+    assert ("Traceback" in capfd.readouterr().err) != is_compilers
 
 
 @pytest.mark.slow

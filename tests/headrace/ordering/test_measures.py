@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 
 import headrace as hr
+from headrace.cores import usable_cores
 from headrace.metrics.latency import LatencyHistogram
 from headrace.metrics.measures import NEEDED
 from headrace.metrics.snapshot import OperatorMetrics
@@ -203,6 +204,7 @@ def test_agree_one_hot_key_beside_others(queues, capacity):
     assert found.to_pylist() == SHAPES["six stages"].expected([table])
 
 
+@pytest.mark.skipif(usable_cores() < 2, reason="a second worker needs a second core")
 @pytest.mark.parametrize(
     "controller", [hr.controllers.Schedule([(0, 2)]), hr.controllers.Threshold()], ids=lambda one: type(one).__name__
 )
