@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import functools
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -38,6 +38,18 @@ class Step(ABC):
         """Return the step bound to one run: it gives up soon after word 0 of `stop` is set. `debug`: see `start`."""
         return self
 
+    def narrowed(self, wanted: frozenset[str] | None) -> tuple[Step, frozenset[str] | None]:
+        """Return the step without what it computes for nobody, and the columns that it then needs.
+
+        Functions need all of them, since an error shows the tuple.
+
+        Parameters
+        ----------
+        wanted : frozenset of str or None
+            Columns of its results that somebody reads. None, here and in what is returned: all.
+        """
+        return self, None
+
 
 @dataclass(frozen=True, eq=False)
 class FilterStep(Step):
@@ -55,6 +67,9 @@ class FilterStep(Step):
     def apply(self, batch):
         return self.condition.filter(batch)
 
+    def narrowed(self, wanted):
+        return self, None if wanted is None else wanted | set(self.condition.columns)
+
 
 @dataclass(frozen=True, eq=False)
 class SelectStep(Step):
@@ -68,6 +83,10 @@ class SelectStep(Step):
     def apply(self, batch):
         arrays = [e.evaluate(batch) for _, e in self.columns]
         return pa.RecordBatch.from_arrays(arrays, names=[name for name, _ in self.columns])
+
+    def narrowed(self, wanted):
+        columns = tuple((name, e) for name, e in self.columns if wanted is None or name in wanted)
+        return SelectStep(columns), frozenset(column for _, e in columns for column in e.columns)
 
 
 @dataclass(frozen=True, eq=False)
@@ -219,6 +238,24 @@ def function_step(
         "flat_map": lambda: FlatMap(function, dict(columns)),
     }
     return FunctionStep((operations[kind](),), schema, event_time)
+
+
+def narrowed(steps: Sequence[Step], wanted: Iterable[str]) -> tuple[tuple[Step, ...], frozenset[str] | None]:
+    """Return steps without what they compute for nobody, and the columns that the first one needs; None: all.
+
+    Examples
+    --------
+    >>> from headrace.expressions import col
+    >>> steps, columns = narrowed([FilterStep(col("a") > 0), SelectStep((("x", col("b")), ("y", col("c"))))], ["x"])
+    >>> sorted(columns), [name for name, _ in steps[1].columns]
+    (['a', 'b'], ['x'])
+    """
+    result: list[Step] = []
+    needed: frozenset[str] | None = frozenset(wanted)
+    for step in reversed(steps):
+        narrow, needed = step.narrowed(needed)
+        result.append(narrow)
+    return tuple(result[::-1]), needed
 
 
 def fused(steps: Sequence[Step]) -> tuple[Step, ...]:

@@ -8,7 +8,7 @@ serves many inlets proceeds in small steps instead (`feeding`, a generator).
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,8 @@ import pyarrow as pa
 
 from headrace.memory.cells import read_cell
 from headrace.metrics.sources import BLOCKED, FEEDING, PACED
-from headrace.plan.nodes import SourceNode, Step
+from headrace.plan.nodes import SourceNode
+from headrace.plan.steps import narrowed
 from headrace.rates import RateSchedule
 from headrace.runtime.inlets import Inlet
 from headrace.runtime.player import Player
@@ -36,19 +37,27 @@ class Feeder:
     Parameters
     ----------
     inlet : Inlet
-    steps : sequence of Step
-        As bound to this run.
     stop_word : int64[...]
         Word 0 is not 0 once the run is over.
     player : Player
+    debug : bool
+        As of `start`.
+
+    Attributes
+    ----------
+    steps : tuple of Step
+        Those of the branch, without what the inlet does not read.
+    columns_read : frozenset of str or None
+        The columns of the branch's origin that it takes to apply them, or without steps those that the inlet reads; None: all.
     """
 
-    def __init__(self, inlet: Inlet, steps: Sequence[Step], stop_word: np.ndarray, player: Player):
+    def __init__(self, inlet: Inlet, stop_word: np.ndarray, player: Player, debug: bool):
         self.inlet, self.books = inlet, inlet.books
+        self.steps, self.columns_read = narrowed(inlet.branch.steps, inlet.columns_used)
         self.player = player
         self._known = 0
         """Rows added so far that no schedule has paced."""
-        self._steps, self._stop_word = steps, stop_word
+        self._steps, self._stop_word = [step.for_run(stop_word, debug) for step in self.steps], stop_word
         self.books.behind, self.books.lag_s = self._behind, self._lag_s
         self.books.rate = lambda: player.rate
 

@@ -85,7 +85,7 @@ class SourceRows:
         self, batch: pa.RecordBatch, numbers: Sequence[int], encode: Callable[[], Iterable[Any]]
     ) -> Iterator[Any]:
         """Encode rows; an error names the row of the input."""
-        books, steps = self._feed.books, self._feed.inlet.branch.steps
+        books, steps = self._feed.books, self._feed.steps
         before = self._encoded - books.filtered + books.gained
         self._encoded += batch.num_rows
         pieces = encode()
@@ -105,7 +105,7 @@ class SourceRows:
 
     def time_behind_steps(self, batch: pa.RecordBatch) -> int | None:
         """Event time of a batch's last row, which advances time even if a step filters it out; None without steps or times."""
-        if not self._feed.inlet.branch.steps:
+        if not self._feed.steps:
             return None
         times = column_of_times(batch, self.node).drop_null()  # a step has filtered out the nulls
         return int(event_times(times.slice(len(times) - 1), self.node.event_time)[0]) if len(times) else None

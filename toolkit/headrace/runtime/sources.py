@@ -86,8 +86,7 @@ class Source:
         self.rows = 0
         recorded = self._recorded_times(passed_time)
         reader = node.readers[branch.source_index]() if shared is None else shared
-        is_whole = branch.steps or node.late == "side"
-        columns = reader.schema.names if is_whole else feed.inlet.columns_used
+        columns = self._columns_read(reader)
         self._reader: Reader = reader.select(columns, branch.source)
         if self._reader.files:
             check_same_types(self._reader.schema, node.schema.empty_table().select(columns).schema, branch.source)
@@ -108,10 +107,19 @@ class Source:
                 window_size=feed.inlet.retention,
                 kind=node.schema.field(node.event_time).type,
             )
-        elif not is_whole:
+        elif not branch.steps and node.late != "side":
             self._reader = self._reader.with_codes(feed.inlet.codable)
         self._source_rows = SourceRows(node, feed, self._reader, self._costs)
         self._feeder = SourceFeeder(self._source_rows, feed, siblings, (operator, number), recorded, self._queue, stop_word)
+
+    def _columns_read(self, reader: Reader) -> Sequence[str]:
+        """Those that the steps need, or without steps the inlet; all of them where late rows are kept."""
+        feed, node = self.feed, self.node
+        if node.late == "side" or feed.columns_read is None:
+            return reader.schema.names
+        if not feed.steps:
+            return feed.inlet.columns_used
+        return [name for name in reader.schema.names if name in feed.columns_read or name == node.event_time]
 
     def _recorded_times(self, entries: PassedTime | None) -> deque[tuple[int, int]] | None:
         """What the clock decided in an earlier run for this source: (rows before, time passed to); None: it decides now."""

@@ -64,15 +64,14 @@ class Wiring:
         for name, section in self._sections.items():
             feeders[name] = []
             for inlet in section.inlets:
-                given, steps = inlet.branch.origin, inlet.branch.steps
+                given = inlet.branch.origin
                 player = Player(None)
                 if isinstance(given, SourceNode):
                     player = Player(self._options.rate, origin, NANOSECONDS[given.unit], rest_s=rest_s)
                 else:
                     before = self._sections[given.name]
                     inlet.books.arrived = lambda before=before: before.results
-                run_steps = [step.for_run(self._stop_word, self._options.debug) for step in steps]
-                feeders[name].append(Feeder(inlet, run_steps, self._stop_word, player))
+                feeders[name].append(Feeder(inlet, self._stop_word, player, self._options.debug))
         return feeders
 
     def _rest_s(self) -> float:
