@@ -344,6 +344,16 @@ def test_example_endless_function_is_stopped():
     assert raised
 
 
+@pytest.mark.parametrize("steps", [
+    [Map(lambda t: t.ts * 10, {"x": "int64"}), Filter(lambda t: t.ts > 1 and t.x == t.when * 10)],
+    [Map(lambda t: t.when * 10, {"ts": "int64"}), Filter(lambda t: t.ts > 10), Map(lambda t: t.ts, {"x": "int64"})],
+], ids=["the event time", "a column of this name"])  # fmt: skip
+def test_example_ts_is_the_event_time_unless_a_column_is_called_so(steps):
+    chain = StatelessChain(steps, pa.schema({"when": pa.int64()}), "when")
+    result = chain.apply(pa.record_batch({"when": [1, 2, 3]}))
+    assert result.column("when").to_pylist() == [2, 3] and result.column("x").to_pylist() == [20, 30]
+
+
 def test_example_integer_event_time_and_nan():
     schema = pa.schema({"ts": pa.int64(), "v": pa.float64()})
     chain = StatelessChain([Filter(lambda t: math.isnan(t.v) or t.ts == -5)], schema, "ts")

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import headrace as hr
-from headrace.errors import ArgumentError, NotSupportedError, ParameterError, UnknownNameError
+from headrace.errors import ArgumentError, NotSupportedError, ParameterError, SchemaError, UnknownNameError
 from headrace.synchronization.definition import dependent, independent
 from headrace.synchronization.tags import ImplementationTag, TagSet, part_of
 from support.event_window import WINDOW, add, close, merge, split
@@ -356,3 +356,9 @@ def test_example_numbers_of_streams_that_cannot_be(count):
     """Refused where they are named: nothing is made of each of a million streams first."""
     with pytest.raises(ParameterError, match=r"streams\(.*: give the number of streams, from 1 to 4,096"):
         hr.streams(pa.table({"ts": [1], "x": [1]}), count)
+
+
+@pytest.mark.parametrize("option", ["by", "tag"])
+def test_bad_input_a_column_of_streams_that_is_not_there(option):
+    with pytest.raises(SchemaError, match=rf"streams\({option}=\): there is no column 'y'; the columns are"):
+        hr.streams(pa.table({"ts": [1], "x": [1]}), **{option: "y"})

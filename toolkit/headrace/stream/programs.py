@@ -11,6 +11,7 @@ from headrace.arguments import is_whole_number, shown
 from headrace.errors import ParameterError, SchemaError, UnknownNameError
 from headrace.ingress.columns import is_text, plain_type
 from headrace.names import instead, missing_attribute
+from headrace.plan.checks import check_columns
 from headrace.plan.nodes import check_result, operator_node
 from headrace.stream.hints import RUNNING
 from headrace.stream.source import stream
@@ -55,6 +56,8 @@ def streams(source: Any, count: int = 1, *, by: str | None = None, tag: str | No
     ------
     ParameterError
         `count` is no number of streams, or a name is no column name.
+    SchemaError
+        There is no such column.
 
     Examples
     --------
@@ -69,6 +72,9 @@ def streams(source: Any, count: int = 1, *, by: str | None = None, tag: str | No
         if value is not None and not isinstance(value, str):
             raise ParameterError(f"streams({name}={value!r}): give the name of a column")
     given = source if isinstance(source, Stream) else stream(source, event_time=event_time)
+    for name, value in (("by", by), ("tag", tag)):
+        if value is not None:
+            check_columns(given.schema, [value], f"streams({name}=)")
     return Streams(given, int(count), by, tag)
 
 

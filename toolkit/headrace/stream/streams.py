@@ -136,8 +136,8 @@ class Stream(Runnable):
             Reads columns of the tuple as ``t.name`` and calls ``emit(name=value, ...)`` exactly once; or takes
             `t` alone and returns the value of the only new column. It can read numbers, bools and strings. Timestamps and
             durations are integers in the unit of their column, and an event time that is a timestamp is in
-            microseconds. `headrace.operator` says what can be done with strings, and where compiled functions differ
-            from Python.
+            microseconds; ``t.ts`` is the event time, unless another column has this name. `headrace.operator` says what can
+            be done with strings, and where compiled functions differ from Python.
         **columns : str
             Computed columns: name -> kind ("int64", "int32", "float64", "float32", "bool", "string", or a time
             such as "timestamp[us]"). The other columns of the tuple stay as they are.

@@ -102,8 +102,8 @@ class Loop:
 
     @functools.cached_property
     def _attributes(self) -> dict[str, str]:
-        """Attribute that a function may write after ``t.`` -> column."""
-        return attributes(self.schema.names)
+        """Attribute that a function may write after ``t.`` -> column; ``ts`` is the event time, unless a column has this name."""
+        return {"ts": self.event_time} | attributes(self.schema.names)
 
     def _column(self, batch: pa.RecordBatch, name: str) -> pa.Array:
         return batch.column(self.schema.get_field_index(self._attributes[name]))
