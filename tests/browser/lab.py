@@ -402,6 +402,22 @@ class Visit:
         values = self.bokeh("(models, name) => Array.from(models.series.data[name] ?? [])", column) or []
         return [] if len(values) == 1 else values
 
+    @contextmanager
+    def other_plots(self, seconds: float) -> Iterator[None]:
+        """What is done within makes a dashboard that takes the place of this one: wait until its plots are drawn."""
+        until(lambda: self.bokeh("(models) => (models.series.isOld = true)"), SLOW, "plots to be replaced")
+        yield
+
+        def are_drawn() -> bool:
+            self.page.evaluate(TO_DASHBOARD)
+            return bool(self.bokeh("(models) => !models.series.isOld && (models.series.data.t ?? []).length > 1"))
+
+        try:
+            until(are_drawn, seconds, "the plots of another dashboard")
+        except AssertionError:
+            self.keep_failure()
+            raise
+
     def last(self, column: str) -> float:
         """The newest value of a column; the plots are waited for, which have none while the page is laid out anew."""
         return until(lambda: self.series(column), SLOW, f"the plots have {column}")[-1]
