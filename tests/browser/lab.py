@@ -324,14 +324,19 @@ class Visit:
         self.page.keyboard.press("Control+Enter")
 
     def _scroll_to_dashboard(self) -> None:
-        """JupyterLab draws a cell's output only while the cell is in view: go there until the plots are drawn."""
+        self._until_drawn(
+            lambda: self.dashboard.count() == 1 and len(self.series("t")) > 0, SLOW, "the dashboard is on the page again, drawn"
+        )
 
-        def is_drawn() -> bool:
+    def _until_drawn(self, condition: Callable[[], Any], seconds: float, what: str) -> None:
+        """JupyterLab draws a cell's output only while the cell is in view: go there until the condition holds."""
+
+        def holds() -> Any:
             self.page.evaluate(TO_DASHBOARD)
-            return self.dashboard.count() == 1 and len(self.series("t")) > 0
+            return condition()
 
         try:
-            until(is_drawn, SLOW, "the dashboard is on the page again, drawn")
+            until(holds, seconds, what)
         except AssertionError:
             self.keep_failure()
             raise
@@ -409,14 +414,9 @@ class Visit:
         yield
 
         def are_drawn() -> bool:
-            self.page.evaluate(TO_DASHBOARD)
             return bool(self.bokeh("(models) => !models.series.isOld && (models.series.data.t ?? []).length > 1"))
 
-        try:
-            until(are_drawn, seconds, "the plots of another dashboard")
-        except AssertionError:
-            self.keep_failure()
-            raise
+        self._until_drawn(are_drawn, seconds, "the plots of another dashboard")
 
     def last(self, column: str) -> float:
         """The newest value of a column; the plots are waited for, which have none while the page is laid out anew."""

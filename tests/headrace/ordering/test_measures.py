@@ -204,10 +204,13 @@ def test_agree_one_hot_key_beside_others(queues, capacity):
     assert found.to_pylist() == SHAPES["six stages"].expected([table])
 
 
-@pytest.mark.skipif(usable_cores() < 2, reason="a second worker needs a second core")
+ONE_CORE = pytest.mark.skipif(usable_cores() < 2, reason="it adds no worker without a core for it")
+
+
 @pytest.mark.parametrize(
-    "controller", [hr.controllers.Schedule([(0, 2)]), hr.controllers.Threshold()], ids=lambda one: type(one).__name__
-)
+    "controller", [hr.controllers.Schedule([(0, 2)]), pytest.param(hr.controllers.Threshold(), marks=ONE_CORE)],
+    ids=lambda one: type(one).__name__,
+)  # fmt: skip
 def test_a_built_in_controller_steers_a_pipeline(controller):
     """One worker has too much to do: two are asked for, and they come."""
     stream = hr.stream(table_of(500_000), event_time="ts").ordered().flat_map(costly, emits={"v": "int64"})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Container, Iterator
 from pathlib import Path
@@ -29,13 +30,14 @@ def open_folder(path: Path, name: str) -> tuple[Any, int]:
     """
     import pyarrow.dataset as ds  # imports pandas as well: not at import time
 
-    _check_first(_files(path), name)  # before Arrow lists all of them, which in "/" takes long
+    for file in itertools.islice(_files(path), 1):  # before Arrow lists all of them, which in "/" takes long
+        _check_format(file, name)
     try:
         dataset = ds.dataset(path, format="parquet", partitioning="hive")
         rows = dataset.count_rows()
     except (pa.ArrowInvalid, OSError):
         for file in _files(path):
-            _check_first(iter([file]), name)
+            _check_format(file, name)
         raise
     if not dataset.files:
         raise InputError(f"{display_name(name)} is a folder that has no Parquet files; check the path")
@@ -54,11 +56,8 @@ def _files(folder: Path) -> Iterator[str]:
         yield from (one for one in paths if os.path.isfile(one))
 
 
-def _check_first(files: Iterator[str], name: str) -> None:
-    """Raise `InputError` if the first file is not Parquet."""
-    path = next(files, None)
-    if path is None:
-        return
+def _check_format(path: str, name: str) -> None:
+    """Raise `InputError` if a file is not Parquet."""
     with open(path, "rb") as file:
         head = file.read(len(_MAGIC))
     if head != _MAGIC:
